@@ -15,7 +15,7 @@ from tests.engine.judged import judging
 from tests.llm.servers import Call, Said, gemini, gemini_error
 from tests.pytest_plugin.conftest import PLAIN
 from workbench.testing import AgentEvaluator, EvaluationIncomplete
-from workbench.testing.session import session
+from workbench.testing.pytest_session import session
 
 from .conftest import AGENT, TOOLS, AgentProject, case
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.processes import is_running
-from workbench.agents.host import AgentError, AgentHost, AgentSession, SessionEnd, SessionRequest, host_for
+from workbench.agents.agent_host import AgentError, AgentHost, AgentSession, SessionEnd, SessionRequest, host_for
 from workbench.model.evalset import Content
 from workbench.model.results import TurnResult
 from workbench.model.target import AgentKind, Target

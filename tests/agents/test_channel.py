@@ -18,7 +18,7 @@ import pytest
 from workbench.agents.channel import PROTOCOL, Channel, Listener
 from workbench.agents.processes import Child, Exit
 from workbench.agents.worker import wire
-from workbench.agents.worker.values import describe, lenient, unfit
+from workbench.agents.worker.wire import describe, lenient, unfit
 from workbench.model.text import add_secrets
 
 HELLO = {"type": "hello", "protocol": PROTOCOL, "role": "session", "pid": 1}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest
+from workbench.agents.agent_host import AgentError, CustomScoreAnswer, CustomScoreRequest
 from workbench.model.evalset import ConversationScenario, Invocation
 from workbench.model.target import AgentKind
 
@@ -212,7 +212,7 @@ async def test_a_metric_that_is_given_up_does_not_stay(bench: Any, running: Any,
 
 
 async def test_a_recording_has_metrics_but_no_agent(bench: Any) -> None:
-    from workbench.agents.host import SessionRequest
+    from workbench.agents.agent_host import SessionRequest
 
     bench.write("metrics.py", "def f(instance): return len(instance['response'])")
     host = bench.host(kind=AgentKind.RECORDED, location="")

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError
-from workbench.model.agent import AgentDescription
+from workbench.agents.agent_host import AgentError
 from workbench.model.evalset import Content
-from workbench.model.target import AgentKind
+from workbench.model.target import AgentDescription, AgentKind
 
 LIGHTS = '''
     """Lights of a house. Say a room."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError
+from workbench.agents.agent_host import AgentError
 from workbench.model.evalset import Content
 
 HI = Content.of_text("hi", role="user")

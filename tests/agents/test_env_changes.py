@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.agents import host as agents
+from workbench.agents import agent_host as agents
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target
 

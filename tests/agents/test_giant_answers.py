@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from workbench.agents.worker.adapters.base import AgentFault
-from workbench.agents.worker.answers import read_answer
 from workbench.agents.worker.limits import MOST_STEPS
-from workbench.agents.worker.reported import agent_span, call_spans, turn_result
+from workbench.agents.worker.responses import agent_span, call_spans, read_answer, turn_result
 
 
 def answer(calls: int, **more: Any) -> dict[str, Any]:

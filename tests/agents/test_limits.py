@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from workbench.agents.agent_host import SessionRequest, host_for
 from workbench.agents.channel import Channel, Listener
-from workbench.agents.host import SessionRequest, host_for
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target
 
@@ -23,7 +23,7 @@ HI = Content.of_text("hi", role="user")
 MANY_AT_ONCE = """
 import asyncio, resource, sys
 from pathlib import Path
-from workbench.agents.host import AgentError, SessionRequest, host_for
+from workbench.agents.agent_host import AgentError, SessionRequest, host_for
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target
 

@@ -33,7 +33,7 @@ AGENT = """
 FRONT_END = """
     import asyncio, sys
     from pathlib import Path
-    from workbench.agents.host import SessionRequest, host_for
+    from workbench.agents.agent_host import SessionRequest, host_for
     from workbench.model.evalset import Content
     from workbench.model.target import AgentKind, Target
 

@@ -457,7 +457,7 @@ async def test_a_system_without_processes_costs_only_the_sessions_of_that_time(
     bench.agent("def answer(prompt): return prompt")
     host = bench.host(mode="fork")
     with monkeypatch.context() as patched:
-        patched.setattr("workbench.agents.forking.subprocess.Popen", refuse)
+        patched.setattr("workbench.agents.forked_processes.subprocess.Popen", refuse)
         host.prepare(cases=3)
         assert (await bench.talk(host, "hi")).kind == "infrastructure"
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.model.environment import Environment, Injection, SimulatedTool
+from workbench.llm.model_types import ModelReply, ModelRequest
 from workbench.model.evalset import Content
-from workbench.model.keys import CaseKey, JobKey
-from workbench.simulation.tools.desk import CaseTools
-from workbench.simulation.tools.plan import ToolPlan
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.tool_simulation import Environment, Injection, SimulatedTool
+from workbench.simulation.simulated_tools import CaseTools, ToolPlan
 
 BLOCKING = """
 def tool(name):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="a benchmark: set WORKBENCH_BENCHMARKS=1"

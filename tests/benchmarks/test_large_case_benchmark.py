@@ -19,7 +19,7 @@ import pytest
 from tests.benchmarks.loop_lag import LoopLag
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.gateway import Gateway
+from workbench.tui.backend.backend import Gateway
 from workbench.tui.themes import load_themes, theme_folders
 
 pytestmark = pytest.mark.skipif(

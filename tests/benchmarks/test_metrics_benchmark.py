@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
-from workbench.metrics.judge import JudgedCase, judge_case
-from workbench.metrics.text import TextScorer
+from workbench.agents.agent_host import CustomScoreAnswer, CustomScoreRequest
+from workbench.metrics.case_view import JudgedCase
+from workbench.metrics.evaluate import judge_case
+from workbench.metrics.text_worker import TextScorer
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, TurnResult

@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 
 from workbench.model.evalset import Content, FunctionCall, IntermediateData, Invocation
-from workbench.model.events import RunSummary
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, MetricStatus, TurnResult
+from workbench.model.run_events import RunSummary
 from workbench.model.trace import Span
-from workbench.store.datasets import read_dataset, rows_as_recorded
-from workbench.store.discovery import discover
-from workbench.store.history import History, RunRecord
+from workbench.store.datasets.dataset_reader import read_dataset, rows_as_recorded
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import RunRecord
+from workbench.store.project_discovery import discover
 from workbench.store.settings import LoadedSettings
 
 pytestmark = pytest.mark.skipif(

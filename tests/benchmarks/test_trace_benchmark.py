@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.loop_lag import LoopLag
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.model.trace import Span, SpanKind
 from workbench.store.settings import LoadedSettings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.gateway import Gateway
-from workbench.tui.messages import SessionWanted
-from workbench.tui.panes.trace.pane import TracePane
-from workbench.tui.state.subject import Pinned
+from workbench.tui.backend.backend import Gateway
+from workbench.tui.panes.trace_pane import TracePane
+from workbench.tui.screen_messages import SessionWanted
+from workbench.tui.state.browser_state import Pinned
 from workbench.tui.themes import load_themes, theme_folders
 
 pytestmark = pytest.mark.skipif(

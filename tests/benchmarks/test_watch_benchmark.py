@@ -29,8 +29,8 @@ from tests.benchmarks.agents import ADK
 from tests.benchmarks.measuring import tree_cpu
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.watch.selection import Selector
-from workbench.watch.state import State
+from workbench.watch.selector import Selector
+from workbench.watch.snapshot import State
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="a benchmark: set WORKBENCH_BENCHMARKS=1"),

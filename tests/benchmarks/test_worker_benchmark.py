@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.agents import ADK
-from workbench.agents import host as agents
+from workbench.agents import agent_host as agents
 from workbench.agents import processes
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target

@@ -10,7 +10,7 @@ import pytest
 
 from tests.llm.servers import serving
 from tests.serving import QuietHandler, served
-from workbench.cli import addresses
+from workbench.cli import dataset_commands
 
 from .conftest import CommandLine
 
@@ -91,7 +91,7 @@ def test_what_a_recorded_target_holds_is_read(workbench: CommandLine) -> None:
 def test_datasets_elsewhere_are_opened_when_told_to_and_a_silent_one_holds_up_nothing(
     workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(addresses, "_PATIENCE", 1.5)
+    monkeypatch.setattr(dataset_commands, "_PATIENCE", 1.5)
     asked: list[str] = []
 
     class Files(QuietHandler):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from workbench.cli.adk_output import summary_lines
-from workbench.model.events import RunSummary
-from workbench.model.keys import CaseKey
+from workbench.cli.printers import summary_lines
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
+from workbench.model.run_events import RunSummary
 from workbench.report.run_report import CaseOutcome, StreamedRun
 
 if TYPE_CHECKING:
@@ -191,6 +191,6 @@ def test_a_feature_that_adk_does_not_know_is_reported(documented: CommandLine, m
 def test_the_known_features_are_those_of_adk() -> None:
     from google.adk.features import FeatureName
 
-    from workbench.cli.adk_features import ADK_FEATURES
+    from workbench.cli.doctor_command import ADK_FEATURES
 
     assert {feature.value for feature in FeatureName} == ADK_FEATURES

@@ -139,9 +139,9 @@ def test_demo_tells_when_a_verdict_is_not_as_meant(workbench: CommandLine) -> No
 
 
 def test_demo_skips_what_needs_a_missing_extra(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from workbench.cli import demo
+    from workbench.cli import score_commands
 
-    monkeypatch.setattr(demo, "_is_installed", lambda module: False)
+    monkeypatch.setattr(score_commands, "_is_installed", lambda module: False)
     settings = (workbench.root / "workbench.toml").read_text()
     workbench.write(
         "workbench.toml",
@@ -161,7 +161,7 @@ def test_demo_skips_what_needs_a_missing_extra(workbench: CommandLine, monkeypat
 
 
 def test_the_demo_is_a_copy_that_is_kept(workbench: CommandLine, tmp_path: Path) -> None:
-    from workbench.cli.demo import sample_folder
+    from workbench.cli.score_commands import sample_folder
 
     first = sample_folder(tmp_path / "samples")
     (first / "mine.txt").write_text("kept")

@@ -13,8 +13,7 @@ import pytest
 
 from workbench import __version__
 from workbench.cli import main as entry
-from workbench.cli.lazy import COMMANDS, LazyGroup
-from workbench.cli.main import cli, main
+from workbench.cli.main import COMMANDS, LazyGroup, cli, main
 from workbench.model.criteria import InvalidConfig
 from workbench.store.errors import StoreError
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import CommandLine, turn
-from workbench.cli.output import DocumentPrinter, LinePrinter, TablePrinter
-from workbench.cli.spool import JsonSpool
+from workbench.cli.printers import DocumentPrinter, JsonSpool, LinePrinter, TablePrinter
 from workbench.model.results import Execution
 
 COUNT = 40

@@ -382,7 +382,7 @@ def test_ctrl_c_keeps_what_is_finished(workbench: CommandLine, make_turn: MakeTu
 def test_a_second_ctrl_c_ends_at_once(workbench: CommandLine, make_turn: MakeTurn) -> None:
     code = (
         "import os, signal, threading\n"
-        "from workbench.cli.interrupt import graceful_interrupt\n"
+        "from workbench.cli.console import graceful_interrupt\n"
         "never = threading.Event()\n"
         "with graceful_interrupt(lambda: os.kill(os.getpid(), signal.SIGINT), announce=print):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"

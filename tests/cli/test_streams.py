@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.cli.progress import Progress
-from workbench.cli.streams import message, wants_colour
+from workbench.cli.console import message, wants_colour
+from workbench.cli.printers import Progress
 from workbench.model.results import CaseStatus
 
 
@@ -25,7 +25,7 @@ def python(code: str, **environment: str) -> subprocess.Popen[bytes]:
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     code = (
-        "from workbench.cli.streams import *\nimport sys\n"
+        "from workbench.cli.console import *\nimport sys\n"
         "for n in range(100_000): write_lines([str(n)])\n"
         "message('went on to the end'); sys.exit(3)"
     )
@@ -42,7 +42,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 def test_characters_that_the_encoding_lacks_do_not_end_the_program() -> None:
     code = (
-        "from workbench.cli.streams import *\n"
+        "from workbench.cli.console import *\n"
         "prepare_streams(); write_lines(['\\u2713 \\u5173']); write_document('\\u5173')"
     )
     process = python(code, PYTHONIOENCODING="latin-1")
@@ -107,7 +107,7 @@ def test_without_a_terminal_there_is_no_progress(capsys: pytest.CaptureFixture[s
 
 
 def test_messages_that_cannot_be_written_change_no_status() -> None:
-    code = "from workbench.cli.streams import *\nimport sys\nmessage('lost'); sys.exit(3)"
+    code = "from workbench.cli.console import *\nimport sys\nmessage('lost'); sys.exit(3)"
 
     with Path("/dev/full").open("w") as full:
         assert subprocess.run([sys.executable, "-c", code], stderr=full, check=False).returncode == 3
@@ -117,7 +117,7 @@ def test_messages_that_cannot_be_written_change_no_status() -> None:
 def test_a_closed_stream_is_no_error_and_no_file_takes_its_place(tmp_path: Path, closed: str) -> None:
     (tmp_path / "program.py").write_text(
         "import os, subprocess, sys\n"
-        "from workbench.cli.streams import *\n"
+        "from workbench.cli.console import *\n"
         "prepare_streams()\n"
         "with open('file', 'w') as file:\n"
         "    write_lines(['result']); message('said'); os.system('echo from a child')\n"

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.store.errors import StoreError
-from workbench.store.new_target import NewTarget, add_target
-from workbench.store.settings import load_settings
+from workbench.store.settings import NewTarget, add_target, load_settings
 
 from .conftest import CommandLine
 

@@ -20,8 +20,8 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.judged import AGENT, judged_folder, judging
 from tests.watch.watched import Folder
-from workbench.model.dependencies import DependencyKind
-from workbench.watch.reasons import noun_of
+from workbench.model.identity import DependencyKind
+from workbench.watch.watch_events import noun_of
 
 WORKBENCH = str(Path(sys.executable).with_name("workbench"))
 TOOLS = """

@@ -62,13 +62,13 @@ def _command(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
 
 def settings() -> Iterator[str]:
     """Every table of `workbench.toml` with its keys."""
-    from workbench.store import settings, target_settings
+    from workbench.store import settings
 
     tables: Mapping[str, type] = {
-        "[targets.NAME]": target_settings.TargetSettings,
-        "[targets.NAME.a2a]": target_settings.A2aSettings,
-        "[targets.NAME.http]": target_settings.HttpSettings,
-        "[targets.NAME.command]": target_settings.CommandSettings,
+        "[targets.NAME]": settings.TargetSettings,
+        "[targets.NAME.a2a]": settings.A2aSettings,
+        "[targets.NAME.http]": settings.HttpSettings,
+        "[targets.NAME.command]": settings.CommandSettings,
         "[run]": settings.RunSettings,
         "[judge]": settings.JudgeSettings,
         '[judge.prices."MODEL"]': settings.PriceSettings,

@@ -21,8 +21,8 @@ from tests.cli.conftest import CommandLine
 from tests.docs.blocks import BLOCKS, KINDS, ROOT, Block, blocks_of, command_lines, read_blocks
 from tests.docs.conftest import add_sample_agents, write_files
 from workbench.cli.main import cli
-from workbench.llm.scripted import read_script
-from workbench.store.documents import load_environment
+from workbench.llm.model_replay import read_script
+from workbench.store.evalsets.config_files import load_environment
 from workbench.store.settings import load_settings
 from workbench.testing import pytest_plugin
 

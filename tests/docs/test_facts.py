@@ -17,14 +17,13 @@ from tests.llm.servers import gemini
 from workbench.metrics.registry import check_criteria, known_metrics
 from workbench.model.base import Fact
 from workbench.model.criteria import read_config
-from workbench.model.events import QuotaWait
 from workbench.model.results import CaseStatus, FailureKind, MetricStatus
-from workbench.report.differences import DifferenceKind
-from workbench.store.settings import Settings, load_settings
-from workbench.store.target_settings import KIND_TABLES, TargetSettings
+from workbench.model.run_events import QuotaWait
+from workbench.report.turn_diff import DifferenceKind
+from workbench.store.settings import KIND_TABLES, Settings, TargetSettings, load_settings
 from workbench.tui.keys import check_keys
 from workbench.tui.themes import theme_folders
-from workbench.watch.events import WatchFact
+from workbench.watch.watch_events import WatchFact
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine

@@ -11,7 +11,7 @@ from tests.engine.conftest import Project, turn
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import FailureKind
-from workbench.store.documents import validate
+from workbench.store.evalsets.validation import validate
 
 TWO = {"a": [turn("one")], "b": [turn("two")]}
 TOKENS = ('"', ",", ":", "{", "}", "[", "]", "'", "\\", "\n", "True", "None", "<<<<<<< HEAD\n", "=======\n", "x", "1")

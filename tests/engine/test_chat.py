@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.processes import is_running
-from workbench.engine.chat import Chat, ChatError
-from workbench.model.chat import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
+from workbench.engine.chat_session import Chat, ChatError
 from workbench.model.evalset import Content, SessionInput
 from workbench.model.results import CaseStatus, FailureKind
+from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 
 from .conftest import Project
 

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from workbench.engine.chat import Chat
-from workbench.engine.chat_case import NewCase, write_case
+from workbench.engine.chat_session import Chat, NewCase, write_case
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.model.chat import ChatEnded, StateSeen, TurnAnswered
 from workbench.model.evalset import SessionInput
 from workbench.model.results import CaseResult, TurnResult
-from workbench.store.documents import EvalSetDocument
+from workbench.model.run_events import ChatEnded, StateSeen, TurnAnswered
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 from .conftest import Project, turn
 

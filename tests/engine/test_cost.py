@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from workbench.engine import cost
-from workbench.engine.cost import Estimate, PlanCost, cost_of
+from workbench.engine import plan_cost
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.plan_cost import Estimate, PlanCost, cost_of
 from workbench.engine.workspace import Workspace
-from workbench.llm.prices import Prices, Tokens
+from workbench.llm.prompt_templates import Prices, Tokens
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.target import AgentKind
 
@@ -39,7 +39,7 @@ def as_kind(made: Plan, kind: AgentKind) -> Plan:
 
 
 def test_functions_are_free_whatever_their_number(project: Project) -> None:
-    project.add_set({f"c{number}": [turn("hi")] for number in range(cost.FEW_JOBS + 1)})
+    project.add_set({f"c{number}": [turn("hi")] for number in range(plan_cost.FEW_JOBS + 1)})
 
     free = cost_of(plan(project))
     paid = cost_of(as_kind(plan(project), AgentKind.ADK))
@@ -203,6 +203,6 @@ def test_models_that_play_users_are_counted_by_conversation_and_limit(
     made = cost_of(plan(project, config=config, runs=2))
     unlimited = cost_of(plan(project, config=endless))
 
-    assert made.users == (cost.UserCost(model="gemini-x", conversations=4, at_most=16),)
-    assert unlimited.users == (cost.UserCost(model="gemini-2.5-flash", conversations=2, at_most=None),)
+    assert made.users == (plan_cost.UserCost(model="gemini-x", conversations=4, at_most=16),)
+    assert unlimited.users == (plan_cost.UserCost(model="gemini-2.5-flash", conversations=2, at_most=None),)
     assert unlimited.is_costly

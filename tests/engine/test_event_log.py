@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from workbench.engine.event_log import EventLog, PassingLog
-from workbench.model.events import Notice, RunEvent, RunFinished, RunSummary
+from workbench.engine.run import EventLog, PassingLog
+from workbench.model.run_events import Notice, RunEvent, RunFinished, RunSummary
 
 END = RunFinished(run_id="r", summary=RunSummary(), duration_seconds=0.0)
 
@@ -105,7 +105,7 @@ async def test_a_run_waits_a_moment_for_a_slow_listener_and_not_for_one_that_is_
     next(reading)
     await asyncio.wait_for(waiting, timeout=0.9)
 
-    monkeypatch.setattr("workbench.engine.event_log._PATIENCE", 0.05)
+    monkeypatch.setattr("workbench.engine.run._PATIENCE", 0.05)
     notices(log, *map(str, range(300)))
     await asyncio.wait_for(log.let_listener_catch_up(), timeout=0.9)
     assert log.held == 300

@@ -14,8 +14,7 @@ from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.watch.affected import affected_part, decide_plan
-from workbench.watch.selection import Action, Reason, Why
+from workbench.watch.selector import Action, Reason, Why, affected_part, decide_plan
 
 SET = Selection(eval_set="set.evalset.json")
 LOUD = {"criteria": {"Loud": "Is it loud?"}, "rating_rubric": {"1": "loud", "0": "not"}}

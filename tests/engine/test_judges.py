@@ -14,8 +14,7 @@ from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.watch.affected import decide_plan
-from workbench.watch.selection import Action
+from workbench.watch.selector import Action, decide_plan
 
 METRIC = "final_response_match_v2"
 

@@ -12,9 +12,10 @@ import pytest
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
-from workbench.model.events import CaseFinished, Notice, RunFinished
+from workbench.model.run_events import CaseFinished, Notice, RunFinished
 from workbench.store.errors import StoreError
-from workbench.store.history import History, RunRecord
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import RunRecord
 
 from .conftest import Project, result_of, statuses, turn
 
@@ -151,7 +152,7 @@ def test_a_full_disk_costs_the_history_and_no_verdict(project: Project, monkeypa
     def full(*_: Any, **__: Any) -> None:
         raise StoreError(Path("history.db"), "the disk is full")
 
-    monkeypatch.setattr("workbench.engine.recorder.History.finish_jobs", full)
+    monkeypatch.setattr("workbench.engine.history_recorder.History.finish_jobs", full)
     run = project.run(workspace=workspace)
 
     warnings = [e.message for e in run.iter_events() if isinstance(e, Notice) and e.severity == "error"]
@@ -322,7 +323,7 @@ def test_a_fault_of_our_own_in_storing_costs_no_verdict(project: Project, monkey
     def broken(*_: Any, **__: Any) -> None:
         raise TypeError("not what was meant")
 
-    monkeypatch.setattr("workbench.engine.recorder.History.finish_jobs", broken)
+    monkeypatch.setattr("workbench.engine.history_recorder.History.finish_jobs", broken)
     run = project.run(workspace=workspace)
 
     assert statuses(run) == {"a": "PASSED", "b": "PASSED"}
@@ -339,7 +340,7 @@ def test_a_fault_of_our_own_ends_the_run_for_its_listeners(
     def broken(*_: Any, **__: Any) -> None:
         raise TypeError("not what was meant")
 
-    monkeypatch.setattr(f"workbench.engine.recorder.HistoryRecorder.{part}", broken)
+    monkeypatch.setattr(f"workbench.engine.history_recorder.HistoryRecorder.{part}", broken)
     plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions())
     run = workspace.start(plan)
     events = list(run.iter_events())
@@ -349,7 +350,7 @@ def test_a_fault_of_our_own_ends_the_run_for_its_listeners(
 
 
 def test_what_is_old_is_forgotten_after_a_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.store.history.retention.TRACES_OF_A_VARIANT", 1)
+    monkeypatch.setattr("workbench.store.history.history_writer.TRACES_OF_A_VARIANT", 1)
     project.add_set({"a": [turn("a")]})
 
     runs = [project.run() for _ in range(3)]
@@ -364,7 +365,7 @@ def test_what_is_old_is_forgotten_after_a_run(project: Project, monkeypatch: pyt
 def test_of_cases_that_ask_the_same_each_keeps_what_its_agent_did_last(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workbench.store.history.retention.TRACES_OF_A_VARIANT", 1)
+    monkeypatch.setattr("workbench.store.history.history_writer.TRACES_OF_A_VARIANT", 1)
     monkeypatch.setattr("workbench.store.history.history._VERDICTS_KEPT", 1)
     project.add_set({name: [turn("same")] for name in ("a", "b", "c")})
 

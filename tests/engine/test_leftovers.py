@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workbench.agents.host import LeftByAgents
+from workbench.agents.agent_host import LeftByAgents
 from workbench.agents.worker.recording.fingerprints import ABSENT
-from workbench.engine.leftovers import LeftFiles, Leftovers, Names
-from workbench.store.history import LeftFile
+from workbench.engine.verdict_index import LeftFiles, Leftovers, Names
+from workbench.store.history.history_queries import LeftFile
 
 
 def left(

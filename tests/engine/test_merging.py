@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.engine.merging import Merge, merge
-from workbench.store.documents import EvalSetDocument
+from workbench.engine.set_files import Merge, merge
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 PROMPT = ("conversation", 0, "user_content", "parts", 0, "text")
 

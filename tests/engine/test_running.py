@@ -12,7 +12,8 @@ import pytest
 
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Holds
-from workbench.model.events import (
+from workbench.model.results import CaseStatus, FailureKind, MetricStatus
+from workbench.model.run_events import (
     AgentsImporting,
     CaseFinished,
     CaseStarted,
@@ -20,7 +21,6 @@ from workbench.model.events import (
     RunFinished,
     RunStarted,
 )
-from workbench.model.results import CaseStatus, FailureKind, MetricStatus
 
 from .conftest import Project, failure_of, result_of, statuses, turn
 

@@ -13,10 +13,11 @@ import jsonschema
 import pytest
 import tomlkit
 
-from workbench.engine.file_validation import validate_files
 from workbench.engine.schemas import Schema, config_schema, criteria_schema, evalset_schema, run_schema
-from workbench.store.documents import is_config, read_json
+from workbench.engine.set_files import validate_files
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.config_files import read_json
+from workbench.store.evalsets.validation import is_config
 from workbench.store.settings import load_settings
 from workbench.tui.keys import check_keys
 

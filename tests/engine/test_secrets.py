@@ -14,14 +14,14 @@ from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.evalset import EvalCase
-from workbench.model.events import RunSummary
 from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.run_events import RunSummary
 from workbench.report.formats import FORMATS, write_report
 from workbench.report.run_report import ReportedCase, RunReport
-from workbench.report.turns import compare_turn
-from workbench.store.documents.recovery import recovery_folder
-from workbench.store.history import History
-from workbench.store.replies import ReplyStore
+from workbench.report.turn_diff import compare_turn
+from workbench.store.evalsets.recovery import recovery_folder
+from workbench.store.history.history import History
+from workbench.store.reply_cache import ReplyStore
 
 TOKEN = "hjkl9-QWERTZ-uiop-345-asdf"
 OF_ENVIRONMENT = "correct horse battery staple 7"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.engine.summary import Verdict, exit_status, summarise, verdict_of
-from workbench.model.events import RunSummary
-from workbench.model.keys import CaseKey
+from workbench.engine.run import Verdict, exit_status, summarise, verdict_of
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
+from workbench.model.run_events import RunSummary
 
 
 def result(status: CaseStatus, **scores: float | None) -> Verdict:

@@ -20,7 +20,7 @@ from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseStatus
-from workbench.watch.affected import affected_part, with_unjudged
+from workbench.watch.selector import affected_part, with_unjudged
 
 PATIENCE = 30.0
 ALL = [Selection(eval_set="set.evalset.json")]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from workbench.engine.verdicts import Asked, Verdicts
-from workbench.model.dependencies import Dependencies, Dependency
-from workbench.model.keys import CaseKey, JobKey
+from workbench.engine.verdict_index import Asked, Verdicts
+from workbench.model.identity import CaseKey, Dependencies, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
-from workbench.store.history import StoredVerdict
-from workbench.store.history.records import StoredJob
-from workbench.store.history.retention import TRACES_OF_A_VARIANT
+from workbench.store.history.history_queries import StoredJob, StoredVerdict
+from workbench.store.history.history_writer import TRACES_OF_A_VARIANT
 
 CASE = CaseKey(target="t", eval_set="s.evalset.json", eval_id="a")
 ASKED = Asked("t", "asked", 0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.llm.servers import Answer, Server, serving
+from workbench.llm.model_types import Message, ModelRequest
 from workbench.llm.models import ModelOptions, Models
-from workbench.llm.requests import Message, ModelRequest
 
 
 @pytest.fixture

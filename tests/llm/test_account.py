@@ -10,12 +10,10 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Said, Server, gemini
-from workbench.llm.account import Account, Budget
-from workbench.llm.models import Models
-from workbench.llm.prices import OwnPrice, Prices, Tokens, UnknownPrice, tokens_of
-from workbench.llm.trouble import ModelError, Trouble
-from workbench.model.results import TokenUsage
-from workbench.model.spending import ModelSpending
+from workbench.llm.model_types import ModelError, Trouble
+from workbench.llm.models import Account, Budget, Models
+from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, UnknownPrice, tokens_of
+from workbench.model.results import ModelSpending, TokenUsage
 
 Serve = Callable[[Answer], Server]
 OpenModels = Callable[..., Models]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.genai import types
 
-from workbench.llm.configuration import ELSEWHERE, KEYS, NOT_SAID_ELSEWHERE, THINKING_KEYS, unknown_keys
+from workbench.llm.gemini import ELSEWHERE, KEYS, NOT_SAID_ELSEWHERE, THINKING_KEYS, unknown_keys
 
 
 def said(config: dict[str, object], model: str = "gemini-2.5-flash") -> list[str]:

@@ -10,10 +10,8 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Said, Server, free_port, gemini, gemini_error, hanging_up
-from workbench.llm.account import Account
-from workbench.llm.models import Models
-from workbench.llm.requests import Message, ModelRequest
-from workbench.llm.trouble import ModelError, Trouble
+from workbench.llm.model_types import Message, ModelError, ModelRequest, Trouble
+from workbench.llm.models import Account, Models
 from workbench.model.results import TokenUsage
 
 Serve = Callable[[Answer], Server]

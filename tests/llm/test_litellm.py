@@ -11,11 +11,9 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Call, Said, Server, free_port, openai, openai_error
-from workbench.llm.account import Account, Budget
-from workbench.llm.models import Models
-from workbench.llm.requests import Message, ModelRequest
-from workbench.llm.through_litellm import missing_keys
-from workbench.llm.trouble import ModelError, Trouble
+from workbench.llm.litellm_provider import missing_keys
+from workbench.llm.model_types import Message, ModelError, ModelRequest, Trouble
+from workbench.llm.models import Account, Budget, Models
 from workbench.model.results import TokenUsage
 
 Serve = Callable[[Answer], Server]

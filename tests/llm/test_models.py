@@ -17,13 +17,19 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Call, Said, Server, gemini, gemini_error, serving
-from workbench.llm.account import Account
-from workbench.llm.cache import Cache
-from workbench.llm.models import Models
-from workbench.llm.provider import is_of_google, secrets_in
-from workbench.llm.recording import Recording, Replay
-from workbench.llm.requests import Ask, Message, ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError, Trouble, seconds_of
+from workbench.llm.model_replay import Recording, Replay
+from workbench.llm.model_types import (
+    Ask,
+    Message,
+    ModelError,
+    ModelReply,
+    ModelRequest,
+    Trouble,
+    is_of_google,
+    seconds_of,
+    secrets_in,
+)
+from workbench.llm.models import Account, Cache, Models
 from workbench.store.errors import StoreError
 
 Serve = Callable[[Answer], Server]

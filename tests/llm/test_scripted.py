@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from workbench.llm.model_replay import read_script
+from workbench.llm.model_types import Message, ModelError, ModelRequest, Trouble
 from workbench.llm.models import ModelOptions, Models
-from workbench.llm.requests import Message, ModelRequest
-from workbench.llm.scripted import read_script
-from workbench.llm.trouble import ModelError, Trouble
 from workbench.store.errors import StoreError
 
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from workbench.llm.templates import TemplateProblem, names_in, render_text
+from workbench.llm.prompt_templates import TemplateProblem, names_in, render_text
 
 
 @pytest.mark.parametrize(

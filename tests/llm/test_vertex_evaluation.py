@@ -12,8 +12,8 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Call, Said, Server, gemini_error
+from workbench.llm.model_types import ModelError, Trouble
 from workbench.llm.models import Models
-from workbench.llm.trouble import ModelError, Trouble
 
 Serve = Callable[[Answer], Server]
 OpenModels = Callable[..., Models]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
-from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError
-from workbench.metrics.judge import JudgedCase, judge_case
+from workbench.agents.agent_host import CustomScoreAnswer, CustomScoreRequest
+from workbench.llm.model_types import ModelError, ModelReply, ModelRequest
+from workbench.metrics.case_view import JudgedCase
+from workbench.metrics.evaluate import judge_case
 from workbench.metrics.registry import check_criteria
-from workbench.metrics.text import TextScorer
+from workbench.metrics.text_worker import TextScorer
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, Failure, MetricResult, SimulatedConversation, TurnResult

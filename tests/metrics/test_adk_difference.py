@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from workbench.metrics.judge import JudgedCase, judge_case
+from workbench.metrics.case_view import JudgedCase
+from workbench.metrics.evaluate import judge_case
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, MetricResult, TurnResult

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.metrics import arguments
+from workbench.metrics import call_matching
 from workbench.metrics.registry import check_criteria
 from workbench.model.results import MetricStatus
 
@@ -352,7 +352,7 @@ def test_patterns_are_those_of_python(pattern: str, config: Any) -> None:
 async def test_comparing_the_calls_of_a_turn_has_a_time_limit(
     config: Any, judge: Any, turn: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arguments, "SECONDS_AT_MOST", 0.0)
+    monkeypatch.setattr(call_matching, "SECONDS_AT_MOST", 0.0)
     calls = [turn(calls=[("f", {"x": "a"})] * 3)]
 
     judged = await judge(config({NAME: {"threshold": 1, "args_match": "exact"}}), actual=calls, expected=calls)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.metrics.canonical import call_key
-from workbench.model.trajectory import ToolCall
+from workbench.metrics.case_view import call_key
+from workbench.model.trace import ToolCall
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 0.5, math.nan, "", "1", "a"]),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError, CustomScoreAnswer, CustomScoreRequest
+from workbench.agents.agent_host import AgentError, CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.registry import check_criteria
 from workbench.model.criteria import read_config
 from workbench.model.evalset import EvalCase

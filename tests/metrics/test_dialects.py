@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.metrics.case_view import CaseView, JudgedCase
 from workbench.metrics.dialects import (
     ABSENT_ARGUMENTS,
     DUPLICATES,
@@ -15,10 +16,9 @@ from workbench.metrics.dialects import (
     WHOLE_CONVERSATION,
     dialects_of,
 )
-from workbench.metrics.subject import CaseView, JudgedCase
-from workbench.model.dialects import POLICIES, CaseDialects, DialectComparison
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
+from workbench.model.trajectory_dialects import POLICIES, CaseDialects, DialectComparison
 
 Calls = list[tuple[str, dict[str, Any] | None]]
 

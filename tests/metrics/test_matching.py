@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.metrics.matching import count_assigned, count_equal, count_shared, is_subsequence, is_subsequence_by
+from workbench.metrics.case_view import count_assigned, count_equal, count_shared, is_subsequence, is_subsequence_by
 
 items = st.lists(st.integers(0, 4), max_size=6)
 relations = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4)))

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from workbench.metrics.judge import JudgedCase, judge_case
-from workbench.metrics.outcome import Rule, result_of_case
+from workbench.metrics.case_view import JudgedCase
+from workbench.metrics.evaluate import judge_case
+from workbench.metrics.metric_types import Rule, result_of_case
 from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, Score, TokenUsage, TurnResult
 
 ALWAYS = ("latency", "failure", "tool_call_count_v1", "inference_call_count_v1", "token_usage_v1")

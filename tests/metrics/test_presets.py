@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.metrics.fitting import CaseFacts, Fit, fit_of
-from workbench.metrics.presets import PRESETS
-from workbench.metrics.registry import check_criteria, known_metrics
+from workbench.metrics.registry import PRESETS, CaseFacts, Fit, check_criteria, fit_of, known_metrics
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.evalset import EvalCase
 

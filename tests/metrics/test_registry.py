@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from workbench.metrics import registry
-from workbench.metrics.options import Options
+from workbench.metrics.metric_types import Options
 from workbench.metrics.registry import check_criteria, known_metrics, nearest, needs_of
 from workbench.model.criteria import Criterion, default_config
 

@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from workbench.metrics.text import TextError, TextScorer, helper
+from workbench.metrics import text_worker
 from workbench.metrics.text_helper.tasks import TextTask
+from workbench.metrics.text_worker import TextError, TextScorer
 
-PROGRAM = helper._PROGRAM
+PROGRAM = text_worker._PROGRAM
 EQUAL = TextTask("response_match", "hello world", "hello world")
 WORDS = (
     "the",
@@ -59,7 +60,7 @@ def fake_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
         script = tmp_path / "helper.py"
         note = f"open({str(starts)!r}, 'a').write('started\\n')\n"
         script.write_text("import sys, json, os\n" + note + textwrap.dedent(program), encoding="utf-8")
-        monkeypatch.setattr(helper, "_PROGRAM", script)
+        monkeypatch.setattr(text_worker, "_PROGRAM", script)
         return starts
 
     return install
@@ -266,8 +267,8 @@ async def test_a_helper_that_is_killed_while_it_starts_is_replaced_twice(
 async def test_a_helper_that_is_stopped_while_it_starts_is_soon_replaced(
     fake_helper: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    monkeypatch.setattr(helper, "SECONDS_TO_START", 1.0)
-    monkeypatch.setattr(helper, "_SECONDS_TO_END", 0.1)
+    monkeypatch.setattr(text_worker, "SECONDS_TO_START", 1.0)
+    monkeypatch.setattr(text_worker, "_SECONDS_TO_END", 0.1)
     fake_helper(DIES_WHILE_IT_STARTS.format(starts=str(tmp_path / "starts"), times=times, signal="SIGSTOP"))
     scorer = TextScorer()
 
@@ -287,7 +288,7 @@ async def test_a_helper_that_is_stopped_while_it_works_is_replaced(monkeypatch: 
     await scorer.score([EQUAL])
     running = await scorer._living_helper()
     os.kill(running._process.pid, signal.SIGSTOP)
-    monkeypatch.setattr(helper, "SECONDS_TO_ANSWER", 3.0)
+    monkeypatch.setattr(text_worker, "SECONDS_TO_ANSWER", 3.0)
 
     large = TextTask("rouge_1", "word " * 100_000, "word")  # does not fit into the pipe
     answer = await asyncio.wait_for(scorer.score([large]), 120)
@@ -312,7 +313,7 @@ async def test_a_helper_that_cannot_start_is_not_tried_again_for_each_case(
 
 
 async def test_an_interpreter_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(helper.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(text_worker.sys, "executable", "/nowhere/python")
     scorer = TextScorer()
 
     with pytest.raises(TextError, match="could not be started"):
@@ -346,7 +347,7 @@ async def test_closing_fails_what_comes_later_and_costs_nothing_before_the_start
 def test_the_helper_ends_with_its_parent(tmp_path: Path) -> None:
     program = """
         import asyncio, os
-        from workbench.metrics.text import TextScorer
+        from workbench.metrics.text_worker import TextScorer
         from workbench.metrics.text_helper.tasks import TextTask
 
         async def main():

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.metrics.pairing import CanonicalEquality, Membership
-from workbench.metrics.subject import Turn
+from workbench.metrics.call_matching import CanonicalEquality, Membership
+from workbench.metrics.case_view import Turn
 from workbench.metrics.trajectory_vertex import any_order_match, exact_match, in_order_match, precision, recall
 from workbench.model.evalset import Invocation
 from workbench.model.results import MetricStatus, TurnResult
-from workbench.model.trajectory import read_trajectory
+from workbench.model.trace import read_trajectory
 
 FIVE = ("exact_match", "in_order_match", "any_order_match", "precision", "recall")
 CRITERIA = {f"trajectory_{name}": None for name in FIVE}

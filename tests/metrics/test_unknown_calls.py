@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import CustomScoreAnswer, CustomScoreRequest
+from workbench.agents.agent_host import CustomScoreAnswer, CustomScoreRequest
+from workbench.metrics.case_view import CaseView, JudgedCase
 from workbench.metrics.dialects import dialects_of
-from workbench.metrics.judge import JudgedCase, judge_case
-from workbench.metrics.subject import CaseView
+from workbench.metrics.evaluate import judge_case
 from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, status_of_case
-from workbench.report.differences import DifferenceKind, differences
+from workbench.report.turn_diff import DifferenceKind, differences
 
 NO_ARGUMENTS = "the spans of the agent tell no arguments"
 REASON = "no span came within 2 s of the answer"

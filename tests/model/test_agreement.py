@@ -6,14 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.model.agreement import (
-    agreement_of,
-    cohen_kappa,
-    fleiss_kappa,
-    is_unsure,
-    observed_agreement,
-    weighted_kappa,
-)
 from workbench.model.results import (
     InvocationScore,
     Judgement,
@@ -22,6 +14,12 @@ from workbench.model.results import (
     MetricStatus,
     RubricScore,
     SentenceScore,
+    agreement_of,
+    cohen_kappa,
+    fleiss_kappa,
+    is_unsure,
+    observed_agreement,
+    weighted_kappa,
 )
 
 RATINGS = st.sampled_from(["yes", "no", "maybe"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import weakref
 
-from workbench.engine.summary import verdict_of
-from workbench.model.by_identity import by_identity
+from workbench.engine.run import verdict_of
+from workbench.model.base import by_identity
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -16,7 +16,7 @@ from workbench.model.results import (
     MetricStatus,
     status_of_case,
 )
-from workbench.store.history.codec import metrics_from_blob, metrics_to_blob
+from workbench.store.history.history_codec import metrics_from_blob, metrics_to_blob
 
 
 def test_works_out_once_for_each_object_however_equal_they_are() -> None:

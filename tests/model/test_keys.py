@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.identity import CaseKey, JobKey
 
 
 def test_keys_of_jobs_that_differ_in_anything_hash_apart() -> None:

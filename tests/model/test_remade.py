@@ -6,7 +6,7 @@ import gc
 import weakref
 from dataclasses import dataclass
 
-from workbench.model.remade import Recipe, Remade
+from workbench.model.base import Recipe, Remade
 
 
 class Thing:

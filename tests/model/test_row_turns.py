@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from workbench.model.evalset import EvalCase
-from workbench.model.results import Execution
-from workbench.model.row_turns import case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
-from workbench.model.trajectory import ToolCall
+from workbench.model.results import Execution, case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
+from workbench.model.trace import ToolCall
 
 TEXT = st.none() | st.text(max_size=5) | st.just("\ud800")
 CALLS = st.none() | st.lists(

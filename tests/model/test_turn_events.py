@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from workbench.model.evalset import Invocation
-from workbench.model.turn_events import GotResponse, MadeCall, SaidText, events_of, final_author_of
+from workbench.model.trace import GotResponse, MadeCall, SaidText, events_of, final_author_of
 
 
 def invocation(data: dict[str, Any], final: str | None = "Done.") -> Invocation:

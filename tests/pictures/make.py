@@ -53,7 +53,7 @@ async def make(pictures: Sequence[Picture], folder: Path) -> None:
 async def _photograph(samples: Path, picture: Picture) -> str:
     from workbench.store.settings import LoadedSettings, Settings, TuiSettings
     from workbench.tui.app import WorkbenchApp
-    from workbench.tui.gateway import Gateway
+    from workbench.tui.backend.backend import Gateway
     from workbench.tui.themes import load_themes, theme_folders
 
     gateway = Gateway(samples)

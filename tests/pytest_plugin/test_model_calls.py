@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.judged import METRIC, SAMPLES, judged_folder, judging, verdict
 from tests.llm.servers import Server, gemini, gemini_error
-from workbench.store.history import History
+from workbench.store.history.history import History
 
 from .conftest import PytestProject, turn
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from workbench.store.history import History
+from workbench.store.history.history import History
 
 from .conftest import PLAIN, PytestProject, turn
 

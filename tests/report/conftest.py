@@ -10,8 +10,7 @@ import pytest
 
 from workbench.model.criteria import default_config
 from workbench.model.evalset import Content, EvalCase, FunctionCall, IntermediateData, Invocation
-from workbench.model.events import MetricSummary, RunSummary
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -23,6 +22,7 @@ from workbench.model.results import (
     MetricStatus,
     TurnResult,
 )
+from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.report.run_report import ReportedCase, RunReport
 
 

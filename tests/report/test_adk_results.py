@@ -10,7 +10,7 @@ import pytest
 
 from workbench.model.criteria import CustomMetric, EvalConfig, default_config, read_config
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,

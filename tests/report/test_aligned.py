@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
-from workbench.report.aligned import aligned_lines
 from workbench.report.run_report import ReportedCase
+from workbench.report.text_report import aligned_lines
 
 KEY = CaseKey(target="t", eval_set="s.evalset.json", eval_id="c")
 Calls = list[tuple[str, dict[str, Any] | None]]

@@ -10,13 +10,20 @@ from typing import Any
 import pytest
 
 from workbench.model.criteria import Criterion, EvalConfig
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
-from workbench.report.comparing import Change, RunComparison, compare, verdicts
-from workbench.report.comparison_formats import changes_text, comparison_lines, comparison_record
-from workbench.report.criteria_changes import run_changes
-from workbench.report.table import Style
-from workbench.store.history import StoredJob, StoredRun, StoredScores
+from workbench.report.comparison import (
+    Change,
+    RunComparison,
+    changes_text,
+    compare,
+    comparison_lines,
+    comparison_record,
+    run_changes,
+    verdicts,
+)
+from workbench.report.text_report import Style
+from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
 
 STATUSES = {
     "P": CaseStatus.PASSED,

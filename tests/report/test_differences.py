@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.model.evalset import Invocation
-from workbench.model.trajectory import ToolCall
-from workbench.report.differences import (
+from workbench.model.trace import ToolCall
+from workbench.report.turn_diff import (
     Difference,
     DifferenceKind,
     align,

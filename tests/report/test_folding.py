@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
-from workbench.report.explain import explain_at_length, fold_library_frames
 from workbench.report.run_report import ReportedCase
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.scores.metric_lines import metric_blocks
+from workbench.report.text_report import explain_at_length, fold_library_frames
+from workbench.tui.state.case_scores import metric_blocks
+from workbench.tui.state.text_layout import lay_out
 
 PACKAGES = "/venv/lib/python3.11/site-packages"
 TRACEBACK = f"""Traceback (most recent call last):

@@ -13,10 +13,18 @@ from xml.etree import ElementTree
 import pytest
 
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.events import MetricSummary
-from workbench.model.keys import CaseKey
-from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
-from workbench.model.row_turns import case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
+from workbench.model.identity import CaseKey
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    MetricResult,
+    MetricStatus,
+    case_of_turn,
+    execution_of_turn,
+    prompt_of_row,
+    turn_of_row,
+)
+from workbench.model.run_events import MetricSummary
 from workbench.report.formats import FORMATS, write_report
 from workbench.report.run_report import ReportedCase, RunReport
 

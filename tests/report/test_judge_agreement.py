@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,

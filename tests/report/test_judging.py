@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.model.results import (
-    InvocationScore,
-    Judgement,
-    JudgeSample,
-    MetricResult,
-    MetricStatus,
-    SentenceScore,
-)
-from workbench.report.judging import failed_judging_lines, judging_lines, sample_lines
+from workbench.model.results import InvocationScore, Judgement, JudgeSample, MetricResult, MetricStatus, SentenceScore
+from workbench.report.run_report import failed_judging_lines, judging_lines, sample_lines
 
 
 def result(*turns: InvocationScore) -> MetricResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.report.reliability import pass_all, pass_at, wilson_interval
+from workbench.report.text_report import pass_all, pass_at, wilson_interval
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from workbench.cli.adk_output import summary_lines
+from workbench.cli.printers import summary_lines
 from workbench.model.criteria import default_config
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.events import MetricSummary
 from workbench.model.results import (
     CaseStatus,
     Failure,
@@ -21,9 +20,9 @@ from workbench.model.results import (
     MetricResult,
     MetricStatus,
 )
-from workbench.report.explain import explain, score_text
+from workbench.model.run_events import MetricSummary
 from workbench.report.run_report import ReportedCase, RunReport
-from workbench.report.table import Style, VerdictTable, cell_length, row_name, width_of_names
+from workbench.report.text_report import Style, VerdictTable, cell_length, explain, row_name, score_text, width_of_names
 
 MakeReport = Callable[..., RunReport]
 MakeCase = Callable[..., ReportedCase]

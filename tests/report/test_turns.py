@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.model.evalset import Invocation
-from workbench.report.differences import DifferenceKind, differences
-from workbench.report.turns import Said, compare_turn, said_in, side_of
+from workbench.report.turn_diff import DifferenceKind, Said, compare_turn, differences, said_in, side_of
 
 
 def flat(*, calls: Any = (), gave: Any = (), said: Any = ()) -> Invocation:

@@ -20,9 +20,8 @@ from workbench.model.results import (
     RubricScore,
 )
 from workbench.report.formats import write_report
-from workbench.report.judging import judging_lines, samples_text, unsure_text
-from workbench.report.run_report import ReportedCase, RunReport
-from workbench.report.table import Style, VerdictTable
+from workbench.report.run_report import ReportedCase, RunReport, judging_lines, samples_text, unsure_text
+from workbench.report.text_report import Style, VerdictTable
 
 PASSED, FAILED = MetricStatus.PASSED, MetricStatus.FAILED
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.report.words import Change, Passage, word_differences
+from workbench.report.turn_diff import Change, Passage, word_differences
 
 TEXTS = st.text(st.sampled_from("ab 灯亮.\n"), max_size=30) | st.text(max_size=20)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from workbench.model.evalset import EvalCase
-from workbench.model.trajectory import ToolCall, read_trajectory, trajectory_of
+from workbench.model.trace import ToolCall, read_trajectory, trajectory_of
 
 SAMPLES = Path(__file__).parents[2] / "sample_agents"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 SAMPLES = Path(__file__).parents[2] / "sample_agents"
 

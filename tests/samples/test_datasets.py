@@ -10,11 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
+from workbench.metrics.case_view import JudgedCase
+from workbench.metrics.evaluate import MetricServices, judge_case
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.evalset import Content, IntermediateData, Invocation
 from workbench.model.results import Execution, TurnResult
-from workbench.model.trajectory import read_trajectory
+from workbench.model.trace import read_trajectory
 
 SAMPLES = Path(__file__).parents[2] / "sample_agents"
 AGENTS = {

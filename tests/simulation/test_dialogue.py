@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.model.evalset import Invocation
 from workbench.model.results import TurnResult
-from workbench.simulation.dialogue import history_of
+from workbench.simulation.users import history_of
 
 
 def turn(**invocation: Any) -> TurnResult:

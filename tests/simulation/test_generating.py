@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError, Trouble
-from workbench.model.agent import AgentDescription, AgentPart
-from workbench.model.evalset import ConversationScenario
-from workbench.model.generation import WantedScenarios
-from workbench.simulation.generating.replies import read_drafts
-from workbench.simulation.generating.writing import Generated, GenerationError, ScenarioWriter
+from workbench.llm.model_types import ModelError, ModelReply, ModelRequest, Trouble
+from workbench.model.evalset import ConversationScenario, WantedScenarios
+from workbench.model.target import AgentDescription, AgentPart
+from workbench.simulation.scenario_writer import Generated, GenerationError, ScenarioWriter, read_drafts
 
 DRAFT = {"starting_prompt": "Hello.", "conversation_plan": "You say hello."}
 AGENT = AgentDescription(agents=(AgentPart(name="a", instruction="Be kind."),), untold=("its tools are elsewhere",))

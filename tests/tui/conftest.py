@@ -20,16 +20,7 @@ from textual.pilot import Pilot
 from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
-from workbench.model.events import (
-    CaseFinished,
-    CaseStarted,
-    InvocationFinished,
-    RunEvent,
-    RunFinished,
-    RunStarted,
-    RunSummary,
-)
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -41,16 +32,24 @@ from workbench.model.results import (
     TokenUsage,
     TurnResult,
 )
+from workbench.model.run_events import (
+    CaseFinished,
+    CaseStarted,
+    InvocationFinished,
+    RunEvent,
+    RunFinished,
+    RunStarted,
+    RunSummary,
+)
 from workbench.store.errors import StoreError
-from workbench.store.history import StoredJob
+from workbench.store.history.history_queries import StoredJob
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.gateway import Gateway
-from workbench.tui.screens.main import MainScreen
-from workbench.tui.state.browser import CaseContent, ListedSet, case_row
-from workbench.tui.state.browser.content import content_of
-from workbench.tui.state.project import OpenedProject, ProjectState
-from workbench.tui.state.subject import ReadCase
+from workbench.tui.backend.backend import Gateway
+from workbench.tui.screens.main_screen import MainScreen
+from workbench.tui.state.browser_list import CaseContent, ListedSet, case_row, content_of
+from workbench.tui.state.browser_state import ReadCase
+from workbench.tui.state.project_state import OpenedProject, ProjectState
 from workbench.tui.themes import load_themes, theme_folders
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -18,8 +17,8 @@ from workbench.model.results import (
     MetricResult,
     MetricStatus,
 )
-from workbench.tui.state.board import Board, CaseRecord, ResultPlace
-from workbench.tui.state.standing import Standing
+from workbench.model.run_events import CaseFinished, CaseStarted, InvocationFinished
+from workbench.tui.state.case_board import Board, CaseRecord, ResultPlace, Standing
 
 
 @pytest.fixture

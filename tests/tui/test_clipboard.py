@@ -9,7 +9,7 @@ from pathlib import Path
 import pyperclip
 import pytest
 
-from workbench.tui.clipboard import copy_beside_terminal
+from workbench.tui.app import copy_beside_terminal
 
 # Answers how its option is set, and notes what it makes a buffer of.
 TMUX = """#!{python}

@@ -11,20 +11,18 @@ import pytest
 from textual.screen import Screen
 from textual.widgets import Input
 
-from workbench.store.layouts import Layout
 from workbench.store.settings import LoadedSettings, Settings
+from workbench.store.toml_files import Layout
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.gateway import Gateway
+from workbench.tui.backend.backend import Gateway
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen
 from workbench.tui.key_table import PLACES
-from workbench.tui.screens.ask import AskScreen
-from workbench.tui.screens.choose import ChooseScreen
-from workbench.tui.screens.confirm import ConfirmScreen
-from workbench.tui.state.board import Board
-from workbench.tui.state.browser import Browser, ListedSet, case_row
+from workbench.tui.state.browser_list import ListedSet, case_row
+from workbench.tui.state.browser_state import Browser
+from workbench.tui.state.case_board import Board
 from workbench.tui.themes import load_themes, theme_folders
-from workbench.tui.widgets.case_list import CaseList
-from workbench.tui.widgets.key_line import KeyLine
-from workbench.tui.widgets.tab_bar import labels_for
+from workbench.tui.widgets.inputs import KeyLine, labels_for
+from workbench.tui.widgets.row_lists import CaseList
 
 CASES = [
     {"eval_id": name, "conversation": [{"user_content": {"role": "user", "parts": [{"text": name}]}}]}

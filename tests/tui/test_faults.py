@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from workbench.tui.app import WorkbenchApp, run
-from workbench.tui.screens.main import MainScreen
+from workbench.tui.screens.main_screen import MainScreen
 
 really_run = WorkbenchApp.run
 

@@ -12,14 +12,11 @@ from tests.engine.judged import METRIC, judged_folder, judging, verdict
 from tests.llm.servers import Call, Said, gemini_error
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.model.events import ModelsAsked
-from workbench.model.spending import ModelSpending
-from workbench.tui.state.blocks import Whole
-from workbench.tui.state.header import judge_line
-from workbench.tui.state.pieces import Line
-from workbench.tui.state.progress import RunProgress
-from workbench.tui.state.run.planned import PlannedRun, plan_blocks
-from workbench.tui.state.run.rows import summary_lines
+from workbench.model.results import ModelSpending
+from workbench.model.run_events import ModelsAsked
+from workbench.tui.state.run_plan import PlannedRun, plan_blocks
+from workbench.tui.state.run_progress import RunProgress, judge_line, summary_lines
+from workbench.tui.state.text_layout import Line, Whole
 
 ASKED = ModelSpending(model="gemini-2.5-flash", calls=12, cached=4, input_tokens=3000, output_tokens=1100, cost=0.0031)
 SELECTED = [Selection(eval_set="set.evalset.json")]

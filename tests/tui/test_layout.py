@@ -7,9 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from workbench.tui.state.blocks import Block, Both, Columns, Side, Whole
-from workbench.tui.state.layout import fit, lay_out, shorten, wrap
-from workbench.tui.state.pieces import MOST_CHARACTERS, Line, Piece, Tone, safe, safe_line
+from workbench.tui.state.text_layout import (
+    MOST_CHARACTERS,
+    Block,
+    Both,
+    Columns,
+    Line,
+    Piece,
+    Side,
+    Tone,
+    Whole,
+    fit,
+    lay_out,
+    safe,
+    safe_line,
+    shorten,
+    wrap,
+)
 
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=200).map(safe)
 

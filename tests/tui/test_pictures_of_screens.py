@@ -24,8 +24,7 @@ from pytest_textual_snapshot import SVGImageExtension
 from textual.widgets import Input, TextArea
 
 from workbench.model.criteria import Criterion, EvalConfig
-from workbench.model.events import RunSummary
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -36,17 +35,20 @@ from workbench.model.results import (
     MetricResult,
     MetricStatus,
 )
+from workbench.model.run_events import RunSummary
 from workbench.model.trace import Span, SpanKind
-from workbench.store.history import History, RunRecord, history
+from workbench.store.history import history
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import RunRecord
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.gateway import Gateway
-from workbench.tui.panes.run import pane as run_pane
-from workbench.tui.screens import arrivals, shown
-from workbench.tui.screens.confirm import ConfirmScreen
-from workbench.tui.screens.followed import FollowedRun
-from workbench.tui.state.browser.freshness import Freshness
-from workbench.tui.state.watch.news import Began, Broken, BrokenTold, Changed, Concerned, Executed, Standings
+from workbench.tui.backend.backend import Gateway
+from workbench.tui.dialogs.dialogs import ConfirmScreen
+from workbench.tui.panes import drawer_panes as run_pane
+from workbench.tui.screens import main_parts, main_screen
+from workbench.tui.screens.run_controller import FollowedRun
+from workbench.tui.state.browser_list import Freshness
+from workbench.tui.state.watch_state import Began, Broken, BrokenTold, Changed, Concerned, Executed, Standings
 from workbench.tui.themes import load_themes, theme_folders
 
 SIZES = ((80, 24), (140, 42), (200, 60))
@@ -59,8 +61,8 @@ CRASH = """
 import os, sys
 from datetime import datetime, timezone
 from pathlib import Path
-from workbench.engine.documents import OpenDocuments
-from workbench.store.documents import recovery
+from workbench.engine.open_documents import OpenDocuments
+from workbench.store.evalsets.evalset_document import recovery
 
 class Frozen(datetime):
     now = classmethod(lambda cls, zone: cls(2026, 1, 2, 12, tzinfo=timezone.utc))
@@ -383,8 +385,8 @@ async def test_screens_look_as_they_should(
 ) -> None:
     if name == "run":
         still = SimpleNamespace(monotonic=lambda: 100.0)
-        monkeypatch.setattr(arrivals, "time", still)
-        monkeypatch.setattr(shown, "time", still)
+        monkeypatch.setattr(main_screen, "time", still)
+        monkeypatch.setattr(main_parts, "time", still)
         monkeypatch.setattr(run_pane, "time", still)
     async with opened() as screen:
         screen.folder = project

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from workbench.model.events import (
+from workbench.model.results import CaseStatus
+from workbench.model.run_events import (
     AgentsImporting,
     CaseFinished,
     CaseStarted,
@@ -17,9 +18,8 @@ from workbench.model.events import (
     RunStarted,
     RunSummary,
 )
-from workbench.model.results import CaseStatus
-from workbench.tui.state.amounts import duration, thousands
-from workbench.tui.state.progress import RunProgress
+from workbench.tui.state.run_progress import RunProgress
+from workbench.tui.state.text_layout import duration, thousands
 
 
 @pytest.fixture

@@ -30,10 +30,8 @@ from textual.screen import Screen
 from tests.engine.judged import judging
 from tests.llm.servers import gemini
 from workbench.tui.app import WorkbenchApp
+from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette
 from workbench.tui.key_table import KEY_ACTIONS
-from workbench.tui.screens.confirm import ConfirmScreen
-from workbench.tui.screens.dialog import Palette
-from workbench.tui.screens.help import HelpScreen
 
 KEYS = int(os.environ.get("WORKBENCH_RANDOM_KEYS", "250"))
 SEED = int(os.environ.get("WORKBENCH_RANDOM_SEED", "1"))
@@ -161,7 +159,7 @@ _AWAY = 10  # keys that other screens hear after it was closed
 CRASH = """
 import os, sys
 from pathlib import Path
-from workbench.engine.documents import OpenDocuments
+from workbench.engine.open_documents import OpenDocuments
 documents = OpenDocuments(Path(sys.argv[1]))
 for name in ("lights", "other"):
     case = {"eval_id": "rescued", "conversation": []}

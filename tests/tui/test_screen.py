@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from workbench.engine.plan import PlanError, Selection
-from workbench.model.events import CaseStarted, InvocationFinished, Notice
 from workbench.model.results import CaseStatus
+from workbench.model.run_events import CaseStarted, InvocationFinished, Notice
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
-from workbench.tui.state.browser import ListedSet, case_row
-from workbench.tui.widgets.case_list import CaseList
-from workbench.tui.widgets.lines_view import LinesView
+from workbench.tui.state.browser_list import ListedSet, case_row
+from workbench.tui.widgets.row_lists import CaseList, LinesView
 
 SET = "sets/lights.evalset.json"
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from textual.notifications import Notification
 
-from workbench.tui.widgets.saying import say
-from workbench.tui.widgets.toasts import outdated_by
+from workbench.tui.widgets.inputs import outdated_by, say
 
 
 async def _until_shown(screen: Any, *wanted: str) -> None:

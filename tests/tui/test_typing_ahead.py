@@ -8,7 +8,7 @@ import pytest
 from textual.events import Key
 
 from workbench.engine.plan import Selection
-from workbench.tui.widgets.filter_input import FilterInput
+from workbench.tui.widgets.inputs import FilterInput
 
 NASTY_RHYTHM = ["j"] * 7 + ["k"] * 2
 

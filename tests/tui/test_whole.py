@@ -14,7 +14,7 @@ from textual.app import App
 
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp, run
-from workbench.tui.gateway import Gateway
+from workbench.tui.backend.backend import Gateway
 
 AGENT = """
 import time
@@ -210,7 +210,7 @@ def test_a_path_that_does_not_exist_ends_with_one_message_and_status_2(
 
 
 def test_the_state_knows_no_textual() -> None:
-    code = "import sys, workbench.tui.state.project; sys.exit('textual' in sys.modules)"
+    code = "import sys, workbench.tui.state.project_state; sys.exit('textual' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from workbench.agents import sessions
-from workbench.agents.told import dependencies_told
+from workbench.agents import agent_sessions
+from workbench.agents.agent_sessions import dependencies_told
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
-from workbench.engine.leftovers import LeftFiles, _Work
-from workbench.model.dependencies import Dependencies, Dependency, DependencyKind
-from workbench.watch import state
-from workbench.watch.selection import Selector
-from workbench.watch.state import Question, State, Surroundings
+from workbench.engine.verdict_index import LeftFiles, _Work
+from workbench.model.identity import Dependencies, Dependency, DependencyKind
+from workbench.watch import snapshot
+from workbench.watch.selector import Selector
+from workbench.watch.snapshot import Question, State, Surroundings
 
 Kind = DependencyKind
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -44,7 +44,7 @@ def _told(change: Callable[[list[Dependency]], Iterable[Dependency]]) -> Break:
         told = [Dependency(*row) for row in message["rows"]]
         return dependencies_told(before, {**message, "rows": list(change(told))})
 
-    return lambda patch: patch.setattr(sessions, "dependencies_told", tell)
+    return lambda patch: patch.setattr(agent_sessions, "dependencies_told", tell)
 
 
 def _without(*kinds: Kind) -> Break:
@@ -106,15 +106,15 @@ def _with_docstrings_in_bodies(patch: pytest.MonkeyPatch) -> None:
         for node in _functions(tree):
             if ast.get_docstring(node) is not None:
                 node.body[0] = ast.Pass()
-        return state._part_of(read_blocks(ast.unparse(tree).encode(), path), kind, name)
+        return snapshot._part_of(read_blocks(ast.unparse(tree).encode(), path), kind, name)
 
     def answer(self: State, question: Question) -> str:
         found = right(self, question)
-        return changed(question.kind, question.key, found) if question.kind in state.OF_SOURCE else found
+        return changed(question.kind, question.key, found) if question.kind in snapshot.OF_SOURCE else found
 
     def change(rows: list[Dependency]) -> Iterable[Dependency]:
         for kind, key, fingerprint in rows:
-            yield Dependency(kind, key, changed(kind, key, fingerprint) if kind in state.OF_SOURCE else fingerprint)
+            yield Dependency(kind, key, changed(kind, key, fingerprint) if kind in snapshot.OF_SOURCE else fingerprint)
 
     _told(change)(patch)
     patch.setattr(State, "_answer", answer)

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from workbench.watch.watcher import Change, Folders, Watcher
+from workbench.watch.file_watcher import Change, Watcher
+from workbench.watch.folder_scanner import Folders
 
 PATIENCE = 120.0  # seconds; only ever used up where something is broken
 

@@ -13,16 +13,15 @@ from tests.watch.generated.harness import Claims
 from tests.watch.generated.outcomes import Outcome, outcome_of
 from tests.watch.generated.packages import CRITERIA, EVAL_SET
 from tests.watch.watched import Watched, watching
-from workbench.cli.run import open_workspace, selections_of
+from workbench.cli.run_commands import open_workspace, selections_of
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.model.dependencies import DependencyKind
+from workbench.model.identity import DependencyKind
 from workbench.model.results import CaseResult
-from workbench.store.history import History
-from workbench.watch.affected import affected_part, decide_plan, plan_of, results_of
-from workbench.watch.events import AllKnown, ChangeSeen, Decided, VerdictKnown, VerdictsHold, WatchEvent
-from workbench.watch.selection import Action, Decision, Selector, Why
-from workbench.watch.state import State
+from workbench.store.history.history import History
+from workbench.watch.selector import Action, Decision, Selector, Why, affected_part, decide_plan, plan_of, results_of
+from workbench.watch.snapshot import State
+from workbench.watch.watch_events import AllKnown, ChangeSeen, Decided, VerdictKnown, VerdictsHold, WatchEvent
 
 _TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
 _OPTIONS = RunOptions(adk_results=False, retries=0)

@@ -12,7 +12,7 @@ import pytest
 from tests.watch.watched import Folder, turn, watching
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.watch.events import AllKnown, SourceBroken
+from workbench.watch.watch_events import AllKnown, SourceBroken
 
 pytestmark = [pytest.mark.needs_adk, pytest.mark.needs_fork]
 

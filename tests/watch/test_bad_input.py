@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import Folder, Watched, watching
-from workbench.store.history import History
-from workbench.watch.events import AllKnown, Notice, RunBegun, SourceBroken
+from workbench.store.history.history import History
+from workbench.watch.watch_events import AllKnown, Notice, RunBegun, SourceBroken
 
 AGENT = """
 def answer(prompt):

@@ -21,10 +21,9 @@ from tests.watch.strategy import Affected
 from tests.watch.watched import Folder
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.store.history import StoredVerdict
-from workbench.watch import selection
-from workbench.watch.affected import decide_plan
-from workbench.watch.selection import Action, Selector
+from workbench.store.history.history_queries import StoredVerdict
+from workbench.watch import selector
+from workbench.watch.selector import Action, Selector, decide_plan
 
 pytestmark = pytest.mark.needs_fork
 
@@ -115,12 +114,12 @@ def _plan(workspace: Workspace) -> Plan:
 
 
 def _taint_ignored(patch: pytest.MonkeyPatch) -> None:
-    right = selection._is_verdict
+    right = selector._is_verdict
 
     def is_verdict(stored: StoredVerdict) -> bool:
         return right(stored._replace(is_certain=True))
 
-    patch.setattr(selection, "_is_verdict", is_verdict)
+    patch.setattr(selector, "_is_verdict", is_verdict)
 
 
 def _code_of_metrics_ignored(patch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import TOOLS, Folder, watching
-from workbench.model.events import Notice
-from workbench.watch.events import AllKnown, SourceBroken, WatchStarted
-from workbench.watch.state import State
+from workbench.model.run_events import Notice
+from workbench.watch.snapshot import State
+from workbench.watch.watch_events import AllKnown, SourceBroken, WatchStarted
 
 
 async def test_cases_that_come_and_go_and_are_said_otherwise(folder: Folder) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import Folder, Watched, watching
-from workbench.model.events import CaseStarted
-from workbench.model.keys import CaseKey, JobKey
-from workbench.watch.events import AllKnown, ChangeSeen, Decided, RunBegun, RunTold
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.run_events import CaseStarted
+from workbench.watch.watch_events import AllKnown, ChangeSeen, Decided, RunBegun, RunTold
 
 AGENT = """
 import time

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.watch import folders as watched
-from workbench.watch.folders import Folders, Picture
+from workbench.watch import folder_scanner as watched
+from workbench.watch.folder_scanner import Folders, Picture
 
 
 def tree(root: Path, *files: str) -> Path:

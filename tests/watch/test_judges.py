@@ -13,7 +13,7 @@ from tests.engine.test_judge_metrics import LOUDER, answer
 from tests.engine.test_judges import METRIC, server, verdict
 from tests.llm.servers import Server, gemini_error
 from tests.watch.watched import Folder, watching
-from workbench.cli.watch_lines import TextLines
+from workbench.cli.watch_commands import TextLines
 
 __all__ = ["server"]  # a fixture
 

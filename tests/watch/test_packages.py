@@ -12,7 +12,7 @@ import pytest
 
 from tests.watch.watched import Folder, Watched, watching
 from workbench.agents.worker.recording.fingerprints import is_being_installed
-from workbench.watch.events import ChangeSeen
+from workbench.watch.watch_events import ChangeSeen
 
 AGENT = """
 import library
@@ -65,7 +65,7 @@ async def _at_rest(folder: Folder, **options: object) -> AsyncIterator[Watched]:
 async def test_another_version_of_a_library_runs_every_case_once(
     folder: Folder, libraries: Libraries, monkeypatch: pytest.MonkeyPatch, isolation: str, mode: str
 ) -> None:
-    monkeypatch.setattr("workbench.agents.host._default_mode", lambda: mode)
+    monkeypatch.setattr("workbench.agents.agent_host._default_mode", lambda: mode)
     async with _at_rest(folder, isolation=isolation) as watched:
         changed = await watched.after(lambda: libraries.install("2.0"))
 

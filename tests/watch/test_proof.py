@@ -20,7 +20,7 @@ from tests.watch.generated.harness import Strategy, prove
 from tests.watch.generated.oracle import Oracle, quick_folder
 from tests.watch.generated.packages import ENVIRONMENT
 from tests.watch.strategy import Affected, Live, RunAffected
-from workbench.agents import host
+from workbench.agents import agent_host
 
 pytestmark = pytest.mark.needs_fork
 
@@ -38,7 +38,7 @@ class Way(NamedTuple):
     """A way to watch and to run, and how many edits it gets every day, as parts and edits of each."""
 
     strategy: Callable[[], Strategy]
-    mode: host.Mode
+    mode: agent_host.Mode
     settings: str
     parts: int
     edits: int
@@ -89,7 +89,7 @@ async def test_no_case_is_missed(
     way = WAYS[name]
     for variable, value in ENVIRONMENT.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(host, "_default_mode", lambda: way.mode)
+    monkeypatch.setattr(agent_host, "_default_mode", lambda: way.mode)
     packages = -(-edits // _EDITS_OF_A_PACKAGE)
     others = list(WAYS).index(name) * _PARTS if _WANTED else 0  # parts of other ways, which have packages of their own
     first = _FIRST_SEED + (others + part) * packages

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.watch.watched import Folder, turn, watching
-from workbench.model.events import Notice
-from workbench.watch.events import AllKnown
+from workbench.model.run_events import Notice
+from workbench.watch.watch_events import AllKnown
 
 SETTINGS = '[targets.rows]\nkind = "recorded"\neval_sets = ["*.jsonl"]\n'
 METRIC = """

@@ -11,10 +11,9 @@ import pytest
 
 from tests.watch.eyes import SAVES
 from tests.watch.test_folders import tree
-from workbench.watch import folders as watched
-from workbench.watch import scanner as scanning
-from workbench.watch.folders import Folders
-from workbench.watch.scanner import Scanner
+from workbench.watch import folder_scanner as scanning
+from workbench.watch import folder_scanner as watched
+from workbench.watch.folder_scanner import Folders, Scanner
 
 
 def scanner(folders: Folders | Path) -> Scanner:

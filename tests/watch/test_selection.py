@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
 from workbench.engine.plan import PlannedCase
-from workbench.engine.verdicts import Asked, Verdicts
+from workbench.engine.verdict_index import Asked, Verdicts
 from workbench.model.criteria import EvalConfig
-from workbench.model.dependencies import Dependencies, Dependency
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.identity import CaseKey, Dependencies, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, MetricResult, MetricStatus
 from workbench.model.target import AgentKind, Target
-from workbench.store.history import StoredJob, StoredVerdict
-from workbench.watch.reasons import words_of
-from workbench.watch.selection import Action, Decision, Selector, Why
-from workbench.watch.state import State
+from workbench.store.history.history_queries import StoredJob, StoredVerdict
+from workbench.watch.selector import Action, Decision, Selector, Why
+from workbench.watch.snapshot import State
+from workbench.watch.watch_events import words_of
 
 CASE = CaseKey(target="t", eval_set="s.evalset.json", eval_id="case")
 JOB = JobKey(case=CASE)
@@ -410,13 +409,13 @@ def test_a_case_is_left_alone_exactly_where_some_verdict_fits(
 
 
 def _question(path: Path) -> Any:
-    from workbench.watch.state import Question
+    from workbench.watch.snapshot import Question
 
     return Question("file", str(path), None)
 
 
 def test_what_is_known_of_sets_goes_with_the_sets(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.engine.verdicts._LATELY_USED", 3)
+    monkeypatch.setattr("workbench.engine.verdict_index._LATELY_USED", 3)
 
     for number in range(20):
         known.add(known.file("a.txt", str(number)))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import TOOLS, Folder, watching
-from workbench.model.events import Notice
+from workbench.model.run_events import Notice
 from workbench.store.errors import StoreError
-from workbench.store.history import History
-from workbench.watch import listening, observer
-from workbench.watch.events import AllKnown, ChangeSeen, RunBegun, VerdictKnown, WatchStarted
+from workbench.store.history.history import History
+from workbench.watch import file_watcher
+from workbench.watch.watch_events import AllKnown, ChangeSeen, RunBegun, VerdictKnown, WatchStarted
 
 
 async def test_a_save_runs_the_cases_that_ran_the_code_and_no_others(folder: Folder) -> None:
@@ -37,12 +37,12 @@ async def test_a_save_runs_the_cases_that_ran_the_code_and_no_others(folder: Fol
 async def test_that_the_system_tells_of_no_more_changes_is_said_once(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def listen(_: object) -> listening.Listener:
-        raise listening.Unavailable(listening._reason(OSError(28, "OS file watch limit reached.")))
+    def listen(_: object) -> file_watcher.Listener:
+        raise file_watcher.Unavailable(file_watcher._reason_of_failure(OSError(28, "OS file watch limit reached.")))
 
     async with watching(folder.root) as watched:
         assert (await watched.until_quiet()).first(WatchStarted).mode == "events"
-        monkeypatch.setattr(observer, "Listener", listen)
+        monkeypatch.setattr(file_watcher, "Listener", listen)
 
         folder.write("new/more.py", "")
         assert "max_user_watches" in (await watched.until(Notice)).message

@@ -25,10 +25,9 @@ from tests.watch.generated.outcomes import Outcome, outcome_of
 from tests.watch.generated.packages import CRITERIA, ENVIRONMENT
 from tests.watch.watched import Watched, watching
 from workbench.model.results import CaseResult
-from workbench.store.history import History
-from workbench.watch.affected import results_of
-from workbench.watch.events import AllKnown, ChangeSeen, Decided, VerdictKnown, VerdictsHold, WatchEvent
-from workbench.watch.selection import Action
+from workbench.store.history.history import History
+from workbench.watch.selector import Action, results_of
+from workbench.watch.watch_events import AllKnown, ChangeSeen, Decided, VerdictKnown, VerdictsHold, WatchEvent
 
 pytestmark = pytest.mark.needs_fork
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import Folder, watching
-from workbench.watch.events import AllKnown, Decided, RunBegun, RunTold, VerdictsHold
-from workbench.watch.session import WatchSession
+from workbench.watch.watch_events import AllKnown, Decided, RunBegun, RunTold, VerdictsHold
+from workbench.watch.watch_session import WatchSession
 
 AGENT = "import tools\n\ndef answer(prompt):\n    return tools.upper(prompt) if prompt.startswith('up') else prompt\n"
 TOOLS = "PREFIX = ''\n\ndef upper(text):\n    return PREFIX + text\n"

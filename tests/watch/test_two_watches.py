@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import Folder, watching
-from workbench.engine.verdicts import Asked
-from workbench.model.events import Notice
+from workbench.engine.verdict_index import Asked
+from workbench.model.run_events import Notice
 from workbench.store.turns import Turn, Turns
 
 AGENT = """

@@ -15,7 +15,8 @@ import pytest
 from tests.test_architecture import modules_after
 from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until, watching
 from tests.watch.test_folders import tree
-from workbench.watch.watcher import SETTING, Folders, Watcher
+from workbench.watch.file_watcher import SETTING, Watcher
+from workbench.watch.folder_scanner import Folders
 
 
 @pytest.fixture(params=["events", "scanning"])
@@ -428,7 +429,7 @@ async def test_what_makes_watching_impossible_is_raised(project: Path, monkeypat
 
 
 def test_a_program_that_watches_nothing_loads_nothing_for_it() -> None:
-    assert not modules_after("import workbench.watch.watcher") & {
+    assert not modules_after("import workbench.watch.file_watcher") & {
         "watchfiles",
         "anyio",
         "pathspec",

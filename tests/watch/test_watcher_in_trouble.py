@@ -16,8 +16,9 @@ import pytest
 from tests.watch.eyes import PATIENCE, save_by_renaming, watching
 from tests.watch.test_folders import tree
 from tests.watch.test_watcher import scan
-from workbench.watch import listening, observer, places
-from workbench.watch.watcher import Folders, Watcher
+from workbench.watch import file_watcher
+from workbench.watch.file_watcher import Watcher
+from workbench.watch.folder_scanner import Folders
 
 __all__ = ["scan"]
 
@@ -78,7 +79,7 @@ async def test_nothing_is_told_while_git_is_at_work(tmp_path: Path, repository: 
         locked = time.monotonic()
         path.write_text("half-way")
         await asyncio.sleep(0.5)
-        assert not eyes.changes or time.monotonic() - locked > observer._LOCKED
+        assert not eyes.changes or time.monotonic() - locked > file_watcher._LOCKED
         tree(work_tree, "d1/new/x.py")
         lock.unlink()
 
@@ -89,7 +90,7 @@ async def test_nothing_is_told_while_git_is_at_work(tmp_path: Path, repository: 
 async def test_a_lock_that_was_left_behind_holds_nothing_up_for_long(
     repository: Path, scan: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observer, "_LOCKED", 0.5)
+    monkeypatch.setattr(file_watcher, "_LOCKED", 0.5)
     async with watching(repository, scan=scan) as eyes:
         locked = time.monotonic()
         (repository / ".git/index.lock").write_text("")
@@ -97,7 +98,7 @@ async def test_a_lock_that_was_left_behind_holds_nothing_up_for_long(
         await eyes.see(repository / "d1/f1.py")
         assert locked + 0.5 <= time.monotonic()
 
-        monkeypatch.setattr(observer, "_LOCKED", 1000.0)
+        monkeypatch.setattr(file_watcher, "_LOCKED", 1000.0)
         for number in range(3):
             eyes.forget()
             (repository / "d1/f1.py").write_text(f"at once {number}")
@@ -161,16 +162,16 @@ async def test_where_the_limit_of_watches_is_reached_it_scans_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tree(tmp_path / "project", "agent.py", "a/b.py")
-    real = listening.Listener
+    real = file_watcher.Listener
     limit = [OSError(24, "OS file watch limit reached.")]
 
-    def listen(folders: dict[str, object]) -> listening.Listener:
+    def listen(folders: dict[str, object]) -> file_watcher.Listener:
         if limit:
-            raise listening.Unavailable(listening._reason(limit[0]))
+            raise file_watcher.Unavailable(file_watcher._reason_of_failure(limit[0]))
         return real(folders)
 
-    monkeypatch.setattr(observer, "Listener", listen)
-    monkeypatch.setattr(observer, "_AGAIN", 0.5)
+    monkeypatch.setattr(file_watcher, "Listener", listen)
+    monkeypatch.setattr(file_watcher, "_AGAIN", 0.5)
     async with watching(project) as eyes:
         assert eyes.watcher.watching.mode == "scanning"
         assert "max_user_watches" in eyes.watcher.watching.reason
@@ -189,7 +190,7 @@ def test_a_real_limit_is_recognised(tmp_path: Path) -> None:
     """That of one process, in a process of its own: the system's is shared with everybody."""
     code = (
         "import resource, sys, watchfiles\n"
-        "from workbench.watch.listening import *\n"
+        "from workbench.watch.file_watcher import *\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))\n"
         "taken = []\n"
         "try:\n"
@@ -203,7 +204,7 @@ def test_a_real_limit_is_recognised(tmp_path: Path) -> None:
 def test_a_real_limit_of_folders_is_recognised(tmp_path: Path) -> None:
     """That of a user namespace of its own."""
     folders = [tree(tmp_path / str(number), "a") for number in range(8)]
-    code = "import sys\nfrom workbench.watch.listening import Listener\nListener(sys.argv[1:])"
+    code = "import sys\nfrom workbench.watch.file_watcher import Listener\nListener(sys.argv[1:])"
     command = 'echo 5 > /proc/sys/user/max_inotify_watches && echo limited && exec "$@"'
     try:
         done = subprocess.run(
@@ -222,13 +223,13 @@ def test_a_real_limit_of_folders_is_recognised(tmp_path: Path) -> None:
 async def test_events_that_get_lost_are_found_by_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tree(tmp_path / "project", "agent.py", "a/b.py")
 
-    def hear_nothing(self: listening.Listener, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
+    def hear_nothing(self: file_watcher.Listener, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
         until = time.monotonic() + seconds
         while not enough() and time.monotonic() < until:
             time.sleep(0.01)
         return frozenset()
 
-    monkeypatch.setattr(listening.Listener, "wait", hear_nothing)
+    monkeypatch.setattr(file_watcher.Listener, "wait", hear_nothing)
     async with watching(project) as eyes:
         assert eyes.watcher.watching.mode == "events"
         save_by_renaming(project / "a/b.py", "other")
@@ -292,7 +293,7 @@ async def test_a_folder_that_cannot_be_read_is_watched_once_it_can(tmp_path: Pat
 
 async def test_network_drives_are_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tree(tmp_path / "project", "agent.py")
-    monkeypatch.setattr(places, "silent_devices", lambda: {project.stat().st_dev: "nfs4"})
+    monkeypatch.setattr(file_watcher, "silent_devices", lambda: {project.stat().st_dev: "nfs4"})
     async with Watcher(Folders(project)) as watcher:
         assert watcher.watching.mode == "scanning"
         assert watcher.watching.reason == f"nfs4 sends no events: {project}"
@@ -309,7 +310,7 @@ def test_silent_file_systems_are_told_from_the_list_of_mounts(monkeypatch: pytes
     )
     monkeypatch.setattr(Path, "read_text", lambda self, **_: mounts)
 
-    found = places.silent_devices()
+    found = file_watcher.silent_devices()
 
     assert found == {os.makedev(0, 52): "9p", os.makedev(0, 53): "fuse.sshfs", os.makedev(0, 54): "nfs4"}
 

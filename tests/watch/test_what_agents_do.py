@@ -7,8 +7,8 @@ import os
 
 from tests.interpreters import interpreter_of
 from tests.watch.watched import Folder, watching
-from workbench.model.events import Notice
-from workbench.watch.events import AllKnown, RunBegun, SourceBroken, VerdictKnown
+from workbench.model.run_events import Notice
+from workbench.watch.watch_events import AllKnown, RunBegun, SourceBroken, VerdictKnown
 
 
 async def test_an_agent_that_writes_into_its_own_folder_does_not_run_for_ever(folder: Folder) -> None:

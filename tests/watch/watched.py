@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
-from workbench.model.events import CaseStarted
-from workbench.watch.events import AllKnown, ChangeSeen, VerdictKnown, VerdictsHold, WatchEvent
-from workbench.watch.opening import open_watch
-from workbench.watch.session import WatchSession
+from workbench.model.run_events import CaseStarted
+from workbench.watch.watch_events import AllKnown, ChangeSeen, VerdictKnown, VerdictsHold, WatchEvent
+from workbench.watch.watch_session import WatchSession, open_watch
 
 T = TypeVar("T")
 PATIENCE = 30.0

@@ -1,11 +1,10 @@
-"""The host of a target whose agent lives in worker processes."""
+"""The host of agents that run in worker processes."""
 
 from __future__ import annotations
 
 import itertools
 
-from workbench.agents.channel import Listener
-from workbench.agents.host import (
+from workbench.agents.agent_host import (
     AgentError,
     AgentSession,
     CustomScoreAnswer,
@@ -15,10 +14,13 @@ from workbench.agents.host import (
     OnSpan,
     SessionRequest,
 )
-from workbench.agents.leases import Launcher, OwnProcess, SharedProcesses
-from workbench.agents.scores import score_in
-from workbench.agents.sessions import WorkerSession
-from workbench.model.target import Isolation, Target
+from workbench.agents.agent_sessions import WorkerSession, score_in
+from workbench.agents.channel import Listener
+from workbench.agents.processes import Launcher, OwnProcess, SharedProcesses, worker_target
+from workbench.agents.worker.adapters.base import LoadError
+from workbench.model.target import AgentKind, Isolation, Target
+
+# The host of a target whose agent lives in worker processes.
 
 
 class WorkerHost:
@@ -93,18 +95,37 @@ class WorkerHost:
 def load_launcher(mode: Mode) -> None:
     """Import what starts processes in this mode."""
     if mode == "fork":
-        import workbench.agents.forking
+        import workbench.agents.forked_processes
     else:
-        import workbench.agents.spawning  # noqa: F401
+        import workbench.agents.spawned_processes  # noqa: F401
 
 
 def _launcher(
     target: Target, listener: Listener, *, start_timeout: float, concurrency: int, layers: bool, mode: Mode
 ) -> Launcher:
     if mode == "fork":
-        from workbench.agents.forking import ForkLauncher
+        from workbench.agents.forked_processes import ForkLauncher
 
         return ForkLauncher(target, listener, start_timeout=start_timeout, concurrency=concurrency, layers=layers)
-    from workbench.agents.spawning import SpawnLauncher
+    from workbench.agents.spawned_processes import SpawnLauncher
 
     return SpawnLauncher(target, listener, start_timeout=start_timeout, concurrency=concurrency)
+
+
+# What is wrong in the table of settings that only one kind of agent has, told before any agent is asked.
+
+
+def wrong_table(target: Target) -> str | None:
+    """A template or path that its adapter would not take, beginning with its place in the settings; None for none."""
+    if target.kind is not AgentKind.HTTP or not target.options:
+        return None
+    from workbench.agents.worker.adapters.http.reading import Reading
+    from workbench.agents.worker.adapters.http.sending import Sending
+
+    told = worker_target(target)
+    try:
+        Sending(told)
+        Reading(told)
+    except LoadError as error:
+        return str(error)
+    return None

@@ -1,24 +1,149 @@
-"""The entry point `workbench`: parses the command line, and turns every error into one message and an exit status.
-
-Commands raise what they find wrong (StoreError, PlanError, ...) and return their exit status; nothing here knows what
-they do. Exit statuses: 0 all passed, 1 some case failed, 2 the command, configuration or a file is wrong, 3 none
-failed but some ended in ERROR, 130 interrupted.
-"""
+"""The entry point: commands are imported when they are called."""
 
 from __future__ import annotations
 
+import difflib
 import errno
 import gc
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
+import workbench
 from workbench import __version__
-from workbench.cli.lazy import CONTEXT_SETTINGS, LazyGroup, open_screen
-from workbench.cli.streams import drop_output, message, prepare_streams
+from workbench.cli.arguments import LONGEST_NAME, path_exists
+from workbench.cli.console import drop_output, message, prepare_streams, write_text
+
+# The top of the command line: commands whose modules are imported when they are used, and `workbench PATH`.
+
+COMMANDS = {
+    "run": ("workbench.cli.run_commands:run", "Run eval cases and report the verdicts."),
+    "watch": ("workbench.cli.watch_commands:watch", "Watch the project and run what a change affects."),
+    "explain": (
+        "workbench.cli.watch_commands:explain",
+        "Say why a case would run after the last changes, or would not.",
+    ),
+    "eval": ("workbench.cli.run_commands:evaluate", "Evaluate an agent: the arguments and flags of `adk eval`."),
+    "simulate": ("workbench.cli.simulate_command:simulate", "Play conversation scenarios without judging them."),
+    "score": ("workbench.cli.score_commands:score", "Judge recorded responses and trajectories; no agent runs."),
+    "dialects": (
+        "workbench.cli.judge_commands:dialects",
+        "Show what ADK, Vertex AI and agentevals say of the same tool calls.",
+    ),
+    "judge": (
+        "workbench.cli.judge_commands:judge",
+        "Judge stored answers again, and say how far the judgements agree.",
+    ),
+    "calibrate": (
+        "workbench.cli.judge_commands:calibrate",
+        "Hold the judges of a run against labels that people gave.",
+    ),
+    "schema": ("workbench.cli.schema:schema", "Print the JSON Schema of a kind of file, for editors."),
+    "eval-set": ("workbench.cli.evalset_commands:eval_set", "Create, extend, migrate and validate eval sets."),
+    "dataset": ("workbench.cli.dataset_commands:dataset", "Look through datasets, and convert them."),
+    "history": ("workbench.cli.history_commands:history", "List earlier runs, or show one of them."),
+    "report": ("workbench.cli.history_commands:report", "Write an earlier run as JSON, JUnit XML, Markdown or CSV."),
+    "compare": (
+        "workbench.cli.history_commands:compare",
+        "Compare two earlier runs: regressions, fixes, flaky cases, scores.",
+    ),
+    "target": ("workbench.cli.target_commands:target", "Add an agent to workbench.toml."),
+    "doctor": (
+        "workbench.cli.doctor_command:doctor",
+        "Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.",
+    ),
+    "demo": ("workbench.cli.score_commands:demo", "Try the sample agents."),
+    "completion": ("workbench.cli.main:completion", "Print the completion script for a shell."),
+}
+"""Where each command is, and its help: listing the commands imports none of them."""
+
+
+class LazyGroup(click.Group):
+    """The commands above; what is none of them is a path to open."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The commands, in the order of their use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+        """A command, imported now; with underscores too, as ADK spells them."""
+        known = COMMANDS.get(cmd_name.replace("_", "-"))
+        if known is None:
+            return None
+        module, name = known[0].split(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """The list of commands in `--help`."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments begin with; a path that exists is opened."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            if not path_exists(name):
+                ctx.fail(_no_such_command_or_path(name))
+            return "open", open_command, args
+        return super().resolve_command(ctx, args)
+
+
+@click.command("open", add_help_option=False)
+@click.argument("path", type=click.Path(path_type=Path))
+def open_command(path: Path) -> int:
+    """Open the terminal application on a path."""
+    return open_screen(path)
+
+
+def open_screen(path: Path) -> int:
+    """Open the terminal application. Raises click.ClickException where there is no terminal."""
+    import sys
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.ClickException(
+            f"opening {path} needs a terminal, and standard input or output is none. "
+            f"Without one, use `workbench run {path}`; `workbench --help` lists all commands."
+        )
+    # Textual reads it as it is imported. At its own 60 frames a second what a key does is painted up to 33 ms later.
+    os.environ.setdefault("TEXTUAL_FPS", "120")
+    from workbench.tui.app import run
+
+    return run(path)
+
+
+def _no_such_command_or_path(name: str) -> str:
+    close = difflib.get_close_matches(name.replace("_", "-"), COMMANDS, n=1, cutoff=0.6)
+    looks_like_path = "/" in name or "." in name
+    if close and not looks_like_path:
+        return f"no such command or path: {name!r}; did you mean `workbench {close[0]}`?"
+    from workbench.model.text import shorten
+
+    shown = shorten(name, LONGEST_NAME)
+    return f"no such {'file or folder' if looks_like_path else 'command or path'}: {shown!r}"
+
+
+def normalise_option(token: str) -> str:
+    """Options are the same with underscores and with dashes, as ADK's scripts have them."""
+    return token.replace("_", "-")
+
+
+CONTEXT_SETTINGS: dict[str, Any] = {
+    "token_normalize_func": normalise_option,
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 110,
+}
+
+
+# The entry point `workbench`: parses the command line, and turns every error into one message and an exit status.
 
 WRONG = 2
 INTERRUPTED = 130
@@ -109,3 +234,39 @@ def _errors_for_people() -> tuple[type[Exception], ...]:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+# Where the sample agents are: inside the package when it was installed from a wheel, beside it in a checkout.
+
+
+def bundled_folder(name: str) -> Path:
+    """The folder of that name that comes with workbench. Raises FileNotFoundError for a broken installation."""
+    package = Path(workbench.__file__).parent
+    for folder in (package / "_bundled" / name, package.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"{name} does not come with this installation of workbench; install it again")
+
+
+# `workbench completion SHELL`: what a shell needs to complete our commands and options.
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print the completion script for a shell.
+
+    \b
+    bash: workbench completion bash > ~/.local/share/bash-completion/completions/workbench
+    zsh:  workbench completion zsh > a folder of $fpath, as _workbench
+    fish: workbench completion fish > ~/.config/fish/completions/workbench.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # click knows all shells of the choice above
+    completer = kind(cli, {}, "workbench", "_WORKBENCH_COMPLETE")
+    # `source_template % source_vars()` is what `source()` gives, without asking which bash is installed here: the
+    # script may be for another machine.
+    write_text(completer.source_template % completer.source_vars())
+    return 0

@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from workbench.cli.streams import write_text
+from workbench.cli.console import write_text
 
 
 @click.command()

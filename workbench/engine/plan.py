@@ -1,27 +1,55 @@
-"""Plans: which cases run how often, judged by what. A plan says what a run will do before it does it."""
+"""`Plan`: the cases of a run, with criteria, users and environment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import marshal
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
-from workbench.model.base import Fact
-from workbench.model.criteria import EvalConfig
+from workbench.agents.worker import dotenv
+from workbench.agents.worker.responses import is_plain
+from workbench.agents.worker.responses import names_secret as may_name_secret
+from workbench.llm.model_replay import read_script
+from workbench.llm.model_types import has_key
+from workbench.metrics.judges import prompts
+from workbench.metrics.metric_types import ModelJudge
+from workbench.metrics.registry import check_criteria, info_of, prepare, with_judge, with_scorer
+from workbench.model.base import Fact, Recipe, Remade
+from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, Invocation
-from workbench.model.keys import CaseKey, JobKey
-from workbench.model.remade import Recipe, Remade
-from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult
-from workbench.model.spending import ModelSpending
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import (
+    CaseResult,
+    ConversationEnd,
+    Execution,
+    Failure,
+    FailureKind,
+    MetricResult,
+    ModelSpending,
+)
 from workbench.model.target import Isolation, Target, Unrecorded
+from workbench.model.text import add_secrets, counted, names_secret, one_line
+from workbench.simulation.prompts import PROMPTS
+from workbench.simulation.simulated_tools import ToolPlan
+from workbench.simulation.user_prompts import SECTION, UserOptions, read_user_options
+from workbench.simulation.users import Ask, FixedConversation, SimulatedUser, User
+from workbench.store.datasets.dataset_reader import RecordedCase
+from workbench.store.errors import StoreError
+from workbench.store.settings import Settings
 
 if TYPE_CHECKING:
-    # Importing these takes time, in which the agents' interpreters could start already.
-    from workbench.simulation.tools.plan import ToolPlan
+    from workbench.simulation.simulated_tools import ToolPlan
     from workbench.store.settings import Settings
+
+
+# Plans: which cases run how often, judged by what. A plan says what a run will do before it does it.
 
 _MOST_BROKEN = 20
 _MOST_RUNS = 10_000  # of a case: a plan lists each
@@ -268,3 +296,322 @@ def with_executed(plan: Plan, executed: Mapping[JobKey, Execution]) -> Plan:
             known = executed.get(JobKey(case=case.key, repeat=repeat))
             cases.append(replace(case, repeat=repeat, executed=known))
     return replace(plan, cases=tuple(cases))
+
+
+# The criteria of a plan: with the models that the settings name, and whether they can judge what they are to judge.
+
+_WORKS = '{"criteria": {"hallucinations_v1": {"threshold": 0.5}, "safety_v1": {"threshold": 0.8}}}'
+
+
+def with_models(config: EvalConfig, settings: Settings) -> EvalConfig:
+    """The config with the models that judge and play users where it names none, and the quorum of judges."""
+    config = with_scorer(with_judge(config, settings.judge.model), settings.judge.scorer)
+    return config.model_copy(update={"user_model": settings.simulation.model, "quorum": settings.judge.quorum})
+
+
+def judge_models_of(config: EvalConfig) -> tuple[str, ...]:
+    """The models that the criteria ask."""
+    judges = (judge for prepared in prepare(config) for judge, _ in prepared.judges)
+    models = (judge.options.model or config.judge for judge in judges if isinstance(judge, ModelJudge))
+    return tuple(dict.fromkeys(models))
+
+
+def criteria_below_every_score(config: EvalConfig) -> Iterator[tuple[Criterion, float]]:
+    """The criteria whose threshold every score reaches, with the lowest score of the metric."""
+    for criterion in config.criteria:
+        info = info_of(criterion.metric, config)
+        lowest = None if info is None else info.lowest
+        if criterion.threshold is not None and lowest is not None and criterion.threshold < lowest:
+            yield criterion, lowest
+
+
+def problems_of(config: EvalConfig) -> Iterator[InvalidConfig]:
+    """What is wrong in a config, with its models in it (`with_models`): its criteria, and how it has users played."""
+    yield from check_criteria(config)
+    yield from read_user_options(config, default_model=config.user_model)[1]
+
+
+def why_no_scenario(config: EvalConfig) -> str | None:
+    """Why these criteria can judge no conversation with a simulated user, with some that can; None where one can."""
+    for criterion in config.criteria:
+        info = info_of(criterion.metric, config)
+        if criterion.metric in config.custom_metrics or (info is not None and info.fits_scenarios):
+            return None
+    named = ", ".join(criterion.metric for criterion in config.criteria) or "none"
+    where = "no configuration names criteria, and the default ones" if config.is_default else config.source
+    return (
+        f"a conversation with a simulated user has no expected turns, and {one_line(where)}: {named} need them; "
+        f"criteria that work: {_WORKS}"
+    )
+
+
+# The variables with which models are asked for a target, and which of them are secrets.
+
+_SHORTEST = 6  # characters of a secret: shorter ones stand in other words by chance
+_SHORTEST_WORD = 12  # of letters alone, or of digits alone
+_SHORTEST_KEY = 16  # of what nothing but its looks tells to be one
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD")  # ends of names that leave no doubt
+_NO_SECRETS = ("FILE", "PATH", "DIR", "FOLDER", "CREDENTIALS")  # ends of names that hold the place of a secret
+
+
+def environment_of(target: Target) -> Mapping[str, str]:
+    """The variables that models are asked with: ours, and those of the target's `.env` that ours do not set."""
+    files = [] if target.env_file is None else [str(target.env_file)]
+    return dotenv.effective(files, os.environ)
+
+
+def add_secrets_of(targets: Iterable[Target]) -> None:
+    """Mask the secrets in our environment and in the targets' `.env` files wherever they would be shown or stored."""
+    add_secrets(_secrets_in(os.environ))
+    for file in {target.env_file for target in targets if target.env_file is not None}:
+        given = dotenv.effective([str(file)], {})
+        add_secrets(_secrets_in(given))
+        add_secrets(value for value in given.values() if _looks_like_key(value))
+
+
+def _secrets_in(variables: Mapping[str, str]) -> Iterator[str]:
+    """The values of variables whose names say that they are secrets, and passwords in addresses."""
+    for name, value in variables.items():
+        if _is_secret(name, value):
+            yield value
+        if "@" in value and (password := _password_in(value)):
+            yield password
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether a variable of this name holds a secret that no text or argument has by chance.
+
+    `PRIMARY_KEY=customer_id` is none: where the value reads like words, the name must leave no doubt.
+    """
+    if not may_name_secret(name) or name.upper().endswith(_NO_SECRETS) or value.startswith(("/", "./", "~/")):
+        return False
+    signs = "".join(value.split())
+    if signs.isalpha() or signs.isdecimal():  # words, of which texts are full
+        return len(signs) >= _SHORTEST_WORD
+    is_named = names_secret(name) or name.upper().endswith(_SECRETS)
+    return len(value) >= _SHORTEST and (is_named or not is_plain(value))
+
+
+def _looks_like_key(value: str) -> bool:
+    """Whether a value is one long word of letters and digits that is no name, number, path or address."""
+    return (
+        len(value) >= _SHORTEST_KEY
+        and not any(sign.isspace() or sign == "/" for sign in value)
+        and not is_plain(value)
+        and any(sign.isalpha() for sign in value)
+        and any(sign.isdigit() for sign in value)
+    )
+
+
+def _password_in(address: str) -> str | None:
+    try:
+        password = urlsplit(address).password
+    except ValueError:
+        return None
+    return unquote(password) if password is not None and len(password) >= _SHORTEST else None
+
+
+# Who talks to the agent in a planned case, and what there is to say about it.
+
+
+def options_of(config: EvalConfig) -> UserOptions:
+    """How the users of scenarios are played."""
+    return read_user_options(config, default_model=config.user_model)[0]
+
+
+def scenarios_of(plan: Plan) -> Plan:
+    """The part of a plan that simulated users play, without targets whose script of models cannot be read: the agent
+    would be spoken to once, and nobody could go on.
+
+    Raises NoCases where there is none, and PlanError where only such scripts leave nothing.
+    """
+    cases = tuple(case for case in plan.cases if not case.has_case or case.scenario is not None)
+    if not any(case.has_case for case in cases):
+        raise NoCases("nothing to simulate: none of these eval cases is a conversation scenario")
+    problems = {
+        target.name: why_no_script(target) for target in {each.target.name: each.target for each in cases}.values()
+    }
+    cases = tuple(case for case in cases if problems[case.target.name] is None)
+    if not cases:
+        raise PlanError(*dict.fromkeys(problem for problem in problems.values() if problem is not None))
+    return replace(plan, cases=cases, whole_sets=frozenset())
+
+
+def is_scripted(target: Target, model: str) -> bool:
+    """Whether a script answers for a model, because there is no key for it."""
+    return target.scripted_models is not None and not has_key(model, environment_of(target))
+
+
+def why_no_script(target: Target) -> str | None:
+    """Why the script that answers for models without a key cannot be read; None where it can, or there is none."""
+    if target.scripted_models is None:
+        return None
+    try:
+        read_script(target.scripted_models)
+    except StoreError as error:
+        return str(error)
+    return None
+
+
+def user_for(planned: PlannedCase, *, repeat: int, ask: Ask) -> User:
+    """The user of a case: what its conversation says, or a model that plays its scenario."""
+    case = planned.case
+    assert case is not None
+    if case.conversation_scenario is None:
+        return FixedConversation(case.conversation or ())
+    return SimulatedUser(case.conversation_scenario, options_of(planned.config), ask=ask, sample=repeat)
+
+
+def why_it_stopped(case: CaseKey, execution: Execution) -> str | None:
+    """What to say of a conversation that did not come to its end; None of every other."""
+    simulation = execution.simulation
+    if simulation is None or simulation.end is not ConversationEnd.LIMIT:
+        return None
+    turns = counted(simulation.limit or 0, "turn")
+    return (
+        f"{case}: the simulated user had not finished after {turns}, which is the limit; set "
+        f"{SECTION}.max_allowed_invocations above the longest reasonable conversation"
+    )
+
+
+# What the cases of a set have in common, and the hashes by which a stored result is known to be of the same case.
+
+_to_json = EvalCase.__pydantic_serializer__.to_json
+_execution_to_json = Execution.__pydantic_serializer__.to_json
+
+
+@dataclass(frozen=True)
+class SetContext:
+    """What the cases of one set have in common, with the hashes of it taken once."""
+
+    eval_set_id: str
+    target: Target
+    config: EvalConfig
+    tools: ToolPlan | None = None
+
+    @cached_property
+    def _target_hash(self) -> str:
+        # What is not set leaves the hash what it was before it could be.
+        unset = {name for name in ("options", "sub_agent") if not getattr(self.target, name)}
+        no_matter = {*_CHANGES_NO_ANSWER, *unset}
+        return _hash(self.target.model_dump_json(exclude=no_matter))
+
+    @cached_property
+    def _user_hash(self) -> str:
+        """Of what plays the users of scenarios."""
+        options = options_of(self.config)
+        return _hash(repr(options), PROMPTS.version, repr(is_scripted(self.target, options.model)))
+
+    @cached_property
+    def _config_hash(self) -> str:
+        no_matter = {"source", "user_simulator_config", "user_model"}
+        if (
+            not self.config.judge_metrics
+        ):  # what is not there leaves the hashes what they were before there could be any
+            no_matter.add("judge_metrics")
+        if not self.config.judge:
+            return _hash(self.config.model_dump_json(exclude={*no_matter, "judge", "quorum"}))
+        scripted = repr(any(is_scripted(self.target, model) for model in judge_models_of(self.config)))
+        return _hash(self.config.model_dump_json(exclude=no_matter), prompts.version(), scripted)
+
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """What tells the target, its tools and the criteria apart from any others that could change a verdict."""
+        nowhere = CaseKey(target=self.target.name, eval_set="", eval_id="")
+        tools = "" if self.tools is None else self.tools.digest(nowhere)
+        return _hash(self._target_hash, self._user_hash, tools), self._config_hash
+
+    def plan(
+        self,
+        key: CaseKey,
+        case: EvalCase | None,
+        *,
+        problem: Failure | None = None,
+        remake: Recipe[EvalCase] | None = None,
+    ) -> PlannedCase:
+        """A planned case, with the hashes by which a stored result is known to be of the same case.
+
+        A case with a fixed conversation is not held where `remake` makes it anew.
+        """
+        held: EvalCase | Recipe[EvalCase | None] | None = case
+        if remake is not None and case is not None and case.conversation_scenario is None:
+            held = remake
+        return PlannedCase(
+            key=key,
+            eval_set_id=self.eval_set_id,
+            target=self.target,
+            config=self.config,
+            case=held,
+            problem=problem,
+            tools=self.tools,
+            execution_hash="" if case is None else self._execution_hash(key, case),
+            scoring_hash="" if case is None else _hash(self._config_hash, _to_json(case, exclude=_IS_NO_MATTER)),
+        )
+
+    def _execution_hash(self, key: CaseKey, case: EvalCase) -> str:
+        parts: list[str | bytes] = [self._target_hash, _to_json(case, include=_REACHES_AGENT)]
+        if case.conversation_scenario is not None:
+            parts.append(self._user_hash)
+        # What tools answer is there only where something else than the tools does: older verdicts stay what they are.
+        if self.tools is not None and (digest := self.tools.digest(key)):
+            parts.append(digest)
+        return f"{self._target_hash[:_TARGET_PART]}-{_hash(*parts)}"  # so that it can be told which of the two changed
+
+    def hashes_of_recorded(self, recorded: RecordedCase) -> tuple[str, str]:
+        """The same two hashes for what was recorded: of all that is judged, and of that with the criteria.
+
+        No agent runs, so that nothing is won by telling what was said from what was expected; and rows in which the
+        same was said, which may be many, each keep their verdicts. Of a row the columns say all.
+        """
+        if recorded.columns:
+            judged = _hash(self._target_hash, _bytes_of(recorded.columns))
+        else:
+            case = recorded.case
+            expected = b"" if case is None else _to_json(case, exclude=_IS_NO_MATTER)
+            judged = _hash(self._target_hash, _text_of(recorded.execution), expected)
+        return judged, _hash(self._config_hash, judged)
+
+
+_TARGET_PART = 8
+"""So many characters at the beginning of an `execution_hash` are of the target's settings."""
+
+_CHANGES_NO_ANSWER = {"eval_sets", "config", "watch", "rerun", "simulate_tools", "tools", "columns"}
+"""What of a target an agent cannot see; what is simulated counts by what it says, not by the file that says it."""
+
+_REACHES_AGENT: Any = {
+    "conversation": {"__all__": {"user_content"}},
+    "session_input": True,
+    "conversation_scenario": True,
+}
+"""The part of a case that an agent can see: what is said to it and how its session starts."""
+
+_IS_NO_MATTER: Any = {"eval_id", "creation_timestamp"}
+"""The part of a case that can change no verdict on the same answers: its name and its age."""
+
+
+def _text_of(execution: Execution) -> bytes:
+    """What was recorded: as JSON, or as Python shows it where it is no JSON or nested too deeply."""
+    try:
+        return _execution_to_json(execution)
+    except ValueError:
+        return repr(execution).encode("utf-8", "backslashreplace")
+
+
+def _bytes_of(columns: Mapping[str, Any]) -> bytes:
+    """A row of JSON values; the same bytes for the same row, in a quarter of the time that writing JSON takes."""
+    try:
+        return marshal.dumps(dict(columns), _STABLE)
+    except ValueError:  # nested too deeply
+        return repr(columns).encode("utf-8", "backslashreplace")
+
+
+_STABLE = 2
+"""The version of marshal's format that has no references, which depend on more than the values."""
+
+
+def _hash(*values: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(value if isinstance(value, bytes) else value.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:32]

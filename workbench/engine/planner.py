@@ -1,4 +1,4 @@
-"""Makes plans: finds the cases that were asked for, their criteria, and whatever stands in their way."""
+"""From selections to a plan."""
 
 from __future__ import annotations
 
@@ -7,44 +7,275 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from workbench.agents.tables import wrong_table
-from workbench.engine.baselines import OpenHistory, with_baselines
-from workbench.engine.criteria import (
+from workbench.agents.worker_host import wrong_table
+from workbench.engine.plan import (
+    NoCases,
+    Plan,
+    PlanError,
+    PlannedCase,
+    RunOptions,
+    Selection,
+    SetContext,
     criteria_below_every_score,
+    is_scripted,
     judge_models_of,
+    limits_of,
+    options_of,
     problems_of,
     why_no_scenario,
+    why_no_script,
     with_models,
 )
-from workbench.engine.plan import NoCases, Plan, PlanError, PlannedCase, RunOptions, Selection, limits_of
-from workbench.engine.recordings import plan_recordings, recorded_target, refuse_unfit
-from workbench.engine.set_context import SetContext
-from workbench.engine.tools import ToolPlanner
-from workbench.engine.users import is_scripted, options_of, why_no_script
+from workbench.engine.recorded_data import plan_recordings, recorded_target, refuse_unfit
+from workbench.llm.gemini import unknown_keys
+from workbench.llm.model_types import Ask
 from workbench.metrics.registry import check_inputs
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
-from workbench.model.keys import CaseAt, CaseKey, cases_by_name
-from workbench.model.results import Failure, FailureKind
+from workbench.model.identity import CaseAt, CaseKey, JobKey, cases_by_name
+from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricStatus
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import counted, did_you_mean, shorten
-from workbench.simulation.prompting import check_scenario
-from workbench.simulation.tools.plan import ToolPlan
-from workbench.store.datasets import Recorded, RecordedCase, read_recorded
-from workbench.store.discovery import EvalSetEntry, Project, find_root, missing_files
-from workbench.store.documents import (
-    CaseEntry,
-    EvalSetDocument,
-    Loaded,
-    config_in,
-    format_problems,
-    problems_of_config,
-    read_json,
-)
-from workbench.store.documents.places import parse_place
+from workbench.model.tool_simulation import Environment
+from workbench.simulation.simulated_tools import CaseTools, ToolPlan
+from workbench.simulation.tool_replay import ToolRecording
+from workbench.simulation.user_prompts import check_scenario
+from workbench.store.datasets.dataset_reader import Recorded, RecordedCase, read_recorded
 from workbench.store.errors import NotRead, StoreError, shown_path
-from workbench.store.garbage import without_collecting
+from workbench.store.evalsets.adk_rules import format_problems
+from workbench.store.evalsets.case_reader import CaseEntry
+from workbench.store.evalsets.config_files import Loaded, config_in, load_environment, read_json
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.validation import problems_of_config
+from workbench.store.files import without_collecting
+from workbench.store.history.history import LATEST, History
+from workbench.store.json.json_path import parse_place
+from workbench.store.project_discovery import EvalSetEntry, Project, find_root, missing_files
 from workbench.store.settings import FILE_NAME, LoadedSettings
+
+# Plans what happens with calls of tools: what targets and options say, read and held against each other.
+
+
+class ToolPlanner:
+    """Makes the plans of all targets of a run. What is wrong is in `problems`; the plans must not be used then."""
+
+    def __init__(self, options: RunOptions, *, model: str) -> None:
+        """`model` answers where a file names none."""
+        self._options = options
+        self._model = model
+        self._environments: dict[Path, Environment | None] = {}
+        self.problems: list[str] = []
+        self._replay = None if options.replay_tools is None else self._read_recording(options.replay_tools)
+        if options.record_tools is not None:
+            self._check_record(options.record_tools)
+
+    def plan(self, target: Target) -> ToolPlan | None:
+        """The plan for one target; None where its tools are simply called."""
+        options = self._options
+        path = options.simulate_tools or target.simulate_tools
+        if (path or options.replay_tools or options.record_tools) is None or target.kind is AgentKind.RECORDED:
+            return None
+        if not target.runs_in_worker:
+            self.problems.append(
+                f"{target.name}: the tools of an agent of kind {target.kind.value} run where workbench does not see "
+                "them: they can be neither simulated nor recorded nor replayed"
+            )
+            return None
+        functions = self._functions(target)
+        environment = None if path is None else self._environment(path)
+        named = functions or environment is not None or (self._replay is not None and self._replay.tools)
+        if options.record_tools is not None and target.kind is AgentKind.FUNCTION and not named:
+            self.problems.append(
+                f"{FILE_NAME}: targets.{target.name}.tools: found nothing, expected the functions that are tools "
+                '(["module:function"]): nothing else says which calls are to be recorded'
+            )
+        return ToolPlan(
+            environment=environment,
+            replay=self._replay,
+            unrecorded=options.unrecorded,
+            record=options.record_tools,
+            functions=functions,
+            files=tuple(Path(file).resolve() for file in (path, options.replay_tools) if file is not None),
+            scripted=environment is not None and environment.asks_model and is_scripted(target, environment.model),
+        )
+
+    def _functions(self, target: Target) -> dict[str, str]:
+        """Where the tools of a function agent are, by their names."""
+        found: dict[str, str] = {}
+        for place in target.tools:
+            name = place.rpartition(":")[2].rpartition(".")[2]
+            if found.setdefault(name, place) != place:
+                self.problems.append(
+                    f"{FILE_NAME}: targets.{target.name}.tools: found {found[name]!r} and {place!r}, expected one tool "
+                    f"called {name}: calls of the two could not be told apart"
+                )
+        return found
+
+    def _environment(self, path: Path) -> Environment | None:
+        if path not in self._environments:
+            self._environments[path] = self._read_environment(path)
+        return self._environments[path]
+
+    def _read_environment(self, path: Path) -> Environment | None:
+        try:
+            environment, problems = load_environment(path)
+        except StoreError as error:
+            self.problems.append(str(error))
+            return None
+        self.problems += map(str, problems)
+        place = "simulation_model_configuration"
+        unknown = unknown_keys(environment.configuration, model=environment.model or self._model, place=place)
+        self.problems += (f"{environment.source}: {problem}" for problem in unknown)
+        return environment if environment.model else environment.model_copy(update={"model": self._model})
+
+    def _read_recording(self, path: Path) -> ToolRecording | None:
+        try:
+            return ToolRecording.read(path)
+        except StoreError as error:
+            self.problems.append(str(error))
+            return None
+
+    def _check_record(self, path: Path) -> None:
+        """A file that is something else must not be written to."""
+        if path.exists():
+            self._read_recording(path)
+        elif not path.parent.is_dir():
+            self.problems.append(f"{shown_path(path)}: there is no folder {shown_path(path.parent)}")
+
+
+def tools_outside_runs(target: Target, *, model: str, ask: Ask) -> CaseTools | None:
+    """What answers for a target's simulated tools where there is no case, with a state of its own. Raises PlanError."""
+    planner = ToolPlanner(RunOptions(), model=model)
+    plan = planner.plan(target)
+    if planner.problems:
+        raise PlanError(*planner.problems)
+    nowhere = JobKey(case=CaseKey(target=target.name, eval_set="", eval_id=""))
+    return None if plan is None else CaseTools(plan, nowhere, ask=ask)
+
+
+def problems_of_tools(targets: Iterable[Target]) -> Sequence[str]:
+    """What is wrong with the files that say which tools are simulated."""
+    planner = ToolPlanner(RunOptions(), model="")
+    for target in targets:
+        planner.plan(target)
+    return tuple(dict.fromkeys(planner.problems))
+
+
+# What pairwise judge metrics compare with: what agents did in earlier runs, put beside the cases of a plan.
+
+OpenHistory = Callable[[], History | None]
+"""Opens the history of a project, for the caller to close; None where there is none yet."""
+
+_Place = tuple[str, str, int]
+_Repeats = Sequence[Execution]  # what was done in the repeats of a case in one run, the first one first
+_Executions = Mapping[_Place, Sequence[_Repeats]]
+
+_RUNS_LOOKED_AT = 20
+_MOST_RUNS = 1_000
+_KEPT = 2
+"""Of how many runs the executions of a case are kept: the newest may be the one that is judged."""
+
+
+def with_baselines(
+    cases: Sequence[PlannedCase], open_history: OpenHistory, *, before: str | None = None
+) -> tuple[PlannedCase, ...]:
+    """The cases with what the judge metrics of their criteria compare with; "latest" is a run older than `before`.
+
+    A case is the same whichever agent ran it, and its first repeat stands for all; what was done in one run is never
+    compared with itself. Raises PlanError for a run that is not there, and StoreError.
+    """
+    wanted = {id(case.config): _runs_of(case.config) for case in cases}
+    names = {run: metric for runs in wanted.values() for metric, run in runs.items()}
+    if not names:
+        return tuple(cases)
+    history = open_history()
+    try:
+        places = {_place(case.key) for case in cases}
+        found = {run: _executions(history, run, metric, places, before) for run, metric in names.items()}
+    finally:
+        if history is not None:
+            history.close()
+    return tuple(
+        replace(case, baselines={m: _others(case, found[run]) for m, run in wanted[id(case.config)].items()})
+        for case in cases
+    )
+
+
+def _others(case: PlannedCase, found: _Executions) -> Sequence[Execution]:
+    """What was done in other runs than the one whose execution is to be judged, where that is known."""
+    runs = found.get(_place(case.key), ())
+    if case.executed is not None:
+        runs = [run for run in runs if all(each.turns != case.executed.turns for each in run)]
+    return [run[0] for run in runs]
+
+
+def lacks_baseline(case: PlannedCase, result: CaseResult) -> bool:
+    """Whether a metric was to compare with the latest run and found none: the verdict counts until there is one."""
+    if not case.config.judge_metrics:  # nearly always, and of ten thousand cases each is asked
+        return False
+    latest = {metric for metric, run in _runs_of(case.config).items() if run == LATEST}
+    for metric in result.metrics:
+        if metric.name not in latest or metric.status is not MetricStatus.UNDEFINED:
+            continue
+        found = case.baselines.get(metric.name, ())
+        if metric in case.kept or all(each.turns == result.execution.turns for each in found):
+            return True
+    return False
+
+
+def _runs_of(config: EvalConfig) -> Mapping[str, str]:
+    """The run that each metric compares with, of those that the criteria name and that compare with a run."""
+    runs: dict[str, str] = {}
+    for criterion in config.criteria:
+        metric = config.judge_metrics.get(criterion.metric)
+        if metric is not None and metric.baseline is not None and metric.baseline.run is not None:
+            runs[criterion.metric] = metric.baseline.run
+    return runs
+
+
+def _executions(history: History | None, run: str, metric: str, places: set[_Place], before: str | None) -> _Executions:
+    if history is None:
+        if run == LATEST:
+            return {}
+        raise PlanError(
+            f"judge_metrics.{metric}.baseline: found the run {run!r}, expected one of the history: it is empty"
+        )
+    try:
+        ids = _newest(history, before) if run == LATEST else [history.run(run).run_id]
+    except StoreError as error:
+        raise PlanError(f"judge_metrics.{metric}.baseline: {error}") from error
+    found: dict[_Place, list[_Repeats]] = {place: [] for place in places}
+    open_places = set(places)
+    for run_id in ids:
+        if not open_places:
+            break
+        repeats: dict[_Place, list[Execution]] = {}
+        for result in sorted(history.results(run_id), key=lambda result: result.repeat):
+            place = _place(result.case)
+            if place in open_places and result.execution.turns:
+                repeats.setdefault(place, []).append(result.execution)
+        for place, done in repeats.items():
+            known = [each.turns for run in found[place] for each in run]
+            if all(each.turns not in known for each in done):  # judged again, it is the same execution in another run
+                found[place].append(done)
+        open_places = {place for place in open_places if len(found[place]) < _KEPT}
+    return found
+
+
+def _newest(history: History, before: str | None) -> Sequence[str]:
+    """The ids of the newest runs, of those that are older than `before` where that is given; the newest first."""
+    if before is None:
+        return [run.run_id for run in history.runs(limit=_RUNS_LOOKED_AT)]
+    ids = [run.run_id for run in history.runs(limit=_MOST_RUNS)]
+    first = ids.index(before) + 1 if before in ids else 0
+    return ids[first : first + _RUNS_LOOKED_AT]
+
+
+def _place(key: CaseKey) -> _Place:
+    return key.eval_set, key.eval_id, key.occurrence
+
+
+# Makes plans: finds the cases that were asked for, their criteria, and whatever stands in their way.
 
 
 class Planner:

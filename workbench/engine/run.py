@@ -1,20 +1,253 @@
-"""A run as its listeners see it: what happened so far, and the handle to stop it."""
+"""`Run`: its events, its results, its summary."""
 
 from __future__ import annotations
 
+import asyncio
+import math
+import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from workbench.engine.event_log import EventLog, PassingLog
 from workbench.engine.plan import Plan
-from workbench.engine.summary import Verdict, exit_status, summarise, verdict_of
-from workbench.model.events import Notice, RunEvent, RunFinished, RunSummary
-from workbench.model.keys import JobKey
-from workbench.model.results import CaseResult, FailureKind
-from workbench.model.spending import ModelSpending
+from workbench.model.base import by_identity
+from workbench.model.identity import JobKey
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    FailureKind,
+    MetricResult,
+    MetricScores,
+    ModelSpending,
+    misses_samples,
+    were_asked_of_models,
+)
+from workbench.model.run_events import MetricSummary, Notice, RunEvent, RunFinished, RunSummary
+
+# The events of one run or chat, for any number of listeners on any thread or event loop.
+
+E = TypeVar("E")
+
+# A listener that is woken waits this long for more: being woken for each event would cost a busy run more than the
+# event itself.
+_GATHER_SECONDS = 0.005
+
+# Unread events hold the results of whole cases.
+_MOST_UNREAD = 256
+_PATIENCE = 1.0  # seconds
+
+
+class EventLog(Generic[E]):
+    """Keeps what happened; each listener reads on from its own place, from the first event.
+
+    Appending never waits: a listener that is slow or gone costs nothing but the memory of the log. An event
+    of the type `last` ends the log for every listener.
+    """
+
+    def __init__(self, *, last: type[Any]) -> None:
+        self._last = last
+        self._events: list[E] = []
+        self._wakers: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def append(self, event: E) -> None:
+        """Add an event and wake whoever waits. Thread-safe."""
+        with self._lock:
+            self._events.append(event)
+            wakers, self._wakers = self._wakers, []
+        for wake in wakers:
+            wake()
+
+    async def let_listener_catch_up(self) -> None:
+        """Wait a moment while the one listener has too much to read. A run without a listener never stops here."""
+
+    @property
+    def held(self) -> int:
+        """How many events are in memory."""
+        return len(self._events)
+
+    async def events(self) -> AsyncIterator[E]:
+        """All events from the first on, ending after the last."""
+        loop = asyncio.get_running_loop()
+        position = 0
+        while True:
+            arrived = asyncio.Event()
+            batch = self._read(position, wake=lambda arrived=arrived: _wake(loop, arrived))  # type: ignore[misc]
+            if not batch:
+                await arrived.wait()
+                await asyncio.sleep(_GATHER_SECONDS)
+                continue
+            position += len(batch)
+            for event in batch:
+                yield event
+                if isinstance(event, self._last):
+                    return
+
+    def iter_events(self) -> Iterator[E]:
+        """The same for a thread without an event loop: waits where nothing has happened yet."""
+        position = 0
+        while True:
+            arrived = threading.Event()
+            batch = self._read(position, wake=arrived.set)
+            if not batch:
+                arrived.wait()
+                time.sleep(_GATHER_SECONDS)
+                continue
+            position += len(batch)
+            for event in batch:
+                yield event
+                if isinstance(event, self._last):
+                    return
+
+    def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:
+        """What came after `position`; where nothing did, `wake` is called once when something does."""
+        with self._lock:
+            batch = self._events[position:]
+            if not batch:
+                self._wakers.append(wake)
+            return batch
+
+
+class PassingLog(EventLog[E]):
+    """The same for one listener only: what it has read is let go of."""
+
+    async def let_listener_catch_up(self) -> None:
+        """See `EventLog.let_listener_catch_up`."""
+        until = time.monotonic() + _PATIENCE
+        while self.held > _MOST_UNREAD and time.monotonic() < until:  # noqa: ASYNC110 - readers may be threads
+            await asyncio.sleep(_GATHER_SECONDS)
+
+    def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:  # noqa: ARG002 - all there is, is new
+        with self._lock:
+            batch, self._events = self._events, []
+            if not batch:
+                self._wakers.append(wake)
+            return batch
+
+
+def _wake(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> Any:
+    # The listener's loop may have been closed since; the run does not care.
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(arrived.set)
+
+
+# How a run came out, in numbers.
+
+
+class Verdict(NamedTuple):
+    """What of a result counts in a summary."""
+
+    status: CaseStatus
+    failure: FailureKind | None
+    scores: MetricScores
+    is_partly_judged: bool = False
+
+
+def verdict_of(result: CaseResult) -> Verdict:
+    """What counts of a result."""
+    failure = None if result.failure is None else result.failure.kind
+    return Verdict(result.status, failure, _scores_of(result.metrics), misses_samples(result.metrics))
+
+
+@by_identity(at_most=256, but=were_asked_of_models)
+def _scores_of(metrics: tuple[MetricResult, ...]) -> MetricScores:
+    return tuple([(sys.intern(metric.name), metric.score) for metric in metrics])
+
+
+def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
+    """Cases by status, and each metric's mean and deviation over the cases that it could score."""
+    statuses = dict.fromkeys(CaseStatus, 0)
+    metrics: dict[str, _Running] = {}
+    partly_judged = 0
+    for verdict in verdicts:
+        statuses[verdict.status] += 1
+        partly_judged += verdict.is_partly_judged
+        for name, score in verdict.scores:
+            running = metrics.get(name)
+            if running is None:
+                running = metrics[name] = _Running()
+            running.add(score)
+    return RunSummary(
+        total=sum(statuses.values()),
+        passed=statuses[CaseStatus.PASSED],
+        failed=statuses[CaseStatus.FAILED],
+        error=statuses[CaseStatus.ERROR],
+        not_evaluated=statuses[CaseStatus.NOT_EVALUATED],
+        skipped=statuses[CaseStatus.SKIPPED],
+        cancelled=statuses[CaseStatus.CANCELLED],
+        partly_judged=partly_judged,
+        metrics={name: running.summary() for name, running in metrics.items()},
+    )
+
+
+class _Running:
+    """Mean and sample deviation of the scores seen; those that do not exist count in the total only.
+
+    Welford's method: stable for many numbers that lie close together.
+    """
+
+    __slots__ = ("_mean", "_scored", "_squares", "_total")
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._scored = 0
+        self._mean = 0.0
+        self._squares = 0.0
+
+    def add(self, score: float | None) -> None:
+        self._total += 1
+        if score is None:
+            return
+        self._scored += 1
+        delta = score - self._mean
+        self._mean += delta / self._scored
+        self._squares += delta * (score - self._mean)
+
+    def summary(self) -> MetricSummary:
+        return MetricSummary(
+            mean=None if not self._scored else self._mean if self._scored == 1 else _without_noise(self._mean),
+            std=_without_noise(math.sqrt(self._squares / (self._scored - 1))) if self._scored > 1 else None,
+            scored=self._scored,
+            total=self._total,
+        )
+
+
+def _without_noise(value: float) -> float:
+    """The number without the error of adding binary fractions: 0.3, not 0.30000000000000004, and 2/3 as it is."""
+    short = float(f"{value:.15g}")
+    return short if len(repr(short)) + _NOISE_DIGITS < len(repr(value)) else value
+
+
+_NOISE_DIGITS = 3
+"""More digits than these that rounding the last two away saves are zeros or nines, which no quotient has by chance."""
+
+PASSED, FAILED, WRONG_INPUT, ERRORS, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def exit_status(
+    summary: RunSummary, *, interrupted: bool = False, wrong_input: bool = False, requires_all_samples: bool = False
+) -> int:
+    """What a command that ran this ends with.
+
+    130 interrupted; 2 a file or configuration is wrong, or results could not be stored (`wrong_input`); 1 some case
+    FAILED, or nothing was evaluated; 3 none failed but some ended in ERROR, or with `requires_all_samples` some were
+    judged by fewer samples than asked for; 0 all passed.
+    """
+    if interrupted:
+        return INTERRUPTED
+    if wrong_input:
+        return WRONG_INPUT
+    if summary.failed:
+        return FAILED
+    if summary.error or (requires_all_samples and summary.partly_judged):
+        return ERRORS
+    return PASSED if summary.passed and summary.passed + summary.skipped == summary.total else FAILED
+
+
+# A run as its listeners see it: what happened so far, and the handle to stop it.
 
 
 class RunControl(Protocol):

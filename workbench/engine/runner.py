@@ -1,4 +1,4 @@
-"""Carries out a plan: jobs in lanes, tried again where the infrastructure failed, judged as soon as they have run."""
+"""A plan carried out: jobs started, results judged and stored."""
 
 from __future__ import annotations
 
@@ -7,37 +7,29 @@ import contextlib
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from weakref import proxy
 
-from workbench.agents.host import AgentHost, LeftByAgents
-from workbench.engine.case import Attempt, Listener, execute
-from workbench.engine.finishing import Finishing, Recorder
-from workbench.engine.job_results import finished_event, without_execution
-from workbench.engine.kept import asks_somebody, criteria_to_judge, with_kept
-from workbench.engine.plan import Plan, PlannedCase
-from workbench.engine.run import Run
-from workbench.engine.trees import watched_by, with_watched
-from workbench.engine.users import user_for, why_it_stopped
-from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
-from workbench.model.base import trusted_maker
-from workbench.model.dependencies import Dependency
+from workbench.agents.agent_host import AgentHost, LeftByAgents, load_hosts
+from workbench.engine.case_run import Attempt, Listener, execute
+from workbench.engine.history_recorder import HistoryRecorder, new_run_id, versions
+from workbench.engine.plan import Plan, PlannedCase, user_for, why_it_stopped
+from workbench.engine.plan_cost import Once, once_each
+from workbench.engine.run import Holds, Run
+from workbench.engine.run_resources import Resources, RunServices
+from workbench.engine.verdict_index import StoredVerdicts, watched_by, with_watched
+from workbench.metrics.case_view import JudgedCase
+from workbench.metrics.evaluate import MetricServices, judge_case
+from workbench.metrics.registry import needs_of
+from workbench.model.base import by_identity, trusted_maker
+from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Content
-from workbench.model.events import (
-    AgentsImporting,
-    CaseScored,
-    CaseStarted,
-    InvocationFinished,
-    ModelsAsked,
-    Notice,
-    RunEvent,
-    RunFinished,
-    RunStarted,
-    SpanFinished,
-    UserSpoke,
-)
-from workbench.model.keys import JobKey
+from workbench.model.identity import Dependency, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -45,16 +37,209 @@ from workbench.model.results import (
     Failure,
     FailureKind,
     MetricResult,
+    ModelSpending,
     TurnResult,
+    by_model,
     status_of_case,
 )
-from workbench.model.spending import ModelSpending, by_model
+from workbench.model.run_events import (
+    AgentsImporting,
+    CaseFinished,
+    CaseScored,
+    CaseStarted,
+    InvocationFinished,
+    ModelsAsked,
+    Notice,
+    QuotaWait,
+    RunEvent,
+    RunFinished,
+    RunStarted,
+    SpanFinished,
+    UserSpoke,
+)
 from workbench.model.target import Target
 from workbench.model.text import counted
 from workbench.model.trace import Span
-from workbench.simulation.tools.desk import CaseTools
-from workbench.simulation.tools.recording import add_case
+from workbench.simulation.simulated_tools import CaseTools
+from workbench.simulation.tool_replay import add_case
 from workbench.store.errors import StoreError
+from workbench.store.settings import JudgeSettings
+
+if TYPE_CHECKING:
+    from workbench.engine.run_judging import JudgesOfRun
+
+
+# Results of jobs: of one that never began, and as they are held and told when they have been stored.
+
+_finished = trusted_maker(CaseFinished, CaseFinished.model_fields.keys() - {"kind"})
+
+
+def without_dependencies(result: CaseResult) -> CaseResult:
+    """A result as it is held and shown: what it depended on is in the history, and large by the ten thousand."""
+    if result.execution.dependencies is None:
+        return result
+    metrics = tuple(
+        [m if m.dependencies is None else m.model_copy(update={"dependencies": None}) for m in result.metrics]
+    )
+    execution = result.execution.model_copy(update={"dependencies": None})
+    return result.model_copy(update={"execution": execution, "metrics": metrics})
+
+
+def finished_event(
+    key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool, is_judged: bool
+) -> CaseFinished:
+    """What is said of a job that ended."""
+    return _finished(
+        {
+            "case": key.case,
+            "repeat": key.repeat,
+            "status": result.status,
+            "duration_seconds": result.duration_seconds,
+            "failure": result.failure,
+            "result": result,
+            "source": source,
+            "in_history": in_history,
+            "is_judged": is_judged,
+        }
+    )
+
+
+def without_execution(
+    planned: PlannedCase, key: JobKey, status: CaseStatus, failure: Failure | None = None
+) -> CaseResult:
+    """The result of a job in which no agent did anything."""
+    facts: dict[str, Any] = {"failure": failure, "execution": Execution(failure=failure)}
+    if failure is not None:  # without one there is nothing to look at
+        facts["expected_by_row"] = planned.expected_by_row
+    return CaseResult(case=key.case, eval_set_id=planned.eval_set_id, repeat=key.repeat, status=status, **facts)
+
+
+# Results of jobs on their way: gathered, stored together, and shown once they are stored.
+
+_TOGETHER_SECONDS = 0.01
+
+# Enough to make the cost of a transaction small, unless that would hold up who waits for results.
+_ENOUGH = 1024
+_LONG_SECONDS = 0.2
+
+Ended = tuple[JobKey, PlannedCase, CaseResult]
+
+
+class Recorder(Protocol):
+    """Keeps results where the next start finds them. What cannot be kept is said once, as a notice."""
+
+    def begin(self, run: Run) -> None: ...
+
+    def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None: ...
+
+    def keep(self, results: Sequence[Ended]) -> Sequence[bool]:
+        """Whether it has kept each of these."""
+
+    def end(self, run: Run, finished: RunFinished) -> None: ...
+
+    def tidy(self) -> None:
+        """Whatever takes its time and nobody waits for. The last that is asked."""
+
+
+class Finishing:
+    """The results of one run that are not shown yet. Used on the engine's loop."""
+
+    def __init__(self, run: Run, recorder: Recorder) -> None:
+        self._run = run
+        self._recorder = recorder
+        self._ended: list[Ended] = []
+        self._unjudged: dict[JobKey, tuple[PlannedCase, CaseResult]] = {}
+        self._stored_at = time.perf_counter()
+
+    def add(self, key: JobKey, planned: PlannedCase, result: CaseResult) -> None:
+        """A job has ended: it is stored soon."""
+        self._store_soon()
+        self._ended.append((key, planned, result))
+
+    def add_unjudged(self, key: JobKey, planned: PlannedCase, result: CaseResult) -> None:
+        """An agent has done its work: asking judges takes its time, and what ends that must not cost the work."""
+        self._store_soon()
+        self._unjudged[key] = planned, result
+
+    def add_batch(self, ended: Iterable[Ended]) -> None:
+        """As `add` for jobs that end by the thousand: `store` has to be called after the last batch."""
+        self._ended += ended
+        if len(self._ended) >= _ENOUGH or time.perf_counter() - self._stored_at > _LONG_SECONDS:
+            self.store()
+
+    def store(self) -> None:
+        """Store what there is, then show it."""
+        self._stored_at = time.perf_counter()
+        ended, self._ended = self._ended, []
+        if self._unjudged:
+            self._store_unjudged({key for key, _, result in ended if result.status is not CaseStatus.CANCELLED})
+        if not ended:
+            return
+        are_kept: Sequence[bool] = [False] * len(ended)
+        try:
+            are_kept = self._recorder.keep(ended)
+        except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
+            self._run.lose(f"results could not be stored because workbench itself failed: {error!r}")
+        is_judged = self._run.plan.options.scores
+        for (key, _, stored), is_kept in zip(ended, are_kept, strict=True):
+            result = without_dependencies(stored)
+            self._run.keep(key, result)
+            event = finished_event(key, result, source="executed", in_history=is_kept, is_judged=is_judged)
+            self._run.log.append(event)
+
+    def _store_soon(self) -> None:
+        """Whatever comes in the next few milliseconds is stored together, in one transaction."""
+        if not self._ended and not self._unjudged:
+            asyncio.get_running_loop().call_later(_TOGETHER_SECONDS, self.store)
+
+    def _store_unjudged(self, judged: Collection[JobKey]) -> None:
+        unjudged, self._unjudged = self._unjudged, {}
+        left = [noted for key, noted in unjudged.items() if key not in judged]
+        if left:
+            try:
+                self._recorder.keep_unjudged(left)
+            except Exception as error:  # as in `store`
+                self._run.lose(f"what agents did could not be stored because workbench itself failed: {error!r}")
+
+
+# Judging all but what is kept: results of an earlier judgement that still hold, beside those that are made anew.
+
+_ASKED = frozenset({"judge", "service", "worker"})
+
+
+@by_identity(at_most=64)
+def asks_somebody(config: EvalConfig) -> bool:
+    """Whether somebody is asked to judge, a model, a service, or a function that may ask one: that takes its time."""
+    return bool(needs_of(config) & _ASKED)
+
+
+def criteria_to_judge(planned: PlannedCase) -> EvalConfig:
+    """The criteria of a planned case without those whose results are kept."""
+    kept = {metric.name for metric in planned.kept}
+    if not kept:
+        return planned.config
+    return planned.config.model_copy(
+        update={"criteria": tuple(one for one in planned.config.criteria if one.metric not in kept)}
+    )
+
+
+def with_kept(metrics: tuple[MetricResult, ...], planned: PlannedCase) -> tuple[MetricResult, ...]:
+    """Results with those that were kept, in the order of the criteria; measures that nobody asked for come last."""
+    if not planned.kept:
+        return metrics
+    places = {criterion.metric: place for place, criterion in enumerate(planned.config.criteria)}
+
+    def place(metric: MetricResult) -> int:
+        # A criterion with several results calls them `name(detail)` or `name/detail`.
+        name = next(
+            (name for name in places if metric.name == name or metric.name.startswith((f"{name}(", f"{name}/"))), ""
+        )
+        return places.get(name, len(places))
+
+    return tuple(sorted((*metrics, *planned.kept), key=place))
+
+
+# Carries out a plan: jobs in lanes, tried again where the infrastructure failed, judged as soon as they have run.
 
 _result = trusted_maker(CaseResult, {*CaseResult.model_fields})
 
@@ -413,3 +598,76 @@ class Runner:
 def _backoff_seconds(tries: int) -> float:
     """1, 2, 4 ... s, at most 30, give or take a quarter so that cases that failed together do not return together."""
     return min(2.0 ** (tries - 1), 30.0) * random.uniform(0.75, 1.25)
+
+
+# How a run comes about: what carries a plan out, put together from what the runs of a project share.
+
+
+def start_run(
+    plan: Plan,
+    *,
+    holds: Holds,
+    host: AgentHost | None,
+    root: Path,
+    judge: JudgeSettings,
+    resources: Resources,
+    verdicts: StoredVerdicts,
+) -> Run:
+    """Start to carry out a plan in the project at `root`. See `Workspace.start`, for what it raises too."""
+    run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=resources.thread.call, holds=holds)
+
+    def host_of(target: Target) -> AgentHost:
+        return host or resources.hosts.host_of(target, plan)
+
+    def prepare(plan: Plan) -> None:
+        resources.prepare_text(plan)
+        if host is None:
+            resources.hosts.prepare(plan)
+
+    def open_judges() -> JudgesOfRun:
+        from workbench.engine.run_judging import JudgesOfRun  # with what asks models: not before one is asked
+
+        resources.cache_warnings.tell_to(run)
+        return JudgesOfRun(plan, judge, judges=resources.open_judges, changed=changed, warn=run.warn, waits=waits)
+
+    def waits(model: str, seconds: float) -> None:
+        run.log.append(QuotaWait(model=model, seconds=seconds))
+
+    def changed() -> None:
+        with suppress(ReferenceError):  # the run is over, and nobody is told any more
+            running.spending_changed()
+
+    judges = Once(open_judges)
+    runner = Runner(
+        run,
+        host_of=host_of,
+        services_of=once_each(
+            lambda target: RunServices(
+                resources.text,
+                lambda: host_of(target),
+                timeout_seconds=plan.limits.timeout_seconds,
+                left=lambda: running.left_by_agents,
+                ask=lambda: judges.get().ask_for(target),
+            )
+        ),
+        recorder=HistoryRecorder(root, warn=run.warn, lose=run.lose, stored=verdicts.note),
+        prepare=prepare,
+        look_at_leftovers=verdicts.left_by_agents,
+        spending=lambda: judges.get().spending(),
+        load=_load,
+    )
+    # What it holds asks it in turn, and must not keep it: a run may be large, and nobody looks for cycles soon.
+    running = proxy(runner)
+    if plan.options.record_calls is not None or plan.options.replay_calls is not None:
+        judges.get()  # a file that will not do is said before anything runs
+    run.attach(runner, resources.thread.submit(runner.carry_out()))
+    return run
+
+
+def _load(plan: Plan) -> None:
+    """Import what carrying out a plan needs. Blocking."""
+    versions()
+    if any(case.needs_agent for case in plan.cases):
+        load_hosts()
+    if any("judge" in needs_of(config) for config in {id(case.config): case.config for case in plan.cases}.values()):
+        import workbench.engine.run_judging  # noqa: F401

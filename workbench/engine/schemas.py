@@ -15,17 +15,15 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 
-from workbench.llm.configuration import KEYS as MODEL_KEYS
-from workbench.llm.configuration import THINKING_KEYS
-from workbench.metrics.definition import MetricInfo
-from workbench.metrics.judges.options import KNOWN as JUDGE_OPTIONS
-from workbench.metrics.judges.options import NAME as JUDGE_MODEL_OPTIONS
-from workbench.metrics.options import THRESHOLD, TOLERATED
+from workbench.llm.gemini import KEYS as MODEL_KEYS
+from workbench.llm.gemini import THINKING_KEYS
+from workbench.metrics.judges.judge_calls import KNOWN as JUDGE_OPTIONS
+from workbench.metrics.judges.judge_calls import NAME as JUDGE_MODEL_OPTIONS
+from workbench.metrics.metric_types import THRESHOLD, TOLERATED, MetricInfo
 from workbench.metrics.registry import known_metrics
+from workbench.model.criteria import KEYS as JUDGE_METRIC_KEYS
+from workbench.model.criteria import JudgeMetric
 from workbench.model.evalset import EvalCase
-from workbench.model.events import RunSummary
-from workbench.model.judge_metrics import KEYS as JUDGE_METRIC_KEYS
-from workbench.model.judge_metrics import JudgeMetric
 from workbench.model.results import (
     CaseStatus,
     Failure,
@@ -34,12 +32,13 @@ from workbench.model.results import (
     SimulatedConversation,
     TokenUsage,
 )
+from workbench.model.run_events import RunSummary
 from workbench.model.target import AgentKind
-from workbench.report.differences import DifferenceKind
-from workbench.report.json_format import SCHEMA_VERSION
-from workbench.simulation.options import KEYS as USER_OPTIONS
-from workbench.store.datasets.columns import KNOWN as KNOWN_COLUMNS
-from workbench.store.documents.adk_schema import ADK_TYPES, AdkType
+from workbench.report.report_formats import SCHEMA_VERSION
+from workbench.report.turn_diff import DifferenceKind
+from workbench.simulation.user_prompts import KEYS as USER_OPTIONS
+from workbench.store.datasets.dataset_rows import KNOWN as KNOWN_COLUMNS
+from workbench.store.json.json_path import ADK_TYPES, AdkType
 from workbench.store.settings import Settings
 
 Schema = dict[str, Any]

@@ -1,23 +1,135 @@
-"""Models of Google, through google-genai: with a key of the Gemini API, or in a project of Vertex AI."""
+"""Gemini models by google-genai: the API and Vertex AI, their settings and connections."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import os
+import socket
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from workbench.llm.connections import is_no_address, is_of_connection, said_of_connection
-from workbench.llm.provider import uses_vertex
-from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.llm.trouble import ModelError, Trouble, failed, seconds_of, trouble_of_status
+from pydantic.alias_generators import to_camel
+
+from workbench.llm.model_types import (
+    ModelError,
+    ModelReply,
+    ModelRequest,
+    Trouble,
+    failed,
+    is_of_google,
+    seconds_of,
+    trouble_of_status,
+    uses_vertex,
+)
+from workbench.model.criteria import InvalidConfig
 from workbench.model.results import TokenUsage
-from workbench.store.garbage import without_collecting
+from workbench.model.text import did_you_mean
+from workbench.store.files import without_collecting
 
 if TYPE_CHECKING:
     from google.genai import Client
     from google.genai.errors import APIError
     from google.genai.types import Candidate, GenerateContentConfig, GenerateContentResponse
+
+
+# What went wrong with a connection, in words for people.
+
+_LIBRARIES = frozenset({"httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "anyio", "requests", "urllib3", "http"})
+_NOT_CONNECTED = frozenset(
+    {"ClientConnectorError", "ConnectError", "ConnectTimeout", "ConnectionTimeoutError", "NewConnectionError"}
+)
+_TOO_SLOW = frozenset({"ServerTimeoutError", "TimeoutException", "ReadTimeout"})
+_BROKEN_OFF = frozenset(
+    {"ServerDisconnectedError", "ClientOSError", "ClientPayloadError", "NetworkError", "ProtocolError"}
+)
+_NO_ADDRESS = frozenset({"InvalidURL", "NonHttpUrlClientError", "UnsupportedProtocol"})
+_PORTS = {"http": 80, "https": 443}
+_DEEPEST = 20  # errors below one
+
+
+def is_of_connection(error: BaseException) -> bool:
+    """Whether an error comes from a library that connects to servers, or from the system."""
+    return _library_of(error) in _LIBRARIES or isinstance(error, OSError)
+
+
+def is_no_address(error: BaseException) -> bool:
+    """Whether what a library was to connect to is no address of a server."""
+    return _library_of(error) in _LIBRARIES and any(kind.__name__ in _NO_ADDRESS for kind in type(error).__mro__)
+
+
+def said_of_connection(error: BaseException) -> str | None:
+    """What kept a request from its answer: where nothing could be connected to, or what broke off; None where it was
+    something else."""
+    causes = list(_causes(error))
+    names = {kind.__name__ for each in causes if _library_of(each) in _LIBRARIES for kind in type(each).__mro__}
+    server = next(filter(None, (_server_of(each) for each in reversed(causes))), "the server")
+    if names & _NOT_CONNECTED or any(isinstance(each, ConnectionRefusedError | socket.gaierror) for each in causes):
+        why = _reason(causes)
+        return f"cannot connect to {server}{f': {why}' if why else ''}"
+    if names & _TOO_SLOW:
+        return f"no answer from {server} in time"
+    if names & _BROKEN_OFF or any(isinstance(each, ConnectionError) for each in causes):
+        return f"{server} closed the connection before it had answered"
+    return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and what it came of, down to the first."""
+    below: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if below is None:
+            return
+        yield below
+        # A group has one for each address of a name; httpcore hides the error that says why behind `from None`.
+        group = below.exceptions if isinstance(below, BaseExceptionGroup) else ()
+        below = group[0] if group else below.__cause__ or below.__context__
+
+
+def _library_of(error: BaseException) -> str:
+    return type(error).__module__.partition(".")[0]
+
+
+def _server_of(error: BaseException) -> str | None:
+    """Host and port, where an error of these libraries knows them."""
+    if _library_of(error) not in _LIBRARIES:
+        return None
+    host, port = getattr(error, "host", None), getattr(error, "port", None)
+    if isinstance(host, str) and isinstance(port, int):
+        return _written(host, port)
+    try:
+        parts = urlsplit(str(getattr(error, "request").url))  # noqa: B009 - httpx raises where there is none
+        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    except (AttributeError, RuntimeError, ValueError):
+        return None
+    return _written(host, port) if host and port else None
+
+
+def _written(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reason(causes: Sequence[BaseException]) -> str:
+    """Why there was no connection, as the system or the certificate says it; empty where neither does."""
+    for each in reversed(causes):
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return f"its certificate is not accepted ({each.verify_message})"
+        if isinstance(each, ssl.SSLError):
+            return "it does not speak TLS as expected"
+        if isinstance(each, socket.gaierror):
+            return "no server has that name, or names cannot be looked up"
+        if isinstance(each, ConnectionResetError):
+            return "the connection was closed at once"
+        if isinstance(each, TimeoutError):
+            return "no answer in time"
+        if isinstance(each, OSError) and each.errno is not None and each.errno > 0:
+            return os.strerror(each.errno).lower()
+    return ""
+
+
+# Models of Google, through google-genai: with a key of the Gemini API, or in a project of Vertex AI.
 
 _NO_KEY = (
     "there is no key for the Gemini API: set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's "
@@ -198,3 +310,105 @@ def error_of_library(error: Exception, model: str) -> ModelError:
     if type(error).__module__.startswith("google.auth"):
         return failed(Trouble.DENIED, model, str(error.args[0] if error.args else error))
     return failed(Trouble.REFUSED, model, f"{type(error).__name__}: {error}")
+
+
+# The words of a generation configuration: which keys a model can be told, so that a misspelt one is found unasked.
+
+KEYS = frozenset(
+    {
+        "audio_timestamp",
+        "audio_transcription_config",
+        "automatic_continuation",
+        "automatic_function_calling",
+        "cached_content",
+        "candidate_count",
+        "continuation_token",
+        "enable_enhanced_civic_answers",
+        "frequency_penalty",
+        "generation_output_config",
+        "http_options",
+        "image_config",
+        "labels",
+        "logprobs",
+        "max_output_tokens",
+        "media_resolution",
+        "model_armor_config",
+        "model_selection_config",
+        "presence_penalty",
+        "response_json_schema",
+        "response_logprobs",
+        "response_mime_type",
+        "response_modalities",
+        "response_schema",
+        "routing_config",
+        "safety_settings",
+        "seed",
+        "service_tier",
+        "should_return_http_response",
+        "speech_config",
+        "stop_sequences",
+        "store",
+        "system_instruction",
+        "temperature",
+        "thinking_config",
+        "tool_config",
+        "tools",
+        "top_k",
+        "top_p",
+    }
+)
+"""Those of google-genai's GenerateContentConfig. Its import takes a second and more, hence a list."""
+
+THINKING_KEYS = frozenset({"include_thoughts", "thinking_budget", "thinking_level"})
+"""Those of its ThinkingConfig."""
+
+ELSEWHERE: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "max_output_tokens": "max_tokens",
+    "stop_sequences": "stop",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+}
+"""Those that models of other providers can be told, and what LiteLLM calls them, in the words of OpenAI."""
+
+NOT_SAID_ELSEWHERE = frozenset({"thinking_config", "safety_settings", "http_options", "labels"})
+"""Those that change nothing in what models of other providers are asked."""
+
+
+def unknown_keys(config: Mapping[str, Any], *, model: str, place: str) -> Iterator[InvalidConfig]:
+    """A problem for each key of a generation configuration, at `place` of a file, that this model cannot be told.
+
+    Keys may be in snake_case or camelCase. Where it is not known which model will be asked it counts as one of Google.
+    """
+    if is_of_google(model):
+        yield from _unknown(config, KEYS, place=place)
+    else:
+        yield from _unknown(config, _KNOWN_ELSEWHERE, place=place)
+    for name, value in config.items():
+        if snake(name) == "thinking_config" and isinstance(value, Mapping):
+            yield from _unknown(value, THINKING_KEYS, place=f"{place}.{name}")
+
+
+def snake(name: str) -> str:
+    """A key in snake_case where it is one of ours in camelCase; any other as it is."""
+    return _SNAKE.get(name, name)
+
+
+_KNOWN_ELSEWHERE = NOT_SAID_ELSEWHERE.union(ELSEWHERE)
+_SNAKE = {to_camel(name): name for name in KEYS | THINKING_KEYS}
+
+
+def _unknown(config: Mapping[str, Any], known: frozenset[str], *, place: str) -> Iterator[InvalidConfig]:
+    for name in config:
+        if snake(name) in known:
+            continue
+        expected = "a key of GenerateContentConfig" if known == KEYS else f"one of {', '.join(sorted(known))}"
+        if known == _KNOWN_ELSEWHERE and snake(name) in KEYS:  # it is spelt right
+            found = f"the key {name!r}, which models of other providers are not told"
+        else:
+            found = f"the unknown key {name!r}"
+            expected += did_you_mean(name, sorted({*known, *map(to_camel, known)}))
+        yield InvalidConfig(place=f"{place}.{name}", found=found, expected=expected)

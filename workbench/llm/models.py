@@ -1,22 +1,411 @@
-"""What asks models: through the cache, within the limits of each, again where an answer may come later."""
+"""`Models`: requests with limits, retries, a cache and a budget."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
+import random
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from decimal import Decimal
+from pathlib import Path
+from typing import Protocol, TypeVar
 
+from aiolimiter import AsyncLimiter
+from pydantic import ValidationError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_random_exponential
 
-from workbench.llm.account import Account, Breaker
-from workbench.llm.limits import AdaptiveLimit
-from workbench.llm.provider import Provider, address_of, has_key, provider_for, secrets_in, vendor_of
-from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.llm.trouble import LONGEST_WAIT, ModelError, Trouble, failed
+from workbench.llm.model_types import (
+    LONGEST_WAIT,
+    ModelError,
+    ModelReply,
+    ModelRequest,
+    Provider,
+    Trouble,
+    address_of,
+    failed,
+    has_key,
+    provider_for,
+    secrets_in,
+    vendor_of,
+    words_for,
+)
+from workbench.llm.prompt_templates import Prices, Tokens, UnknownPrice, tokens_of
+from workbench.model.results import ModelSpending, TokenUsage
 from workbench.model.text import add_secrets
+from workbench.store.errors import StoreError
+from workbench.store.reply_cache import ReplyStore
+
+# How many requests a model gets at a time: as many as the settings allow, fewer as long as it says it is too much.
+
+_LONGEST_WITHOUT_ANSWER = 120.0  # seconds of refusals, one wait after another
+_BACKOFF = 4.0  # each wait is so many times as long as the one before: a quota per minute is over after four
+_SLOWLY = 10  # near the number that was refused, growing by one takes so many times as many answers
+
+
+class AdaptiveLimit:
+    """The limit of one model, shared by all that ask it. Used on one event loop.
+
+    A refusal (429) allows no more at a time than are being answered, and each answer allows a little more again
+    (additive increase). Everybody waits where the service says for how long, and where it refused although nothing else
+    was under way.
+    """
+
+    def __init__(self, at_a_time: int, *, per_minute: int | None = None, first_wait_seconds: float = 1.0) -> None:
+        self._most = at_a_time
+        self._first_wait_seconds = first_wait_seconds
+        self._allowed = float(at_a_time)
+        self._refused_at = math.inf  # so many at a time were too many
+        self._running = 0
+        self._under_way = 0  # of those running, without those that wait for the pause to end
+        self._answers = 0
+        self._fruitless = 0  # refusals since the last answer while nothing else was under way
+        self._fruitless_since = 0.0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._paused_until = 0.0
+        self._rate = None if per_minute is None else AsyncLimiter(max(1, per_minute // 6), 10.0)
+
+    @property
+    def allowed(self) -> int:
+        """How many may run at a time now."""
+        return max(1, int(self._allowed))
+
+    @contextlib.asynccontextmanager
+    async def slot(
+        self, *, ended: asyncio.Event | None = None, waits: Callable[[float], None] = lambda _: None
+    ) -> AsyncIterator[int]:
+        """Wait for a turn. Gives the number of answers so far, which `refused` wants to know.
+
+        `waits` is called with the seconds of a pause that has to be waited for; `ended` cuts that short.
+        """
+        await self._take()
+        try:
+            await self._pause(ended or asyncio.Event(), waits)
+            if self._rate is not None:
+                await self._rate.acquire()
+            self._under_way += 1
+            try:
+                yield self._answers
+            finally:
+                self._under_way -= 1
+        finally:
+            self._running -= 1
+            self._wake()
+
+    def answered(self) -> None:
+        """A request went well."""
+        self._answers += 1
+        self._fruitless = 0
+        slowly = _SLOWLY if self._allowed + 1 >= self._refused_at else 1
+        self._allowed = min(self._most, self._allowed + 1 / (slowly * self._allowed))
+        if self._allowed > self._refused_at:
+            self._refused_at = math.inf
+        self._wake()
+
+    def refused(self, *, answers: int, retry_after: float | None, most: int) -> bool:
+        """The service refused, for having too many requests, one that was sent after so many answers. Called in its
+        slot. Returns whether to try again, which waits as long as it takes.
+
+        Not where that is over a minute, and not after `most` refusals in a row while nothing else was under way.
+        """
+        others = self._under_way - 1
+        self._refused_at = others + 1
+        self._allowed = max(1.0, min(self._allowed, others))
+        now = time.monotonic()
+        wait = retry_after or 0.0
+        if not others and self._answers == answers:
+            if not self._fruitless:
+                self._fruitless_since = now
+            self._fruitless += 1
+            wait = self._backoff() if retry_after is None else retry_after
+            lasts = now + wait - self._fruitless_since
+            if self._fruitless >= most or lasts > _LONGEST_WITHOUT_ANSWER:
+                self._fruitless = 0  # the next request tries anew
+                return False
+        if wait > LONGEST_WAIT:
+            return False
+        self._paused_until = max(self._paused_until, now + wait)
+        return True
+
+    def _backoff(self) -> float:
+        longest = self._first_wait_seconds * _BACKOFF ** (self._fruitless - 1)
+        return min(longest, LONGEST_WAIT) * random.uniform(0.75, 1.0)
+
+    async def _pause(self, ended: asyncio.Event, waits: Callable[[float], None]) -> None:
+        while (left := self._paused_until - time.monotonic()) > 0 and not ended.is_set():  # it may become longer
+            waits(left)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await ended.wait()
+
+    async def _take(self) -> None:
+        if self._running < self.allowed and not self._waiting:
+            self._running += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # its turn came in the same moment
+                self._running -= 1
+                self._wake()
+            raise
+
+    def _wake(self) -> None:
+        while self._waiting and self._running < self.allowed:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._running += 1
+                turn.set_result(None)
+
+
+# The account of one run: what its models were asked, what that cost, and the budget beyond which nobody is asked.
+
+_WORTH_TELLING = 1.0  # seconds
+_MOST_OUTAGES = 3
+"""Different requests that a service failed at one after the other, each with all its tries, until nobody asks it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How often models may be asked in a run (tries included), and for how many US dollars. None: without limit."""
+
+    calls: int | None = None
+    cost: float | None = None
+
+
+@dataclass
+class _Spent:
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    untold: int = 0
+    cost: Decimal = Decimal(0)
+    cost_unknown: str | None = None
+
+
+class Breaker:
+    """Ends the asking of one model for the rest of a run, once it is known that it will not answer.
+
+    Used on one event loop.
+    """
+
+    def __init__(self, model: str, *, tell: Callable[[str], None] | None, waits: Callable[[str, float], None]) -> None:
+        """`tell` is given the reason, once; without it the breaker never trips. `waits`: see Account."""
+        self._model = model
+        self._tell = tell
+        self._waits = waits
+        self._trouble: Trouble | None = None
+        self._waits_until = 0.0
+        self._outages: set[object] = set()
+        self._last_outage = 0.0
+        self.tripped = asyncio.Event()
+        """Set when the asking has ended: no request has to wait for its turn any longer."""
+
+    def trip(self, error: ModelError) -> None:
+        """End the asking for this reason. Raises ModelError where nothing was asked: the reason is known by then."""
+        if self._tell is None:
+            return
+        if self._trouble is None:
+            self._trouble = error.trouble
+            self.tripped.set()
+            wants = "" if error.retry_after is None else f", which wants {error.retry_after:,.0f} s without requests"
+            self._tell(f"{error.message}; this run no longer asks {self._model}{wants}")
+        if error.trouble in (Trouble.NO_KEY, Trouble.NO_LIBRARY):
+            self.check()
+
+    def count_outage(self, error: ModelError, *, prompt: object, began: float) -> None:
+        """Count a request that was given up, and end the asking after several.
+
+        A service may be away for a while, or fail at one prompt only: requests under way at the same time (`began` is
+        of `time.monotonic`) and those with the same prompt count once, and an answer to any other begins anew.
+        """
+        if began >= self._last_outage and prompt not in self._outages:
+            self._outages.add(prompt)
+            self._last_outage = time.monotonic()
+        if len(self._outages) >= _MOST_OUTAGES:
+            self.trip(error)
+
+    def forget_outages(self) -> None:
+        """The service answers."""
+        self._outages.clear()
+
+    def check(self) -> None:
+        """Raises ModelError where the asking has ended."""
+        if self._trouble is not None:
+            raise ModelError(Trouble.STOPPED, f"{self._model} was not asked: {words_for(self._trouble)}")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, but not beyond the end of the asking."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.tripped.wait()
+
+    def tell_wait(self, seconds: float) -> None:
+        """Report that a request waits so long for the quota; several that wait together are reported once."""
+        until = time.monotonic() + seconds
+        if seconds >= _WORTH_TELLING and until > self._waits_until + _WORTH_TELLING:
+            self._waits_until = until
+            self._waits(self._model, seconds)
+
+
+class Account:
+    """Used on one event loop."""
+
+    def __init__(
+        self,
+        prices: Prices | None = None,
+        budget: Budget | None = None,
+        *,
+        before: Sequence[ModelSpending] = (),
+        changed: Callable[[], None] = lambda: None,
+        stopped: Callable[[str], None] | None = None,
+        waits: Callable[[str, float], None] = lambda *_: None,
+    ) -> None:
+        """`before` was asked earlier on the same budget: it is charged, and not told again by `spending`.
+
+        `changed` hears of everything that is booked; `waits` of a model that is not asked for so many seconds, for the
+        sake of its quota. `stopped` hears, once each, why all models or one are not asked any more; without it only a
+        budget ends the asking: there is no run whose other requests would meet the same.
+        """
+        self._prices = prices or Prices()
+        self._budget = budget or Budget()
+        self._changed = changed
+        self._stopped = stopped
+        self._waits = waits
+        self._breakers: dict[tuple[object, str], Breaker] = {}
+        self._spent: dict[str, _Spent] = {}
+        self._before = tuple(before)
+        self._tries = sum(each.calls + each.failed for each in before)
+        self._under_way = 0
+        self._said_exhausted = False
+        self._loading = asyncio.Lock()
+        self._is_loaded = False
+
+    async def prepare(self) -> None:
+        """Load what is needed to know prices, off the event loop."""
+        if self._is_loaded:
+            return
+        async with self._loading:
+            if not self._is_loaded:
+                await asyncio.to_thread(self._prices.load)
+                self._is_loaded = True
+
+    def breaker(self, provider: object, model: str) -> Breaker:
+        """What ends the asking of a model through this provider: with another key it may well answer."""
+        key = provider, model
+        if key not in self._breakers:
+            self._breakers[key] = Breaker(model, tell=self._stopped, waits=self._waits)
+        return self._breakers[key]
+
+    def known(self, model: str) -> None:
+        """Book an answer that cost nothing."""
+        self._of(model).cached += 1
+        self._changed()
+
+    @contextlib.contextmanager
+    def one_try(self, model: str) -> Iterator[None]:
+        """Ask a model once; it failed where this raises. Raises ModelError before that where the budget is used up."""
+        self._refuse_beyond_budget(model)
+        spent = self._of(model)
+        self._tries += 1
+        self._under_way += 1
+        try:
+            yield
+        except ModelError as error:
+            spent.failed += 1
+            if (tokens := tokens_of(error.usage)) is not None:
+                self._book(model, tokens)  # an answer without text is paid for, too
+            self._changed()
+            raise
+        finally:
+            self._under_way -= 1
+
+    def answered(self, model: str, usage: TokenUsage | None) -> None:
+        """Book the answer to a try."""
+        spent = self._of(model)
+        spent.calls += 1
+        tokens = tokens_of(usage)
+        if tokens is None:
+            spent.untold += 1
+            spent.cost_unknown = f"{model} does not tell how many tokens its answers take"
+        else:
+            self._book(model, tokens)
+        self._changed()
+
+    def _book(self, model: str, tokens: Tokens) -> None:
+        spent = self._of(model)
+        spent.input_tokens += tokens.input
+        spent.output_tokens += tokens.output
+        try:
+            spent.cost += self._prices.cost(model, tokens)
+        except UnknownPrice as error:
+            spent.cost_unknown = str(error)
+
+    def spending(self) -> tuple[ModelSpending, ...]:
+        """What was booked so far, by model."""
+        return tuple(
+            ModelSpending(
+                model=model,
+                calls=spent.calls,
+                cached=spent.cached,
+                failed=spent.failed,
+                input_tokens=spent.input_tokens,
+                output_tokens=spent.output_tokens,
+                untold=spent.untold,
+                cost=float(spent.cost) if spent.cost_unknown is None else None,
+                cost_unknown=spent.cost_unknown,
+            )
+            for model, spent in self._spent.items()
+        )
+
+    def _of(self, model: str) -> _Spent:
+        return self._spent.setdefault(model, _Spent())
+
+    def _refuse_beyond_budget(self, model: str) -> None:
+        reason = self._why_not(model)
+        if reason is None:
+            return
+        if not self._said_exhausted:
+            self._said_exhausted = True
+            if self._stopped is not None:
+                self._stopped(reason)
+        raise ModelError(Trouble.BUDGET, reason)
+
+    def _why_not(self, model: str) -> str | None:
+        calls, cost = self._budget.calls, self._budget.cost
+        if calls is not None and self._tries >= calls:
+            return f"the budget of {calls:,} model calls is used up: raise --max-model-calls, or max_calls of [judge]"
+        if cost is None:
+            return None
+        unknown = self._prices.why_unknown(model) or self._why_cost_unknown(model)
+        if unknown is not None:
+            return f"a budget of ${cost:g} cannot be kept: {unknown}"
+        if self._expected_cost() >= cost:
+            return f"the budget of ${cost:g} for models is used up: raise --max-model-cost, or max_cost of [judge]"
+        return None
+
+    def _why_cost_unknown(self, model: str) -> str | None:
+        """Why nobody knows what a model has cost, now or before."""
+        before = (each.cost_unknown for each in self._before if each.model == model)
+        return self._of(model).cost_unknown or next(before, None)
+
+    def _expected_cost(self) -> float:
+        """What was spent, and what the calls under way will cost if they are like those before."""
+        spent = float(sum(each.cost for each in self._spent.values())) + sum(each.cost or 0.0 for each in self._before)
+        answers = sum(each.calls for each in self._spent.values()) + sum(each.calls for each in self._before)
+        return spent * (1 + self._under_way / answers) if answers else spent
+
+
+# What asks models: through the cache, within the limits of each, again where an answer may come later.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,3 +592,70 @@ def _is_unavailable(error: BaseException) -> bool:
 
 def _without_schema(request: ModelRequest) -> ModelRequest:
     return request if request.reply_schema is None else request.model_copy(update={"reply_schema": None})
+
+
+# Answers kept from run to run. The cache is a convenience: where it fails, models are asked.
+
+T = TypeVar("T")
+
+
+class Cache:
+    """The answers of one project. Opened when it is first needed, off the event loop."""
+
+    def __init__(self, root: Path, *, warn: Callable[[str], None]) -> None:
+        """`warn` is told, once, that answers are not kept and why."""
+        self._root = root
+        self._warn = warn
+        self._store: ReplyStore | None = None
+        self._trouble: StoreError | None = None
+        self._is_trouble_told = False
+        self._is_closed = False
+        # One thread, not a lock: who is cancelled stops waiting, while what it wanted goes on in the thread.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="replies")
+
+    async def get(self, request: ModelRequest) -> ModelReply | None:
+        """The answer to this request."""
+        text = await self._use(lambda store: store.get(request.key))
+        if text is None:
+            return None
+        try:
+            return ModelReply.model_validate_json(text)
+        except ValidationError:  # of another version
+            return None
+
+    async def put(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Keep an answer."""
+        await self._use(lambda store: store.put(request.key, reply.model_dump_json(exclude_defaults=True)))
+
+    async def close(self) -> None:
+        """Close the file, after what was begun before. From then on nothing is kept or found."""
+        self._is_closed = True
+        closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown(wait=False)
+        await closing
+
+    # Keys and texts are made by `action`, off the loop: of a thousand requests at once they would hold it up.
+    async def _use(self, action: Callable[[ReplyStore], T]) -> T | None:
+        found = None
+        if self._trouble is None and not self._is_closed:
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._act, action)
+        if self._trouble is not None and not self._is_trouble_told:
+            self._is_trouble_told = True
+            self._warn(f"answers of models are not kept: {self._trouble}")
+        return found
+
+    def _act(self, action: Callable[[ReplyStore], T]) -> T | None:
+        if self._trouble is not None:
+            return None
+        try:
+            if self._store is None:
+                self._store = ReplyStore(self._root)
+            return action(self._store)
+        except StoreError as error:
+            self._trouble = error  # told by the next that was not cancelled
+            return None
+
+    def _close(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()

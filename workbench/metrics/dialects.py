@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from workbench.metrics.pairing import CanonicalEquality, EmptyForAbsent, PythonEquality
-from workbench.metrics.subject import CaseView, Turn
+from workbench.metrics.call_matching import CanonicalEquality, EmptyForAbsent, PythonEquality
+from workbench.metrics.case_view import CaseView, Turn
 from workbench.metrics.trajectory_adk import MATCH_TYPES, Match
 from workbench.metrics.trajectory_agentevals import strict, subset, superset, unordered
 from workbench.metrics.trajectory_vertex import (
@@ -27,8 +27,8 @@ from workbench.metrics.trajectory_vertex import (
     precision,
     recall,
 )
-from workbench.model.dialects import CaseDialects, DialectComparison, Reading
 from workbench.model.results import Score
+from workbench.model.trajectory_dialects import CaseDialects, DialectComparison, Reading
 
 DUPLICATES = "a call occurs more often on one side: one for one it counts once, by membership each time"
 ABSENT_ARGUMENTS = "arguments are absent on one side and {} on the other: only ADK takes that as different"

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from workbench.metrics.definition import CaseJudge, CaseScore, Definition, Judge, MetricInfo, TurnJudge
-from workbench.metrics.options import Options, is_number
-from workbench.metrics.subject import CaseView, Turn
+from workbench.metrics.case_view import CaseView, Turn
+from workbench.metrics.metric_types import (
+    CaseJudge,
+    CaseScore,
+    Definition,
+    Judge,
+    MetricInfo,
+    Options,
+    TurnJudge,
+    is_number,
+)
 from workbench.model.results import Score, TokenUsage
 
 FAMILY = "measure"

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from workbench.metrics.definition import Definition, Judge, MetricInfo, TextJudge, TextQuestion, TurnJudge
-from workbench.metrics.options import Options
-from workbench.metrics.subject import Turn
+from workbench.metrics.case_view import Turn
+from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TextJudge, TextQuestion, TurnJudge
 from workbench.metrics.text_helper.tasks import BLEU_TOKENIZERS, ROUGE_TOKENIZERS, Measure, TextScore, TextTask
 from workbench.model.evalset import Content
 from workbench.model.results import Score

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.metrics.canonical import same
-from workbench.metrics.definition import CaseJudge, CaseScore, Definition, Judge, MetricInfo
-from workbench.metrics.options import Options
-from workbench.metrics.subject import CaseView
+from workbench.metrics.case_view import CaseView, same
+from workbench.metrics.metric_types import CaseJudge, CaseScore, Definition, Judge, MetricInfo, Options
 from workbench.model.results import Score
 
 NAME = "final_session_state_match"

@@ -13,10 +13,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from workbench.metrics.canonical import same
-from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
-from workbench.metrics.options import Options
-from workbench.metrics.subject import Turn
+from workbench.metrics.case_view import Turn, same
+from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge
 from workbench.model.evalset import Invocation
 from workbench.model.results import Score
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from workbench.metrics.arguments import python_form
-from workbench.metrics.definition import Definition, Judge, MetricInfo
-from workbench.metrics.options import Options, describe
-from workbench.metrics.pairing import (
+from workbench.metrics.call_matching import (
     NAMES_ALONE_HINT,
     EmptyForAbsent,
     NameEquality,
@@ -22,10 +19,12 @@ from workbench.metrics.pairing import (
     has_names_alone,
     judge_of_calls,
     nothing_to_compare,
+    python_form,
     read_rules,
     refuse_unknown_arguments,
 )
-from workbench.metrics.subject import Turn
+from workbench.metrics.case_view import Turn
+from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, describe
 from workbench.model.results import Score
 
 NAME = "tool_trajectory_avg_score"

@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.metrics.definition import Definition, Judge, MetricInfo, TurnJudge
-from workbench.metrics.options import Options, describe
-from workbench.metrics.pairing import (
+from workbench.metrics.call_matching import (
     NAMES_ALONE_HINT,
     CanonicalEquality,
     MemberPairing,
@@ -27,9 +25,10 @@ from workbench.metrics.pairing import (
     read_rules,
     refuse_unknown_arguments,
 )
-from workbench.metrics.subject import Turn
+from workbench.metrics.case_view import Turn
+from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge, describe
 from workbench.model.results import Score
-from workbench.model.trajectory import Trajectory
+from workbench.model.trace import Trajectory
 
 Count = Callable[[MemberPairing, Turn], Membership]
 """How many calls of either side the other one has."""

@@ -1,29 +1,275 @@
-"""Criteria: which metrics judge a case, from what score on it passes, and with which options."""
+"""Criteria: metrics with their thresholds and options, as eval configs name them."""
 
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
 from workbench.model.base import Fact
-from workbench.model.config_values import InvalidConfig, kind_of, member, object_in
-from workbench.model.judge_metrics import JudgeMetric, read_judge_metric
+from workbench.model.text import did_you_mean, shorten
 
-__all__ = [
-    "DEFAULT_CRITERIA",
-    "DEFAULT_SOURCE",
-    "Criterion",
-    "CustomMetric",
-    "EvalConfig",
-    "InvalidConfig",
-    "JudgeMetric",
-    "default_config",
-    "read_config",
-    "read_criterion",
-]
+if TYPE_CHECKING:
+    import regex
+
+
+# Reading values of a configuration: what is wrong is said with its place.
+
+_LONGEST_PART = 300
+"""How many characters of a key or value from a file a message repeats."""
+
+
+class InvalidConfig(ValueError):
+    """A value of a configuration that cannot be used.
+
+    `place` is the JSON path of the value, such as `criteria.response_match_score.threshold`.
+    """
+
+    def __init__(self, *, place: str, found: str, expected: str) -> None:
+        found, expected = shorten(found, _LONGEST_PART), shorten(expected, _LONGEST_PART)
+        super().__init__(f"{shorten(place, _LONGEST_PART)}: found {found}, expected {expected}")
+        self.place = place
+        self.found = found
+        self.expected = expected
+
+
+def object_in(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """The object under one of these keys, empty where there is none. Raises InvalidConfig for any other value."""
+    value = member(data, *names)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidConfig(place=names[0], found=kind_of(value), expected="an object")
+    return value
+
+
+def member(data: Mapping[str, Any], *names: str) -> Any:
+    """The value under the first of these keys that is there."""
+    return next((data[name] for name in names if name in data), None)
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in the words of JSON, short enough for a message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# Judge metrics that a configuration defines: what a model is asked about a response, and which ratings it may give.
+
+BASELINE_COLUMN = "baseline_model_response"
+"""The column of a dataset that a response is compared with where a pairwise metric does not say."""
+
+CHOICES = ("A", "SAME", "B")
+"""What a pairwise rating rubric tells apart: the baseline is A, the candidate B."""
+
+_FEWEST_RATINGS = 2
+_OF_PARTS = frozenset(
+    {"criteria", "input_variables", "instruction", "metric_definition", "evaluation_steps", "few_shot_examples"}
+)
+
+
+class Baseline(Fact):
+    """What a response is compared with: a column of the dataset, or the response to the same turn in an earlier run.
+
+    `run` is the id of a run, the start of one, or "latest": the newest one before.
+    """
+
+    column: str | None = BASELINE_COLUMN
+    run: str | None = None
+
+
+class JudgeMetric(Fact):
+    """A metric by which a model rates each response, or says which of two is better.
+
+    The prompt is put together of its parts, or is the `template` with `{variable}` where a value belongs.
+    `input_variables` name what the judge sees besides the responses. `rating_rubric` has what each rating means: for a
+    pointwise metric by the number (without one, which only a template may be, any number is a rating), for a pairwise
+    one by A, SAME and B. `flip`: in every second sample A and B change places.
+    """
+
+    kind: Literal["pointwise", "pairwise"] = "pointwise"
+    description: str = ""
+    criteria: dict[str, str] = Field(default_factory=dict)
+    rating_rubric: dict[str, str] = Field(default_factory=dict)
+    input_variables: tuple[str, ...] = ("prompt",)
+    instruction: str | None = None
+    metric_definition: str | None = None
+    evaluation_steps: dict[str, str] = Field(default_factory=dict)
+    few_shot_examples: tuple[str, ...] = ()
+    template: str | None = None
+    system_instruction: str | None = None
+    baseline: Baseline | None = None
+    flip: bool = False
+
+    @property
+    def ratings(self) -> tuple[float, ...] | None:
+        """The scores that a sample may give, the lowest first; None: any number."""
+        if self.kind == "pairwise":
+            return (0.0, 0.5, 1.0)
+        return tuple(sorted(map(float, self.rating_rubric))) or None
+
+
+def read_judge_metric(name: str, value: Any) -> JudgeMetric:
+    """Read the definition of a metric as it stands in a configuration. Raises InvalidConfig naming the place."""
+    return _Reader(f"judge_metrics.{name}", value).metric()
+
+
+KEYS = {
+    "kind": "kind",
+    "description": "description",
+    "criteria": "criteria",
+    "rating_rubric": "rating_rubric",
+    "input_variables": "input_variables",
+    "instruction": "instruction",
+    "metric_definition": "metric_definition",
+    "evaluation_steps": "evaluation_steps",
+    "few_shot_examples": "few_shot_examples",
+    "metric_prompt_template": "template",
+    "system_instruction": "system_instruction",
+    "baseline": "baseline",
+    "flip": "flip",
+}
+"""The keys of a definition with the fields that they are."""
+
+
+class _Reader:
+    """Reads one definition."""
+
+    def __init__(self, place: str, value: Any) -> None:
+        self._place = place
+        if not isinstance(value, Mapping):
+            raise InvalidConfig(place=place, found=kind_of(value), expected="an object that defines a judge metric")
+        self._values = {_snake(key): item for key, item in value.items() if item is not None}
+        for key in value:
+            if _snake(key) not in KEYS:
+                expected = f"one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}"
+                raise self._wrong(key, f"the unknown key {key!r}", expected)
+
+    def metric(self) -> JudgeMetric:
+        """The metric. Raises InvalidConfig."""
+        kind = self._values.get("kind", "pointwise")
+        if kind not in ("pointwise", "pairwise"):
+            raise self._wrong("kind", kind_of(kind), '"pointwise" or "pairwise"')
+        fields: dict[str, Any] = {"kind": kind}
+        for key in ("description", "instruction", "metric_definition", "metric_prompt_template", "system_instruction"):
+            if key in self._values:
+                fields[KEYS[key]] = self._text(key)
+        for key in ("criteria", "rating_rubric", "evaluation_steps"):
+            if key in self._values:
+                fields[key] = self._texts_by_name(key)
+        for key in ("input_variables", "few_shot_examples"):
+            if key in self._values:
+                fields[key] = self._texts(key)
+        self._check_parts()
+        if kind == "pairwise":
+            fields |= {"baseline": self._baseline(), "flip": self._flag("flip", default=True)}
+            self._check_choices(fields.get("rating_rubric", {}))
+        else:
+            for key in ("baseline", "flip"):
+                if key in self._values:
+                    raise self._wrong(key, kind_of(self._values[key]), 'this only where "kind" is "pairwise"')
+            if "rating_rubric" in fields:
+                self._check_ratings(fields["rating_rubric"])
+        return JudgeMetric(**fields)
+
+    def _check_parts(self) -> None:
+        if "metric_prompt_template" in self._values:
+            both = sorted(_OF_PARTS & self._values.keys())
+            if both:
+                expected = "either a metric_prompt_template or the parts that a prompt is put together of"
+                raise self._wrong(both[0], f"{both[0]} beside metric_prompt_template", expected)
+            return
+        for key in ("criteria", "rating_rubric"):
+            if key not in self._values:
+                raise self._wrong(key, "nothing", "criteria and rating_rubric, or a metric_prompt_template")
+
+    def _check_ratings(self, rubric: Mapping[str, str]) -> None:
+        numbers: dict[float, str] = {}
+        for rating in rubric:
+            number = _number(rating)
+            if number is None:
+                raise self._wrong(f"rating_rubric.{rating}", repr(rating), "a number as the name of a rating")
+            if number in numbers:
+                raise self._wrong(f"rating_rubric.{rating}", f"{numbers[number]!r} once more", "each rating once")
+            numbers[number] = rating
+        if len(rubric) < _FEWEST_RATINGS:
+            raise self._wrong("rating_rubric", f"{len(rubric)} rating", "at least two ratings")
+
+    def _check_choices(self, rubric: Mapping[str, str]) -> None:
+        for choice in rubric:
+            if choice not in CHOICES:
+                raise self._wrong(f"rating_rubric.{choice}", repr(choice), f"one of {', '.join(CHOICES)}")
+        if rubric and not {"A", "B"} <= rubric.keys():
+            raise self._wrong("rating_rubric", ", ".join(rubric), f"what {', '.join(CHOICES)} mean")
+
+    def _baseline(self) -> Baseline:
+        value = self._values.get("baseline")
+        if value is None:
+            return Baseline()
+        expected = '{"column": "a column of the dataset"} or {"run": "latest, or the id of a run"}'
+        if not isinstance(value, Mapping) or len(value) != 1:
+            raise self._wrong("baseline", kind_of(value), expected)
+        ((key, name),) = value.items()
+        if key not in ("column", "run") or not isinstance(name, str) or not name.strip():
+            raise self._wrong("baseline", f"{key}: {kind_of(name)}", expected)
+        return Baseline(column=name) if key == "column" else Baseline(column=None, run=name)
+
+    def _text(self, key: str) -> str:
+        value = self._values[key]
+        if isinstance(value, str) and value.strip():
+            return value
+        raise self._wrong(key, kind_of(value), "a text")
+
+    def _texts(self, key: str) -> tuple[str, ...]:
+        value = self._values[key]
+        if isinstance(value, list | tuple) and all(isinstance(item, str) and item.strip() for item in value):
+            return tuple(dict.fromkeys(value))
+        raise self._wrong(key, kind_of(value), "a list of texts")
+
+    def _texts_by_name(self, key: str) -> dict[str, str]:
+        value = self._values[key]
+        if not isinstance(value, Mapping) or not value:
+            found = "an empty object" if isinstance(value, Mapping) else kind_of(value)
+            raise self._wrong(key, found, "an object with a text for each name")
+        for name, text in value.items():
+            if not isinstance(text, str) or not text.strip():
+                raise self._wrong(f"{key}.{name}", kind_of(text), "a text")
+        return dict(value)
+
+    def _flag(self, key: str, *, default: bool) -> bool:
+        value = self._values.get(key, default)
+        if isinstance(value, bool):
+            return value
+        raise self._wrong(key, kind_of(value), "true or false")
+
+    def _wrong(self, key: str, found: str, expected: str) -> InvalidConfig:
+        return InvalidConfig(place=f"{self._place}.{key}", found=found, expected=expected)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _snake(key: str) -> str:
+    return next((known for known in KEYS if to_camel(known) == key), key)
+
+
+# Criteria: which metrics judge a case, from what score on it passes, and with which options.
 
 DEFAULT_SOURCE = "default"
 """`EvalConfig.source` of the criteria that hold where no configuration names any."""
@@ -172,3 +418,132 @@ def _read_custom_metric(name: str, value: Any) -> CustomMetric:
         highest=_bound(interval, "max_value", "maxValue", place=place),
         extra={key: item for key, item in value.items() if key not in ("code_config", "codeConfig", "description")},
     )
+
+
+# Regular expressions and patterns of paths that come from files, matched within a time limit.
+
+SECONDS_AT_MOST = 0.5
+"""The time limit of one match, in seconds of processor time."""
+
+_LENGTH_AT_MOST = 10_000  # Compiling cannot be interrupted.
+_SHOWN_AT_MOST = 60
+
+_LITERAL_IN_RE = re.compile(r"(\\N\{|\\.|\{(?:\d+,?\d*|,\d*)\})|\{|(?<=\[):", re.DOTALL)
+"""Braces that repeat nothing and `[:` are plain text in `re`; in `regex` they are fuzzy matching and POSIX classes."""
+
+_POSIX_CLASS = re.compile(
+    r"(?<!\\)\[[^\]\\]*(\[:\^?(?:alnum|alpha|ascii|blank|cntrl|digit|graph|lower|print|punct|space|upper|word|xdigit):\])"
+)
+"""In a set of characters, where `re` takes its letters one by one, which nobody means."""
+
+
+class PatternError(ValueError):
+    """A text is not a regular expression; the message says why."""
+
+
+class PatternTooSlow(Exception):
+    """A match took longer than the limit; the message names the expression."""
+
+
+class Pattern:
+    """A regular expression from a file. Raises PatternError."""
+
+    def __init__(self, text: str, *, flags: int = 0) -> None:
+        """`flags` are those of `re`."""
+        self._text = text
+        self._compiled = _compile(text, flags)
+
+    def fullmatch(self, subject: str) -> bool:
+        """True if the whole subject matches. Raises PatternTooSlow."""
+        try:
+            return self._compiled.fullmatch(subject, timeout=SECONDS_AT_MOST, concurrent=True) is not None
+        except (TimeoutError, MemoryError):
+            raise self._too_slow(subject) from None
+
+    def search(self, subject: str) -> regex.Match[str] | None:
+        """The first match in the subject. Raises PatternTooSlow."""
+        try:
+            return self._compiled.search(subject, timeout=SECONDS_AT_MOST, concurrent=True)
+        except (TimeoutError, MemoryError):
+            raise self._too_slow(subject) from None
+
+    def _too_slow(self, subject: str) -> PatternTooSlow:
+        shown = self._text if len(self._text) <= _SHOWN_AT_MOST else f"{self._text[:_SHOWN_AT_MOST]}…"
+        return PatternTooSlow(
+            f"the regular expression {shown!r} needs more than {SECONDS_AT_MOST:g} s for a text of {len(subject):,} "
+            "characters; avoid repetitions within repetitions"
+        )
+
+
+def _compile(text: str, flags: int) -> regex.Pattern[str]:
+    import regex
+
+    if len(text) > _LENGTH_AT_MOST:
+        raise PatternError(f"longer than {_LENGTH_AT_MOST:,} characters")
+    if ":]" in text and (posix := _POSIX_CLASS.search(text)):
+        raise PatternError(f"has the class {posix[1]}, which Python does not know; write its characters, such as a-z")
+    try:
+        with warnings.catch_warnings():  # of sets that may mean something else in Python's future
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(text, flags)  # `regex` accepts more than `re`; keep to what is documented.
+            return regex.compile(_LITERAL_IN_RE.sub(lambda found: found[1] or f"\\{found[0]}", text), flags)
+    except (re.error, regex.error, RecursionError, OverflowError) as error:
+        raise PatternError("too deeply nested" if isinstance(error, RecursionError) else str(error)) from None
+
+
+_IN_NAME = "[^/]*"  # what `*` means in patterns of paths
+
+FOLDERS_AT_MOST = 4
+"""How many `**` a pattern of paths may have. Each one multiplies the time to match it."""
+
+
+def without_backtracking(expression: str) -> str:
+    """The expression of a pattern of paths, with the same meaning, but in linear time for any number of `*`.
+
+    The first match of what follows a `*` is good enough if another `*` follows in the same name.
+    """
+    head, *chunks = expression.split(_IN_NAME)
+    written = [head]
+    for index, chunk in enumerate(chunks):
+        is_last = index == len(chunks) - 1
+        if is_last or "(" in chunk or ".*" in chunk:  # what follows is of variable length
+            written.append(_IN_NAME + chunk)
+        elif chunk:  # of several `*` in a row one is enough
+            written.append(f"(?>{_IN_NAME}?{chunk})")
+    return "".join(written)
+
+
+# Names of models that plainly belong to a vendor.
+
+# What the names of a vendor's models begin with, and what LiteLLM calls the vendor.
+_VENDORS = (
+    (r"(ft:)?gpt-|chatgpt-|o[1-9](-|$)|davinci|text-embedding-", "openai"),
+    (r"claude-", "anthropic"),
+    (r"mistral-|mixtral-|ministral-|magistral-|codestral-|open-mi[sx]tral-", "mistral"),
+    (r"grok-", "xai"),
+    (r"deepseek-", "deepseek"),
+    (r"command-", "cohere"),
+    (r"(meta-)?llama-?[1-9]", "groq"),
+    (r"qwen", "dashscope"),
+)
+
+
+def name_with_provider(model: str) -> str | None:
+    """Return `provider/model` for a bare name that plainly is another vendor's than Google's; else None.
+
+    A bare name is asked of Google, which would only answer that it does not exist. So is one below `models/`,
+    where a name without a version may be that of a tuned model.
+    """
+    name = model.removeprefix("models/")
+    if name != model and not any(character.isdigit() for character in name):
+        return None
+    for pattern, provider in _VENDORS:
+        if re.match(pattern, name, re.IGNORECASE) and "/" not in name:
+            return f"{provider}/{name}"
+    return None
+
+
+def wrong_vendor(model: str) -> str | None:
+    """Return what is expected in place of such a name; None for every other name."""
+    named = name_with_provider(model)
+    return None if named is None else f"{named!r}: a model of another vendor than Google is named provider/model"

@@ -1,24 +1,21 @@
-"""Results: what an agent did in a case and how that was judged.
-
-Three things are kept apart everywhere: a score that is low (FAILED), a score that does not exist (UNDEFINED, with its
-reason), and work that could not be done (ERROR, with its cause).
-"""
+"""Results: what an agent did, how each metric judged it, how far judges agree, what models cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from workbench.model.base import Fact
-from workbench.model.by_identity import by_identity
-from workbench.model.dependencies import Dependencies
-from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.keys import CaseKey
+from workbench.model.base import Fact, by_identity, trusted_maker
+from workbench.model.evalset import Content, EvalCase, FunctionCall, IntermediateData, Invocation, Part
+from workbench.model.identity import CaseKey, Dependencies
 from workbench.model.text import redact
-from workbench.model.trace import Span
+from workbench.model.trace import Span, ToolCall
+
+# Results: what an agent did in a case and how that was judged.
 
 
 class Score(NamedTuple):
@@ -411,3 +408,220 @@ def _status_of(metrics: tuple[MetricResult, ...]) -> CaseStatus:
     if MetricStatus.PASSED in statuses:
         return CaseStatus.PASSED
     return CaseStatus.NOT_EVALUATED
+
+
+# How far opinions agree: the samples of one judgement, several judgements, a judge and people.
+
+
+class Agreement(NamedTuple):
+    """The `share` of the votes of samples that say what most of them say; of grades also the `spread` (see Judgement).
+
+    Of rubrics every verdict on each is a vote, of sentences whether each may stand.
+    """
+
+    share: float
+    votes: int
+    spread: float | None = None
+
+
+def agreement_of(judgement: Judgement) -> Agreement | None:
+    """How far the samples of a judgement agree; None where fewer than two say anything."""
+    counts = _votes(judgement)
+    votes = sum(sum(each) for each in counts)
+    if not votes:
+        return None
+    share = sum(max(each) for each in counts) / votes
+    return Agreement(share, votes, judgement.spread)
+
+
+def is_unsure(metric: MetricResult) -> bool:
+    """Whether samples of a judge disagree on a case: another draw of them may decide otherwise.
+
+    Grades disagree where some would pass by themselves and others would not.
+    """
+    return any(_disagree(turn, metric.threshold) for turn in metric.per_invocation)
+
+
+def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
+    """Agreement of two raters beyond chance; None where there is nothing rated, or only one rating was ever given."""
+    if not pairs:
+        return None
+    first, second = (Counter(side) for side in zip(*pairs, strict=True))
+    observed = sum(one == other for one, other in pairs) / len(pairs)
+    expected = sum(first[rating] * second[rating] for rating in first) / len(pairs) ** 2
+    return _beyond_chance(observed, expected)
+
+
+def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Agreement of two raters beyond chance where a larger difference weighs more: by its square.
+
+    J. Cohen, "Weighted kappa", Psychological Bulletin 70 (1968), 213-220. None as for `cohen_kappa`.
+    """
+    if not pairs:
+        return None
+    first, second = (Counter(side) for side in zip(*pairs, strict=True))
+    observed = sum((one - other) ** 2 for one, other in pairs) / len(pairs)
+    by_chance = sum(
+        (one - other) ** 2 * count * another for one, count in first.items() for other, another in second.items()
+    )
+    expected = by_chance / len(pairs) ** 2
+    return None if expected == 0.0 else 1.0 - observed / expected
+
+
+def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
+    """Agreement of several raters beyond chance; every item has a rating of each of them.
+
+    None where there is nothing rated by two, or only one rating was ever given.
+    """
+    observed = observed_agreement(items)
+    if observed is None:
+        return None
+    given = Counter(rating for item in items for rating in item)
+    total = given.total()
+    return _beyond_chance(observed, sum((count / total) ** 2 for count in given.values()))
+
+
+def observed_agreement(items: Sequence[Sequence[Hashable]]) -> float | None:
+    """The share of all pairs of raters that give an item the same rating, mean over the items; None without pairs."""
+    raters = len(items[0]) if items else 0
+    if raters < 2:
+        return None
+    same = [sum(count * (count - 1) for count in Counter(item).values()) for item in items]
+    return sum(same) / (len(items) * raters * (raters - 1))
+
+
+def _beyond_chance(observed: float, expected: float) -> float | None:
+    # Where only one rating is ever given, chance explains everything: 0/0.
+    return None if expected >= 1.0 else (observed - expected) / (1.0 - expected)
+
+
+def _votes(judgement: Judgement) -> list[Sequence[int]]:
+    """For each matter that at least two samples speak of how often each verdict was given."""
+    if judgement.rubrics:
+        counts: list[Sequence[int]] = [(rubric.yes, rubric.no) for rubric in judgement.rubrics]
+    elif judgement.sentences:
+        counts = [_stand_or_not(sentence) for sentence in judgement.sentences]
+    else:
+        counts = [tuple(Counter(_scores(judgement)).values())]
+    return [each for each in counts if sum(each) > 1]
+
+
+def _stand_or_not(sentence: SentenceScore) -> tuple[int, int]:
+    standing = sum(count for label, count in sentence.votes.items() if label in STANDING)
+    return standing, sum(sentence.votes.values()) - standing
+
+
+def _scores(judgement: Judgement) -> list[float]:
+    return [sample.score for sample in judgement.samples if sample.score is not None]
+
+
+def _disagree(turn: InvocationScore, threshold: float | None) -> bool:
+    judgement = turn.judgement
+    if judgement is None or turn.score is None:
+        return False
+    if judgement.spread is not None and threshold is not None:
+        return len({score >= threshold for score in _scores(judgement)}) > 1
+    return any(max(each) < sum(each) for each in _votes(judgement))
+
+
+# What asking models has taken: calls, tokens and, where prices are known, money.
+
+
+class ModelSpending(Fact):
+    """What was asked of one model in a run.
+
+    `calls` are answers that the model gave, `cached` those that were known and cost nothing, `failed` tries that got
+    no answer. Tokens are of `calls`, as far as the model told them (of `untold` answers it did not), and of those
+    `failed` in which it answered without a text. `cost` is in US dollars by list prices; None where it is not known,
+    and then `cost_unknown` says why.
+    """
+
+    model: str
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    untold: int = 0
+    cost: float | None = 0.0
+    cost_unknown: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        """All tokens that are known of."""
+        return self.input_tokens + self.output_tokens
+
+    def and_then(self, more: ModelSpending) -> ModelSpending:
+        """Both of the same model in one; what they cost is known where both costs are."""
+        cost = None if self.cost is None or more.cost is None else self.cost + more.cost
+        return ModelSpending(
+            model=self.model,
+            calls=self.calls + more.calls,
+            cached=self.cached + more.cached,
+            failed=self.failed + more.failed,
+            input_tokens=self.input_tokens + more.input_tokens,
+            output_tokens=self.output_tokens + more.output_tokens,
+            untold=self.untold + more.untold,
+            cost=cost,
+            cost_unknown=self.cost_unknown if self.cost_unknown is not None else more.cost_unknown,
+        )
+
+
+def by_model(spendings: Iterable[ModelSpending]) -> tuple[ModelSpending, ...]:
+    """What was asked of each model in several runs, in the order in which they were asked first."""
+    found: dict[str, ModelSpending] = {}
+    for each in spendings:
+        found[each.model] = found[each.model].and_then(each) if each.model in found else each
+    return tuple(found.values())
+
+
+# A row of a dataset as what it stands for: a case of one turn, and what an agent did in it.
+
+_OF_TURN = {"user_content", "final_response", "intermediate_data"}
+_OF_EXECUTION = {"turns"}
+
+_case = trusted_maker(EvalCase, {"eval_id", "conversation"})
+_invocation = trusted_maker(Invocation, _OF_TURN)
+_content = trusted_maker(Content, {"parts", "role"})
+_part = trusted_maker(Part, {"text"})
+_data = trusted_maker(IntermediateData, {"tool_uses"})
+_call = trusted_maker(FunctionCall, {"name", "args"})
+_result = trusted_maker(TurnResult, {"invocation", "duration_seconds"})
+_execution = trusted_maker(Execution, _OF_EXECUTION)
+
+
+def prompt_of_row(prompt: str | None) -> Content:
+    """What the user said; without parts where the row has no prompt."""
+    return _content({"parts": [] if prompt is None else [_part({"text": prompt})], "role": "user"})
+
+
+def turn_of_row(user_content: Content, answer: str | None, calls: Iterable[ToolCall] | None) -> Invocation:
+    """One of the two sides of a row with this prompt of `prompt_of_row`.
+
+    None is what the row does not say, which no calls are not.
+    """
+    said = None if answer is None else _content({"parts": [_part({"text": answer})], "role": "model"})
+    done = None
+    if calls is not None:
+        done = _data({"tool_uses": [_call({"id": None, "name": name, "args": args}) for name, args in calls]})
+    return _invocation({"user_content": user_content, "final_response": said, "intermediate_data": done})
+
+
+def case_of_turn(eval_id: str, expected: Invocation) -> EvalCase:
+    """What was expected."""
+    return _case({"eval_id": eval_id, "conversation": [expected]})
+
+
+def execution_of_turn(actual: Invocation, *, seconds: float) -> Execution:
+    """What the agent did, in so many seconds."""
+    return _execution({"turns": (_result({"invocation": actual, "duration_seconds": seconds}),)})
+
+
+def is_made_of_row(execution: Execution) -> bool:
+    """Whether nothing but a row is in it, as `execution_of_turn` was given what `turn_of_row` made.
+
+    False says nothing: what was copied, or read back, may be the same.
+    """
+    if execution.model_fields_set is not _OF_EXECUTION:
+        return False
+    return execution.turns[0].invocation.model_fields_set is _OF_TURN

@@ -1,4 +1,4 @@
-"""Targets: an agent as configured, and what a worker needs to start it."""
+"""Targets: the agents of a project, and how an agent describes itself."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from workbench.model.base import Fact
+
+# Targets: an agent as configured, and what a worker needs to start it.
 
 
 class AgentKind(StrEnum):
@@ -81,3 +83,28 @@ class Target(Fact):
     def runs_in_worker(self) -> bool:
         """Whether its code runs in a worker process of ours, where calls of its tools can be seen and answered."""
         return not self.runs_elsewhere and self.kind not in (AgentKind.COMMAND, AgentKind.RECORDED)
+
+
+# What an agent is: what its code says of it, told without running it.
+
+
+class AgentPart(Fact):
+    """An agent, or one below it.
+
+    `instruction` is what its model is told; `tools` are declarations as models get them (`name`, `description`,
+    `parameters`); `agents` names those it runs or hands over to.
+    """
+
+    name: str
+    type: str = ""
+    description: str = ""
+    instruction: str = ""
+    tools: tuple[dict[str, Any], ...] = ()
+    agents: tuple[str, ...] = ()
+
+
+class AgentDescription(Fact):
+    """An agent and all below it, the outermost first. `untold` says what could not be told, each in one sentence."""
+
+    agents: tuple[AgentPart, ...] = Field(min_length=1)
+    untold: tuple[str, ...] = ()

@@ -1,15 +1,137 @@
-"""Traces: the tree of spans that one case leaves behind."""
+"""Traces: spans and tool calls, and the trajectories and turns made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from workbench.model.base import Fact
-from workbench.model.trajectory import ToolCall
+from workbench.model.evalset import (
+    Content,
+    FunctionCall,
+    FunctionResponse,
+    IntermediateData,
+    Invocation,
+    InvocationEvent,
+    InvocationEvents,
+)
+
+# Trajectories: the tool calls of an invocation, in order, in whatever dialect they were written.
+
+
+class ToolCall(NamedTuple):
+    """One tool call; `args` is None where none were written, which is not the same as `{}` to ADK's metric."""
+
+    name: str
+    args: Mapping[str, Any] | None = None
+
+
+Trajectory = Sequence[ToolCall]
+
+UNNAMED_ARGUMENT = "__arg1"
+"""The argument of a call whose input is no object: LangChain's name for the one of a tool that has no names."""
+
+_call_of = ToolCall._make  # takes two thirds of the time, and calls come by the hundred thousand
+
+_OBJECTS = (dict, Mapping)
+"""Nearly all are the first; to be told that of the second takes ten times as long."""
+
+_OF_ADK = "args"
+_INPUTS = ("tool_input", _OF_ADK, "arguments", "input")
+"""What the arguments of a call are called by Vertex AI, ADK, OpenAI and Anthropic."""
+
+CUSTOM = ("custom", "custom_tool_call")
+"""OpenAI's types of calls whose `input` is text in no format, the one argument: it is not read as JSON."""
+
+
+class TrajectoryError(ValueError):
+    """A value that is no trajectory; `place` is the path inside it, such as `[2].tool_input`."""
+
+    def __init__(self, *, place: str, expected: str) -> None:
+        super().__init__(f"{place or 'trajectory'}: expected {expected}")
+        self.place = place
+        self.expected = expected
+
+
+def read_trajectory(value: Any) -> list[ToolCall]:
+    """Read calls: a list of them, or such a list as JSON text.
+
+    A call is `tool_name`/`tool_input` or `name`/`args`, what OpenAI or Anthropic write, or a name alone. An input may
+    be any JSON value, or its text; what is no object becomes the argument UNNAMED_ARGUMENT. ADK's `args` must be an
+    object. Raises TrajectoryError with the place that could not be read.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise TrajectoryError(place="", expected="a list of tool calls or the JSON text of one") from None
+    if not isinstance(value, list | tuple):
+        raise TrajectoryError(place="", expected="a list of tool calls")
+    return [_read_call(item, place=f"[{index}]") for index, item in enumerate(value)]
+
+
+def _read_call(item: Any, *, place: str) -> ToolCall:
+    if isinstance(item, str):
+        return ToolCall(item)
+    if not isinstance(item, _OBJECTS):
+        raise TrajectoryError(place=place, expected="a tool call (an object with a name, or a name alone)")
+    is_custom = item.get("type") in CUSTOM
+    key = "custom" if is_custom else "function"
+    inner = item.get(key)
+    if isinstance(inner, _OBJECTS):  # OpenAI's chat completions
+        item, place = inner, f"{place}.{key}"
+    name = item.get("tool_name", item.get("name"))
+    if not isinstance(name, str):
+        raise TrajectoryError(place=place, expected='an object with "tool_name" or "name"')
+    key = next((key for key in _INPUTS if key in item), "tool_input")
+    if is_custom and key == "input":
+        return _call_of((name, {UNNAMED_ARGUMENT: item[key]}))
+    args = _parse_text(item.get(key))
+    if args is not None and not isinstance(args, _OBJECTS):
+        if key == _OF_ADK or (isinstance(args, str) and args.lstrip().startswith("{")):
+            raise TrajectoryError(place=f"{place}.{key}", expected="an object")
+        args = {UNNAMED_ARGUMENT: args}
+    return _call_of((name, args))
+
+
+def _parse_text(value: Any) -> Any:
+    """Replace text that is JSON by what it says, as Vertex AI sends inputs, and empty text by None."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value or None
+
+
+def written(calls: Trajectory) -> list[dict[str, Any]]:
+    """The calls as Vertex has them in datasets: `tool_name`, and `tool_input` where arguments were written."""
+    return [{"tool_name": name} | ({} if args is None else {"tool_input": dict(args)}) for name, args in calls]
+
+
+def trajectory_of(invocation: Invocation) -> list[ToolCall]:
+    """The tool calls of an invocation: its `tool_uses`, or the function calls of its events in order, as in ADK."""
+    data = invocation.intermediate_data
+    if isinstance(data, IntermediateData):
+        return [_call_of((call.name or "", call.args)) for call in data.tool_uses]
+    if isinstance(data, InvocationEvents):
+        return [
+            ToolCall(part.function_call.name or "", part.function_call.args)
+            for event in data.invocation_events
+            if event.content is not None
+            for part in event.content.parts or ()
+            if part.function_call is not None
+        ]
+    return []
+
+
+# Traces: the tree of spans that one case leaves behind.
 
 SIMULATED = "workbench.simulated"
 """The attribute of a tool's span that says who answered in its place: `injected`, `model` or `replayed`."""
@@ -81,3 +203,119 @@ def simulated_calls(spans: Iterable[Span], calls: Sequence[ToolCall], *, turn: i
             left.remove(same[0])
         found.append(same[0].simulated_by if same else None)
     return found
+
+
+# The events of a turn before its final response, in one form and one order, whichever form they were recorded in.
+
+
+class SaidText(NamedTuple):
+    """Text that an agent wrote on the way; thoughts are left out."""
+
+    author: str
+    text: str
+
+
+class MadeCall(NamedTuple):
+    """A tool call; `author` is None if the recording does not name it."""
+
+    author: str | None
+    call: FunctionCall
+
+
+class GotResponse(NamedTuple):
+    """What a tool returned."""
+
+    response: FunctionResponse
+
+
+class FoundGrounding(NamedTuple):
+    """Grounding metadata of an event: what a search of the model's own brought up."""
+
+    author: str
+    metadata: Mapping[str, Any]
+
+
+TurnEvent = SaidText | MadeCall | GotResponse | FoundGrounding
+
+
+def events_of(invocation: Invocation) -> Iterator[TurnEvent]:
+    """Yield what happened before the final response.
+
+    The newer form has an order, which is kept, part by part. The older form has none: each call is followed by its
+    response, and the texts come last. A final response that its event repeats is left out.
+    """
+    data = invocation.intermediate_data
+    if isinstance(data, InvocationEvents):
+        final = _final_event(data)
+        for event in data.invocation_events:
+            is_repeated = event is final and _text_of(event.content) == _text_of(invocation.final_response)
+            yield from _events_of_event(event, with_text=not is_repeated)
+    elif isinstance(data, IntermediateData):
+        yield from _calls_with_responses(data)
+        for said in data.intermediate_responses:
+            if text := _text_of(Content(parts=said.parts)):
+                yield SaidText(said.author, text)
+
+
+def final_author_of(invocation: Invocation) -> str | None:
+    """Return the name of the agent that gave the final response; None if the recording does not name it."""
+    data = invocation.intermediate_data
+    event = _final_event(data) if isinstance(data, InvocationEvents) else None
+    return None if event is None else event.author
+
+
+def _final_event(data: InvocationEvents) -> InvocationEvent | None:
+    """Return the event of the final response: ADK writes it without content unless it has calls.
+
+    Recorders that write no such event leave the agent that spoke or called last.
+    """
+    events = list(reversed(data.invocation_events))
+    without_content = (event for event in events if event.content is None or not event.content.parts)
+    return next(without_content, next(filter(_has_text_or_call, events), None))
+
+
+def _has_text_or_call(event: InvocationEvent) -> bool:
+    parts = () if event.content is None else event.content.parts or ()
+    return any(part.function_call is not None or part.text for part in parts)
+
+
+def _events_of_event(event: InvocationEvent, *, with_text: bool) -> Iterator[TurnEvent]:
+    extra = event.model_extra or {}
+    grounding = extra.get("grounding_metadata") or extra.get("groundingMetadata")
+    if grounding:
+        yield FoundGrounding(event.author, grounding)
+    parts = () if event.content is None else event.content.parts or ()
+    for is_text, group in groupby(parts, key=lambda part: bool(part.text)):
+        if is_text:
+            text = _text_of(Content(parts=list(group)))
+            if text and with_text:
+                yield SaidText(event.author, text)
+            continue
+        for part in group:
+            if part.function_call is not None:
+                yield MadeCall(event.author, part.function_call)
+            elif part.function_response is not None:
+                yield GotResponse(part.function_response)
+
+
+def _calls_with_responses(data: IntermediateData) -> Iterator[TurnEvent]:
+    """Pair calls and responses by id, or by name where neither has one."""
+    left = dict(enumerate(data.tool_responses))
+    numbers: defaultdict[tuple[bool, str | None], deque[int]] = defaultdict(deque)
+    for number, response in left.items():
+        numbers[_pair_of(response)].append(number)
+    for call in data.tool_uses:
+        yield MadeCall(None, call)
+        own = numbers[_pair_of(call)]
+        for _ in range(len(own) if call.id else min(len(own), 1)):
+            yield GotResponse(left.pop(own.popleft()))
+    yield from map(GotResponse, left.values())
+
+
+def _pair_of(item: FunctionCall | FunctionResponse) -> tuple[bool, str | None]:
+    """Return what a call and its response have in common: the id, or the name where there is none."""
+    return (True, item.id) if item.id else (False, item.name)
+
+
+def _text_of(content: Content | None) -> str:
+    return "" if content is None else content.text(thoughts=False)

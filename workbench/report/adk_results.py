@@ -18,14 +18,8 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from workbench import __version__
 from workbench.model.criteria import Criterion, EvalConfig
-from workbench.model.evalset import (
-    Content,
-    EvalCase,
-    IntermediateData,
-    Invocation,
-    InvocationEvents,
-)
-from workbench.model.keys import CaseKey
+from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, InvocationScore, MetricResult, MetricStatus
 from workbench.model.text import redact
 from workbench.store.files import make_folder, write_new

@@ -1,9 +1,4 @@
-"""A judge held against labels that people gave: confusion, precision and recall, kappa, and where they part.
-
-A label is a verdict (pass or fail, in one of several words), the choice of a pairwise metric (CANDIDATE, BASELINE,
-TIE), or a rating. The judge's side is its score of the turn, held against the threshold for a verdict, or the rating
-nearest to it; of a case with several turns whose label names none, the case's score.
-"""
+"""Judges compared with labels that people gave."""
 
 from __future__ import annotations
 
@@ -11,27 +6,110 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from workbench.model.agreement import cohen_kappa, is_unsure, weighted_kappa
-from workbench.model.keys import CaseKey
-from workbench.model.results import CaseResult, InvocationScore, Judgement, MetricResult, SampleCount
-from workbench.model.text import did_you_mean
-from workbench.report.judging import reason_of
-from workbench.report.label_values import (
-    FAIL,
-    NAMES_OF_CHOICES,
-    PASS,
-    Kind,
-    bounds_of,
-    kind_of_labels,
-    said_by,
-    shown_value,
-    what_was_expected,
+from workbench.model.identity import CaseKey
+from workbench.model.results import (
+    CaseResult,
+    InvocationScore,
+    Judgement,
+    MetricResult,
+    SampleCount,
+    cohen_kappa,
+    is_unsure,
+    weighted_kappa,
 )
-from workbench.store.datasets.labels import Label
-from workbench.store.datasets.rows import Fault
+from workbench.model.text import counted, did_you_mean, one_line
+from workbench.report.report_formats import SCHEMA_VERSION
+from workbench.report.run_report import PARTLY_JUDGED, reason_of
+from workbench.report.text_report import safe
+from workbench.store.datasets.dataset_lint import Label, LabelValue
+from workbench.store.datasets.dataset_rows import Fault
 from workbench.store.errors import StoreError, raise_all
+
+# What people say in labels: a verdict, a choice, or a rating, held against what the judge of a criterion can say.
+
+Kind = Literal["verdict", "choice", "rating"]
+
+PASS, FAIL = "pass", "fail"
+_VERDICTS = {
+    **dict.fromkeys(("pass", "passed", "passes", "valid", "yes", "true", "good", "correct", "ok", "safe"), PASS),
+    **dict.fromkeys(("fail", "failed", "fails", "invalid", "no", "false", "bad", "incorrect", "unsafe"), FAIL),
+}
+_CHOICES = {"baseline": 0.0, "tie": 0.5, "same": 0.5, "candidate": 1.0}
+NAMES_OF_CHOICES = {0.0: "BASELINE", 0.5: "TIE", 1.0: "CANDIDATE"}
+
+
+class Bounds(NamedTuple):
+    """The lowest and the highest score that a judge can give; None: there is no such bound."""
+
+    lowest: float | None
+    highest: float | None
+
+    def hold(self, score: float) -> bool:
+        """Whether it can give this score."""
+        is_low = self.lowest is not None and score < self.lowest
+        return not is_low and (self.highest is None or score <= self.highest)
+
+    def __str__(self) -> str:
+        """Such as `from 1 to 5`."""
+        low = "" if self.lowest is None else f"from {self.lowest:g}"
+        high = "" if self.highest is None else f"{' ' if low else 'up '}to {self.highest:g}"
+        return f"{low}{high}"
+
+
+def bounds_of(judgements: Sequence[Judgement]) -> Bounds:
+    """The lowest and the highest score that these judges could give."""
+    lows, highs = [each.lowest for each in judgements], [each.best for each in judgements]
+    return Bounds(
+        None if None in lows else min(low for low in lows if low is not None),
+        None if None in highs else max(high for high in highs if high is not None),
+    )
+
+
+def kind_of_labels(labels: Sequence[Label], bounds: Bounds) -> Kind:
+    """What the labels of a criterion are, by the first word that is known, else by the numbers that it can give."""
+    words = [label.label.casefold() for label in labels if isinstance(label.label, str)]
+    known = next((word for word in words if word in _VERDICTS or word in _CHOICES), None)
+    if known is not None:
+        return "choice" if known in _CHOICES else "verdict"
+    numbers = {label.label for label in labels if isinstance(label.label, float) and bounds.hold(label.label)}
+    return "rating" if bounds.highest != 1.0 or not numbers <= {0.0, 1.0} else "verdict"
+
+
+def what_was_expected(value: LabelValue, kind: Kind, bounds: Bounds, *, name: str) -> str | None:
+    """What a label should be where it is something that its criterion cannot say; None where it is right."""
+    others = "like the other labels of this criterion"
+    if kind == "rating":
+        if isinstance(value, str):
+            return f"a number, {others}"
+        return None if bounds.hold(value) else f"a rating {bounds}, as {name} gives them"
+    word = value.casefold() if isinstance(value, str) else None
+    if word is not None and word not in _VERDICTS and word not in _CHOICES:
+        return f"a number, or one of {', '.join((*_VERDICTS, *_CHOICES))}"
+    if kind == "choice":
+        return None if word in _CHOICES else f"CANDIDATE, BASELINE or TIE, {others}"
+    if word in _VERDICTS or value in (0.0, 1.0):
+        return None
+    return f"pass or fail, {others}" if bounds.highest != 1.0 else f"pass or fail (also 1 or 0), as {name} gives them"
+
+
+def said_by(value: LabelValue, kind: Kind) -> str:
+    """A label that is as expected, as the classes have it."""
+    if isinstance(value, str):
+        word = value.casefold()
+        return NAMES_OF_CHOICES[_CHOICES[word]] if word in _CHOICES else _VERDICTS[word]
+    if kind == "verdict":
+        return PASS if value else FAIL
+    return f"{value:g}"
+
+
+def shown_value(value: LabelValue) -> str:
+    """A label as messages show it."""
+    return repr(value) if isinstance(value, str) else f"{value:g}"
+
+
+# A judge held against labels that people gave: confusion, precision and recall, kappa, and where they part.
 
 
 class Place(NamedTuple):
@@ -353,3 +431,108 @@ def _classes(kind: Kind, compared: Sequence[Compared]) -> Sequence[str]:
     if kind == "choice":
         return tuple(NAMES_OF_CHOICES.values())
     return sorted({verdict for each in compared for verdict in (each.human, each.judge)}, key=float)
+
+
+# A calibration as text for people and as a versioned JSON document.
+
+
+def calibration_lines(run_id: str, calibrations: Sequence[Calibration]) -> Iterator[str]:
+    """The calibrations for people."""
+    yield f"run {run_id}"
+    for each in calibrations:
+        yield ""
+        yield from _lines(each)
+
+
+def _lines(each: Calibration) -> Iterator[str]:
+    left_out = f", {len(each.unjudged)} more without a score of the judge" if each.unjudged else ""
+    yield f"{one_line(each.metric)}: {counted(len(each.compared), 'label')}{left_out}"
+    if each.compared:
+        yield from _table(each)
+        yield f"  agreement  {each.agreement:.1%}"
+        yield f"  kappa      {each.why_no_kappa if each.kappa is None else f'{each.kappa:.2f} (Cohen)'}"
+        if each.weighted is not None:
+            yield f"  weighted   {each.weighted:.2f} (Cohen, by the square of the difference)"
+        if each.off_by is not None:
+            yield f"  off by     {each.off_by:.2f} on average"
+        if partly_judged := sum(compared.missing_samples is not None for compared in each.compared):
+            yield f"  samples    {counted(partly_judged, 'verdict')} {PARTLY_JUDGED}"
+        for verdict in each.classes:
+            quality = each.quality(verdict)
+            yield f"  {verdict:<9}  precision {_share(quality.precision)}  recall {_share(quality.recall)}"
+    yield f"  {counted(len(each.disagreements), 'disagreement')}"
+    for differing in each.disagreements:
+        count = differing.missing_samples
+        unsure = ", unsure" if differing.unsure else ""
+        missing = "" if count is None else f", judged by {count.read} of {count.asked} samples"
+        why = f": {safe(differing.rationale)}" if differing.rationale else ""
+        said = f"people say {differing.human}, the judge {differing.judge} ({differing.score:.3g}{unsure}{missing})"
+        yield f"    {_place_text(differing.place)}: {said}{why}"
+
+
+def _table(each: Calibration) -> Iterator[str]:
+    width = max(6, *(len(verdict) for verdict in each.classes))
+    yield f"  {'people / judge':<15}" + "".join(f"  {verdict:>{width}}" for verdict in each.classes)
+    for human in each.classes:
+        counts = (each.confusion.get((human, judge), 0) for judge in each.classes)
+        yield f"  {human:<15}" + "".join(f"  {count:>{width}}" for count in counts)
+
+
+def calibration_record(run_id: str, calibrations: Sequence[Calibration]) -> Mapping[str, Any]:
+    """The calibrations as JSON."""
+    return {"schema_version": SCHEMA_VERSION, "run_id": run_id, "criteria": [_record(each) for each in calibrations]}
+
+
+def _record(each: Calibration) -> Mapping[str, Any]:
+    return {
+        "name": each.metric,
+        "kind": each.kind,
+        "labels": len(each.compared),
+        "confusion": {
+            human: {judge: each.confusion.get((human, judge), 0) for judge in each.classes} for human in each.classes
+        },
+        "agreement": each.agreement,
+        "kappa": each.kappa,
+        "reason": each.why_no_kappa,
+        "weighted_kappa": each.weighted,
+        "off_by": each.off_by,
+        "classes": {verdict: each.quality(verdict)._asdict() for verdict in each.classes},
+        "disagreements": [_compared_record(differing) for differing in each.disagreements],
+        "unjudged": [_place_record(place) for place in each.unjudged],
+    }
+
+
+def _compared_record(each: Compared) -> Mapping[str, Any]:
+    count = each.missing_samples
+    return {
+        **_place_record(each.place),
+        "human": each.human,
+        "judge": each.judge,
+        "score": each.score,
+        "unsure": each.unsure,
+        "judged_by": None if count is None else {"read": count.read, "asked": count.asked},
+        "rationale": each.rationale,
+    }
+
+
+def _place_record(place: Place) -> Mapping[str, Any]:
+    return {
+        "target": place.case.target,
+        "eval_set": place.case.eval_set,
+        "eval_id": place.case.eval_id,
+        "occurrence": place.case.occurrence,
+        "repeat": place.repeat,
+        "turn": place.turn,
+        "rubric": place.rubric,
+    }
+
+
+def _place_text(place: Place) -> str:
+    repeat = f" [{place.repeat + 1}]" if place.repeat else ""
+    turn = "" if place.turn is None else f" turn {place.turn}"
+    rubric = "" if place.rubric is None else f" {place.rubric}"
+    return one_line(f"{place.case}{repeat}{turn}{rubric}")
+
+
+def _share(share: float | None) -> str:
+    return "   -" if share is None else f"{share:.2f}"

@@ -11,12 +11,18 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from workbench.model.agreement import cohen_kappa, fleiss_kappa, observed_agreement
-from workbench.model.keys import CaseKey
-from workbench.model.results import CaseResult, MetricResult, MetricStatus
+from workbench.model.identity import CaseKey
+from workbench.model.results import (
+    CaseResult,
+    MetricResult,
+    MetricStatus,
+    cohen_kappa,
+    fleiss_kappa,
+    observed_agreement,
+)
 from workbench.model.text import counted, one_line
-from workbench.report.json_format import SCHEMA_VERSION
-from workbench.report.wording import PARTLY_JUDGED
+from workbench.report.report_formats import SCHEMA_VERSION
+from workbench.report.run_report import PARTLY_JUDGED
 
 _ONE_VERDICT = "every verdict is the same: chance alone explains that they agree"
 

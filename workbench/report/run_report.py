@@ -1,32 +1,179 @@
-"""What every report format is made from: a run, its results, and the cases they were held against."""
+"""`RunReport`: the facts of a run for every format, and the words for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.model.by_identity import by_identity
+from workbench.model.base import by_identity
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.events import RunSummary
-from workbench.model.keys import CaseKey
-from workbench.model.masking import without_secrets
+from workbench.model.evalset import EvalCase, Invocation, without_secrets
+from workbench.model.identity import CaseKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
+    ConversationEnd,
+    InvocationScore,
+    Judgement,
+    JudgeSample,
     MetricResult,
     MetricStatus,
+    RubricScore,
+    SentenceScore,
+    SimulatedConversation,
     TurnResult,
+    agreement_of,
+    is_unsure,
     were_asked_of_models,
 )
-from workbench.report.differences import Difference, differences, state_differences, tell_calls
-from workbench.report.judging import missing_samples_lines, unsure_text
+from workbench.model.run_events import RunSummary
+from workbench.model.text import counted, mask_named, neutralise, one_line, redact
+from workbench.model.trace import trajectory_of
+from workbench.report.turn_diff import Difference, differences, said_in, state_differences, tell_calls
 
 if TYPE_CHECKING:
-    from workbench.store.history import StoredRun
+    from workbench.store.history.history_queries import StoredRun
+
+
+# What a judge model said, in lines for people: the verdicts that cost points, each with its reason.
+
+
+def judging_lines(metric: MetricResult) -> Iterator[str]:
+    """For each turn that lost points: what of it cost them, else how the samples voted, and why.
+
+    What models said stands in these lines as it is: whoever shows them makes it safe.
+    """
+    for place, turn in _placed_turns(metric):
+        yield from (f"{place}{line}" for line in _turn_lines(turn))
+
+
+def failed_judging_lines(metrics: Sequence[MetricResult]) -> Iterator[str]:
+    """Those lines for each metric that failed; of several metrics that models judged each line names its own."""
+    judged = [metric for metric in metrics if were_asked_of_models([metric])]
+    for metric in judged:
+        name = f"{metric.name}: " if len(judged) > 1 else ""
+        if metric.status is MetricStatus.FAILED:
+            yield from (f"{name}{line}" for line in judging_lines(metric))
+
+
+def sample_lines(metric: MetricResult) -> Iterator[str]:
+    """What each sample of a judge said about each turn; nothing where no model judged."""
+    for place, turn in _placed_turns(metric):
+        if turn.judgement is not None:
+            yield f"{metric.name}: {place}samples of {turn.judgement.model}:"
+            for number, sample in enumerate(turn.judgement.samples, start=1):
+                yield f"sample {number}: {_sample_text(sample)}"
+
+
+def _sample_text(sample: JudgeSample) -> str:
+    source = " (by a script)" if sample.scripted else " (cached)" if sample.cached else ""
+    if sample.problem is not None:
+        return f"no verdict{source}: {sample.problem}"
+    verdict = sample.label or ("" if sample.score is None else f"{sample.score:.3g}")
+    said = sample.rationale or sample.reply  # on several rubrics there is no rationale of the whole
+    return f"{verdict or 'on parts'}{source}: {said}"
+
+
+def unsure_text(metric: MetricResult) -> str | None:
+    """How far the samples of a judge agree on each turn, where they do not: `own: turn 2: 3 of 5 samples agree`."""
+    if not is_unsure(metric):
+        return None
+    told = (
+        f"{place}{agreement_text(turn.judgement)}"
+        for place, turn in _placed_turns(metric)
+        if turn.judgement is not None and (found := agreement_of(turn.judgement)) is not None and found.share < 1.0
+    )
+    return f"{metric.name}: {'; '.join(told)}"
+
+
+def samples_text(metric: MetricResult) -> str | None:
+    """How many samples a verdict rests on, if some are missing: `judged by 2 of 3 samples in turn 2`."""
+    count = metric.missing_samples
+    if count is None:
+        return None
+    place = f" in turn {count.turn}" if len(metric.per_invocation) > 1 else ""
+    return f"judged by {count.read} of {count.asked} samples{place}"
+
+
+def missing_samples_lines(metrics: Iterable[MetricResult]) -> list[str]:
+    """A line for each metric that lacks samples: `own: judged by 2 of 3 samples`."""
+    texts = ((metric.name, samples_text(metric)) for metric in metrics)
+    return [f"{one_line(name)}: {text}" for name, text in texts if text is not None]
+
+
+def agreement_text(judgement: Judgement) -> str:
+    """How far the samples agree: `4 of 5 samples agree`, the verdicts on parts, of grades the spread."""
+    agreement = agreement_of(judgement)
+    if agreement is None:
+        return "one opinion, with which nobody could agree"
+    what = "samples"
+    if judgement.rubrics or judgement.sentences:
+        what = f"verdicts on {'rubrics' if judgement.rubrics else 'sentences'}"
+    spread = "" if agreement.spread is None else f", ±{agreement.spread:.2g}"
+    return f"{round(agreement.share * agreement.votes)} of {agreement.votes} {what} agree{spread}"
+
+
+def _placed_turns(metric: MetricResult) -> Iterator[tuple[str, InvocationScore]]:
+    """The turns, each with what to call it where there are several."""
+    several = len(metric.per_invocation) > 1
+    for number, turn in enumerate(metric.per_invocation, start=1):
+        yield f"turn {number}: " if several else "", turn
+
+
+def _turn_lines(turn: InvocationScore) -> Iterator[str]:
+    judgement = turn.judgement
+    if judgement is None or turn.score is None or (judgement.best is not None and turn.score >= judgement.best):
+        return
+    if judgement.rubrics:
+        yield from (rubric_text(rubric) for rubric in judgement.rubrics if rubric.score == 0.0)
+    elif judgement.sentences:
+        yield from (sentence_text(sentence) for sentence in judgement.sentences if sentence.score == 0.0)
+    else:
+        yield f"{votes_text(judgement)}: {reason_of(judgement, turn.score)}"
+
+
+def rubric_text(rubric: RubricScore) -> str:
+    """A rubric with how the samples voted and why: `polite: 1 of 5 say yes: It shouts.`"""
+    why = f": {rubric.rationale}" if rubric.rationale else ""
+    return f"{rubric.rubric_id} ({rubric.text}): {rubric.yes} of {rubric.yes + rubric.no} say yes{why}"
+
+
+def sentence_text(sentence: SentenceScore) -> str:
+    """A sentence with its label, how many samples gave it, and why: `“It is free.”: unsupported (4 of 5): Not told.`"""
+    label = sentence.label or ""
+    why = f": {sentence.rationale}" if sentence.rationale else ""
+    evidence = f" [{sentence.evidence}]" if sentence.evidence else ""
+    votes = f"{sentence.votes.get(label, 0)} of {sum(sentence.votes.values())}"
+    return f"“{sentence.sentence}”: {label.replace('_', ' ')} ({votes}){why}{evidence}"
+
+
+def votes_text(judgement: Judgement) -> str:
+    """How the samples voted, by the names of what they said where it has names, or what they gave as grades."""
+    scores = [sample.score for sample in judgement.samples if sample.score is not None]
+    unread = len(judgement.samples) - len(scores)
+    left_out = f" ({unread} gave no verdict)" if unread else ""
+    labels = Counter(sample.label for sample in judgement.samples if sample.label)
+    if labels:
+        said = (f"{count} {'says' if count == 1 else 'say'} {label}" for label, count in labels.most_common())
+        return f"the judge: {', '.join(said)}{left_out}"
+    if judgement.best != 1.0:
+        best = "" if judgement.best is None else f" of {judgement.best:g}"
+        return f"the judge: {', '.join(f'{score:g}' for score in scores)}{best}{left_out}"
+    return f"the judge: {sum(score == 1.0 for score in scores)} of {len(scores)} approve{left_out}"
+
+
+def reason_of(judgement: Judgement, score: float) -> str:
+    """That of the first sample whose own score is nearest to the score."""
+    reasons = [(abs(each.score - score), each.rationale) for each in judgement.samples if each.score is not None]
+    return min((pair for pair in reasons if pair[1]), key=lambda pair: pair[0], default=(0.0, "no reason"))[1]
+
+
+# What every report format is made from: a run, its results, and the cases they were held against.
 
 ExpectedCase = Callable[[CaseResult], EvalCase | None]
 """Finds the case that a result was held against; None where that is gone."""
@@ -248,3 +395,177 @@ def repeats(outcomes: Iterable[CaseOutcome]) -> list[Repeats]:
         if outcome.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
             counts.setdefault(outcome.case, []).append(outcome.status is CaseStatus.PASSED)
     return [Repeats(str(key), sum(passed), len(passed)) for key, passed in counts.items() if len(passed) > 1]
+
+
+# Words and signs that every report for people shares.
+
+SYMBOLS = {
+    CaseStatus.PASSED: "✓",
+    CaseStatus.FAILED: "✗",
+    CaseStatus.ERROR: "!",
+    CaseStatus.NOT_EVALUATED: "?",
+    CaseStatus.SKIPPED: "-",
+    CaseStatus.CANCELLED: "-",
+}
+
+PARTLY_JUDGED = "judged by fewer samples than asked"
+"""Of a verdict that lacks samples of a judge, where it is not said how many."""
+
+
+def set_heading(target: str, eval_set: str) -> str:
+    """What stands above the cases of a set: who ran it, and its name. A dataset that was only judged is both."""
+    return " · ".join(dict.fromkeys(name for name in (target, eval_set) if name))
+
+
+def total_line(report: RunFacts) -> str:
+    """The run in one line, with both denominators: of all cases, and of those that could be judged."""
+    summary = report.summary
+    parts = [f"{counted(summary.total, 'case')}: {counts_text(summary)}"]
+    judged = summary.passed + summary.failed
+    if 0 < judged < summary.total:
+        parts.append(f"passed {summary.passed} of {judged} judged and of {summary.total} in all")
+    parts.append(f"in {duration_text(report.duration_seconds)}")
+    if report.interrupted:
+        parts.append("interrupted")
+    return ", ".join(parts)
+
+
+def counts_text(summary: RunSummary) -> str:
+    """Cases by status, and those whose verdict lacks samples, leaving out what did not occur: `3 passed, 1 error`."""
+    counts = {
+        "passed": summary.passed,
+        "failed": summary.failed,
+        "error": summary.error,
+        "not evaluated": summary.not_evaluated,
+        "skipped": summary.skipped,
+        "cancelled": summary.cancelled,
+        PARTLY_JUDGED: summary.partly_judged,
+    }
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"
+
+
+def duration_text(seconds: float) -> str:
+    """A duration for people: `0.31 s`, `12.4 s`, `3 min 05 s`."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+
+
+def time_taken(seconds: float) -> str:
+    """How long a case took; `-` where nothing ran that could have been timed: a row that is judged as it stands."""
+    return duration_text(seconds) if seconds else "-"
+
+
+def when(at: datetime) -> str:
+    """A time for people, in their time zone."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def cut_short(run: StoredRun) -> str:
+    """Why not every case of a run has run; nothing where all have."""
+    if run.interrupted:
+        return "interrupted"
+    return "" if run.ended else "unfinished"
+
+
+# A conversation as lines of text and as JSON: what the user and the agent said, and which tools were called.
+
+_NAME = 7  # columns of a speaker's name
+
+
+def case_heading(result: CaseResult) -> str:
+    """Which case it is, and who plays the user."""
+    simulation = result.execution.simulation
+    who = "" if simulation is None else f"  {_played_by(simulation)}"
+    repeat = f" [{result.repeat + 1}]" if result.repeat else ""
+    return one_line(f"── {result.case}{repeat}{who}")
+
+
+def user_lines(text: str) -> Iterator[str]:
+    """What the user said."""
+    return _spoken("user", text)
+
+
+def answer_lines(turn: TurnResult) -> Iterator[str]:
+    """What the agent did and said in a turn."""
+    for call in trajectory_of(turn.invocation):
+        arguments = json.dumps(mask_named(call.args or {}), ensure_ascii=False, default=str)
+        yield " " * _NAME + one_line(f"ƒ {call.name} {redact(arguments)}")
+    for said in said_in(turn.invocation):
+        yield from _spoken(said.author, said.text)
+    response = turn.invocation.final_response
+    yield from _spoken("agent", "(nothing)" if response is None else response.text(thoughts=False))
+
+
+def ending(result: CaseResult) -> str:
+    """How the conversation ended, and what it took."""
+    simulation = result.execution.simulation
+    parts = [counted(len(result.execution.turns), "turn")]
+    if simulation is not None and simulation.calls:
+        cached = f" ({simulation.cached} cached)" if simulation.cached else ""
+        by = "a script" if simulation.scripted else simulation.model
+        parts.append(f"{counted(simulation.calls, 'answer')} of {by}{cached}")
+    parts.append(time_taken(result.agent_seconds))
+    return " " * _NAME + one_line(f"{_why_ended(result)} · {' · '.join(parts)}")
+
+
+def conversation_lines(result: CaseResult) -> Iterator[str]:
+    """All of a conversation."""
+    yield case_heading(result)
+    for turn in result.execution.turns:
+        yield from user_lines(turn.invocation.user_content.text(thoughts=False))
+        yield from answer_lines(turn)
+    yield ending(result)
+
+
+def conversation_data(result: CaseResult) -> dict[str, Any]:
+    """All of a conversation as JSON values; `ended` is stop_signal, limit or null."""
+    simulation = result.execution.simulation
+    return {
+        "target": result.case.target,
+        "eval_set": result.case.eval_set,
+        "eval_id": result.case.eval_id,
+        "repeat": result.repeat,
+        "ended": None if simulation is None or simulation.end is None else simulation.end.value,
+        "error": None if result.failure is None else redact(result.failure.message),
+        "duration_seconds": result.duration_seconds,
+        "agent_seconds": result.agent_seconds,
+        "user": None if simulation is None else simulation.model_dump(mode="json", exclude={"end"}),
+        "turns": [
+            {
+                "user": turn.invocation.user_content.text(thoughts=False),
+                "agent": None
+                if turn.invocation.final_response is None
+                else turn.invocation.final_response.text(thoughts=False),
+                "tool_calls": None
+                if turn.calls_unknown is not None
+                else [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)],
+            }
+            for turn in result.execution.turns
+        ],
+    }
+
+
+def _played_by(simulation: SimulatedConversation) -> str:
+    """Who the user is, and what plays it."""
+    by = f"a script in place of {simulation.model}" if simulation.scripted else simulation.model
+    return f"{simulation.persona or 'a user'}, played by {by}"
+
+
+def _why_ended(result: CaseResult) -> str:
+    simulation = result.execution.simulation
+    if result.failure is not None:
+        return f"ERROR: {redact(result.failure.message)}"
+    if simulation is not None and simulation.end is ConversationEnd.LIMIT:
+        return f"stopped at the limit of {counted(simulation.limit or 0, 'turn')}: the user had not finished"
+    return "the user has finished" if simulation is not None else "all is said"
+
+
+def _spoken(name: str, text: str) -> Iterator[str]:
+    """Lines of speech, the name before the first."""
+    label = one_line(name)
+    for line in neutralise(redact(text)).splitlines() or [""]:
+        yield f"{label:<{_NAME}}{line}"
+        label = ""

@@ -1,22 +1,60 @@
-"""Files: whole reads with a stamp, atomic writes, and the check that nobody else wrote in between.
-
-Leaves to others what the bytes mean. Every failure of the system is a StoreError with one clear sentence.
-"""
+"""Files written atomically and read with a stamp; locks, sessions, and what a crash leaves behind."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from workbench.store.errors import FileChanged, StoreError, cannot
-from workbench.store.sessions import is_running, session_mark
+from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES
+
+# Which process wrote something, and whether that process is still there.
+
+SESSION = secrets.token_hex(8)
+"""Tells this process from every other, also from an earlier one that had the same number."""
+
+
+def session_mark() -> dict[str, Any]:
+    """What a file of this process says of its writer, as members of a JSON object."""
+    return {"process": os.getpid(), "started": _started(os.getpid()), "session": SESSION}
+
+
+def is_running(mark: dict[str, Any]) -> bool:
+    """Whether the process that wrote this mark is still there. Where the system cannot tell, it counts as there."""
+    process, started = mark.get("process"), mark.get("started")
+    if os.name == "nt" or process == os.getpid():  # on Windows asking would interrupt the process
+        return bool(mark.get("session") == SESSION)
+    if not isinstance(process, int):
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # no permission to signal it: it is there
+        pass
+    return started is None or _started(process) in (None, started)
+
+
+def _started(process: int) -> str | None:
+    """When a process began, as far as the system tells: in Linux's clock ticks since the machine started."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = status.rpartition(")")[2].split()  # the name before it may hold anything
+    return fields[19] if len(fields) > 19 else None
+
+
+# Files: whole reads with a stamp, atomic writes, and the check that nobody else wrote in between.
 
 _FOREIGN_MARKS = {
     b"\xff\xfe": "UTF-16 text",
@@ -24,7 +62,6 @@ _FOREIGN_MARKS = {
     b"\x1f\x8b": "gzip-compressed data",
     b"PK\x03\x04": "a zip archive",
 }
-
 
 Signature = tuple[int, ...]
 """What the file system says of a file that changes when its content does: times in nanoseconds, size, inode.
@@ -322,3 +359,149 @@ def _stamp(data: bytes, status: os.stat_result) -> Stamp:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+# Eval-set files as files: put there, taken away and moved, inside one folder, and never over another file.
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptFile:
+    """What a file was: its content, the permission bits (None: as the system sets them), where it led as a link."""
+
+    data: bytes
+    mode: int | None = None
+    link: str | None = None
+
+
+class SetFiles:
+    """The eval-set files below a folder. Names are relative to it, with forward slashes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def path_of(self, relative: str) -> Path:
+        """Where a set of this name is or would be. Raises StoreError for a name that cannot be one in the folder."""
+        path = self._root / relative
+        name = PurePosixPath(relative)
+        if not relative.endswith(EVAL_SET_SUFFIXES) or name.name in EVAL_SET_SUFFIXES or "\0" in relative:
+            raise StoreError(path, found=f"the name {relative!r}", expected=f"a name that ends in {EVAL_SET_SUFFIX}")
+        if name.is_absolute() or ".." in name.parts or not self._is_inside(path.parent):
+            raise StoreError(path, "it would be outside of the project; eval sets are made and moved only inside")
+        return path
+
+    def put(self, relative: str, kept: KeptFile) -> None:
+        """Write a file that is not there, with the folders above it. Raises StoreError, also where it is there."""
+        path = self.path_of(relative)
+        make_folder(path.parent)
+        if kept.link is not None:
+            try:
+                path.symlink_to(kept.link)
+            except OSError as error:
+                raise cannot("create", path, error) from error
+            return
+        write_new(path, kept.data)
+        if kept.mode is not None:
+            with contextlib.suppress(OSError):  # the content is what matters, and it is there
+                path.chmod(kept.mode)
+
+    def take(self, relative: str, *, expect: bytes | None = None) -> KeptFile:
+        """Remove a file and give what it was. Raises StoreError; FileChanged where it is not what was expected."""
+        path = self.path_of(relative)
+        data = read_bytes(path)[0]
+        if expect is not None and data != expect:
+            raise FileChanged(path, ours=expect, theirs=data)
+        try:
+            link = str(path.readlink()) if path.is_symlink() else None
+            kept = KeptFile(data=data, mode=path.stat().st_mode & 0o7777, link=link)
+            path.unlink()
+        except OSError as error:
+            raise cannot("delete", path, error) from error
+        return kept
+
+    def move(self, old: str, new: str) -> None:
+        """Give a file another name that no file has. Raises StoreError."""
+        source, target = self.path_of(old), self.path_of(new)
+        if target.exists() or target.is_symlink():
+            raise StoreError(target, "cannot create it: it exists already")
+        make_folder(target.parent)
+        try:
+            os.link(source, target, follow_symlinks=False)  # never replaces a file that appeared meanwhile
+        except FileExistsError as error:
+            raise cannot("create", target, error) from error
+        except FileNotFoundError as error:
+            raise cannot("read", source, error) from error
+        except OSError:  # a file system without hard links
+            self._rename(source, target)
+            return
+        try:
+            source.unlink()
+        except OSError as error:
+            target.unlink()
+            raise cannot("delete", source, error) from error
+
+    def _rename(self, source: Path, target: Path) -> None:
+        try:
+            source.rename(target)
+        except OSError as error:
+            raise cannot("create", target, error) from error
+
+    def _is_inside(self, folder: Path) -> bool:
+        """Whether a folder, which need not be there yet, is in ours wherever links lead."""
+        try:
+            return folder.resolve().is_relative_to(self._root.resolve())
+        except (OSError, RuntimeError):  # RuntimeError: links in a circle, before Python 3.13
+            return False
+
+
+# Reading a great many values at once, without the garbage collector in the way.
+
+_MANY = 20_000
+"""Fewer new objects than these are searched for garbage in a few milliseconds: they stay with the collector."""
+_ROUNDS = 16
+"""After so many large readings the objects that the collector passes over are counted, which takes milliseconds."""
+
+
+class _PassedOver:
+    """The objects that the collector passes over, with garbage that was among them or has become so since."""
+
+    def __init__(self) -> None:
+        self._rounds = 0
+        self._count = 0
+
+    def add_everything(self) -> None:
+        """Have the collector pass over all objects that exist, but search them first once they have doubled."""
+        gc.freeze()
+        self._rounds += 1
+        if self._rounds % _ROUNDS:
+            return
+        count = gc.get_freeze_count()
+        if self._count and count > 2 * self._count:
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+            self._count = gc.get_freeze_count()
+        self._count = self._count or count
+
+
+_passed_over = _PassedOver()
+
+
+@contextlib.contextmanager
+def without_collecting() -> Iterator[None]:
+    """For making very many values, all of which stay: searching them for garbage would take most of the time.
+
+    If there are many, the collector passes over everything that exists afterwards. It is still freed when nothing
+    refers to it any more. Cycles, of which our values have none, are freed when a process that reads again and again
+    (`watch`, the screen) has collected too many objects.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    made_before = gc.get_count()[0]
+    try:
+        yield
+    finally:
+        if was_enabled:
+            # While the collector is off, its first count is that of the objects made and not freed.
+            if gc.get_count()[0] - made_before >= _MANY:
+                _passed_over.add_everything()
+            gc.enable()

@@ -1,26 +1,265 @@
-"""Settings: what `workbench.toml` says, all of it optional.
-
-Two files are read: `workbench.toml` at the root of a project, and the user's own in the configuration folder of the
-platform, which knows the same keys except `targets`. Where both name a key, the project's wins. A key that nobody
-knows is a problem to show, with the nearest known one; a value of the wrong type is an error.
-"""
+"""The settings: the schema of workbench.toml, how it is read, and how an agent is added to it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+import shlex
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from workbench.model.base import Fact
-from workbench.model.model_names import wrong_vendor
-from workbench.model.target import Isolation
+from workbench.model.criteria import FOLDERS_AT_MOST, wrong_vendor
+from workbench.model.target import DEPLOYED, AgentKind, Isolation
 from workbench.model.text import did_you_mean, one_line
+from workbench.store.datasets.dataset_rows import check_columns
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.target_settings import KIND_TABLES, KINDS, Section, TargetSettings
-from workbench.store.toml import Place, TomlFile, read_toml
+from workbench.store.files import decode_utf8, read_bytes, write_atomic, write_new
+from workbench.store.toml_files import Place, TomlFile, read_toml
+
+# Settings of one target: what all kinds have, and the tables that only some have.
+
+KINDS = ", ".join(kind.value for kind in AgentKind if kind is not AgentKind.RECORDED) + " or recorded"
+
+_OBJECT = re.compile(r"[^\s:]+:[^\s:]+")
+_RESOURCE = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/reasoningEngines/[^/\s]+")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+
+
+class Section(Fact):
+    """A table of the file. Strict: text is no number, 1 is not true."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class A2aSettings(Section):
+    """`[targets.NAME.a2a]`: how an A2A agent is spoken to."""
+
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Headers of every request; `${NAME}` stands for an environment variable."""
+
+    @field_validator("headers")
+    @classmethod
+    def _are_headers(cls, value: dict[str, str]) -> dict[str, str]:
+        return _checked_headers(value)
+
+
+class HttpSettings(Section):
+    """`[targets.NAME.http]`: what an HTTP agent is asked, and where in its answer is what."""
+
+    method: Literal["POST", "PUT", "PATCH", "GET"] = "POST"
+    """Method of the request. With GET the keys of the body are the query of the URL."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Headers of every request; `${NAME}` stands for an environment variable."""
+    body: Any = None
+    """The JSON of a request: a table whose texts are jinja2 templates, or one template of it all. Default: prompt and
+    session_id."""
+    timeout_seconds: float | None = Field(default=None, gt=0)
+    """Time limit of one answer. Default: as long as the case may take."""
+    response: str | None = None
+    """JSONPath of the text of the response."""
+    predicted_trajectory: str | None = None
+    """JSONPath of the tool calls."""
+    usage: str | None = None
+    """JSONPath of the token counts."""
+    state: str | None = None
+    """JSONPath of the session's new state."""
+    spans: str | None = None
+    """JSONPath of spans of OpenTelemetry, as OTLP has them in JSON. Default: `resourceSpans` of the answer."""
+    otlp_port: int | None = Field(default=None, ge=1, le=65535)
+    """Port of this machine on which the run receives spans that the agent exports. Default: none."""
+    otlp_wait_seconds: float = Field(default=2.0, ge=0, le=60)
+    """Maximum wait for exported spans after an answer."""
+
+    @field_validator("headers")
+    @classmethod
+    def _are_headers(cls, value: dict[str, str]) -> dict[str, str]:
+        return _checked_headers(value)
+
+    @field_validator("body")
+    @classmethod
+    def _is_a_body(cls, value: Any) -> Any:
+        if not isinstance(value, str | dict):
+            raise ValueError("a table, or a template as text")  # noqa: TRY004 - pydantic tells ValueError alone
+        return value
+
+
+class CommandSettings(Section):
+    """`[targets.NAME.command]`: what is done for a program beside starting it."""
+
+    otlp: bool = False
+    """If true, the run receives spans that the program exports. It starts with variables that name the address."""
+    otlp_wait_seconds: float = Field(default=2.0, ge=0, le=60)
+    """Maximum wait for exported spans after an answer."""
+
+
+KIND_TABLES: dict[str, type[Section]] = {
+    AgentKind.A2A: A2aSettings,
+    AgentKind.HTTP: HttpSettings,
+    AgentKind.COMMAND: CommandSettings,
+}
+"""The tables that only targets of one kind have, by the kind, which is their name too."""
+
+
+class TargetSettings(Section):
+    """`[targets.NAME]`: one agent. Paths are relative to the root of the project."""
+
+    kind: str
+    """How the agent is reached: function, adk, langchain, agent_engine, a2a, http, command or recorded."""
+    target: str = Field(default="", validate_default=True)
+    """`package.module:name` for a function, langchain and agent_engine (there also the resource name of a deployed
+    one), the folder of the agent for adk, a URL for a2a and http, a program with its arguments for a command."""
+    path: str | None = None
+    """Import root and working directory. Default: the root; for adk the folder that makes the agent's imports work."""
+    python: str | None = None
+    """The agent's own interpreter, a path or a name to look up. Default: the one that runs workbench."""
+    env_file: str | None = None
+    """File of environment variables. Default for adk: the nearest `.env` upwards from the agent's folder."""
+    eval_sets: tuple[str, ...] | None = Field(default=None, strict=False)
+    """Patterns of the eval sets this agent is tested with, relative to `path` or to the root. Default: by location."""
+    config: str | None = None
+    """Criteria file, relative to `path` or to the root. Default: `test_config.json` beside each eval set."""
+    watch: tuple[str, ...] = Field(default=(), strict=False)
+    """Additional files or folders whose change affects every case."""
+    rerun: Literal["affected", "always"] = "affected"
+    """Which cases a change runs again: the affected ones, or all."""
+    scripted_models: str | None = None
+    """Script that answers for simulated users and judges if there is no key for their models."""
+    simulate_tools: str | None = None
+    """File that configures simulated tools, relative to `path` or to the root. Default: every tool is called."""
+    tools: tuple[str, ...] = Field(default=(), strict=False)
+    """For functions: the agent's tools as `module:function` or `module:Class.method`. These can be recorded."""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """For recorded sessions: names of columns in the datasets, such as `{response = "answer"}`."""
+    a2a: A2aSettings | None = None
+    """`[targets.NAME.a2a]`: how an A2A agent is spoken to."""
+    http: HttpSettings | None = None
+    """`[targets.NAME.http]`: what an HTTP agent is asked, and where in its answer is what."""
+    command: CommandSettings | None = None
+    """`[targets.NAME.command]`: what is done for a program beside starting it."""
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        known = [kind.value for kind in AgentKind]
+        if value not in known:
+            raise ValueError(f"one of {', '.join(known)}{did_you_mean(value, known)}")
+        return value
+
+    @field_validator("target", mode="before")
+    @classmethod
+    def _is_one_text(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.data.get("kind") == AgentKind.COMMAND and isinstance(value, list):
+            if not all(isinstance(each, str) for each in value):
+                raise ValueError("a program with its arguments, each of them a text")
+            return shlex.join(value)
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _fits_the_kind(cls, value: str, info: ValidationInfo) -> str:
+        fits, expected = _TARGETS.get(info.data.get("kind", ""), (lambda _: True, ""))
+        if not fits(value):
+            raise ValueError(expected)
+        return value
+
+    @field_validator("eval_sets")
+    @classmethod
+    def _are_quick_to_match(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if any(pattern.count("**") > FOLDERS_AT_MOST for pattern in value or ()):
+            raise ValueError(f"patterns with at most {FOLDERS_AT_MOST} `**`")
+        return value
+
+    @field_validator("tools")
+    @classmethod
+    def _are_functions(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if value and info.data.get("kind") != AgentKind.FUNCTION:
+            raise ValueError("no list here: only of a function it is not known which tools it has")
+        if not all(map(_OBJECT.fullmatch, value)):
+            raise ValueError("a list of module:function")
+        return value
+
+    @field_validator("columns")
+    @classmethod
+    def _are_known(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if value and info.data.get("kind") != AgentKind.RECORDED:
+            raise ValueError("no table here: only recorded sessions have columns")
+        check_columns(value)
+        return value
+
+    @field_validator(*KIND_TABLES)
+    @classmethod
+    def _is_of_the_kind(cls, value: Section | None, info: ValidationInfo) -> Section | None:
+        if value is not None and info.data.get("kind") not in (None, info.field_name):
+            raise ValueError(f"no such table: only a target of kind {info.field_name} has one")
+        return value
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The table that only the target's kind has, as plain data: what was set."""
+        table: Section | None = getattr(self, self.kind) if self.kind in KIND_TABLES else None
+        return {} if table is None else table.model_dump(mode="json", exclude_unset=True)
+
+
+def _is_object(value: str) -> bool:
+    return _OBJECT.fullmatch(value) is not None and "/" not in value
+
+
+def _is_url(value: str) -> bool:
+    """Whether it is a URL of HTTP, without a password: that would be shown wherever the agent is."""
+    try:
+        parts = urlsplit(_VARIABLE.sub("1", value))
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and "@" not in parts.netloc
+            and not re.search(r"\s", value)
+        )
+    except ValueError:  # a port that is no number, brackets that do not match
+        return False
+
+
+def _is_command(value: str) -> bool:
+    try:
+        return bool(shlex.split(value)) and "\0" not in value
+    except ValueError:  # a quotation that does not end
+        return False
+
+
+_URL = "an http:// or https:// URL, without user and password (a header may hold them)"
+_TARGETS: dict[str, tuple[Callable[[str], bool], str]] = {
+    AgentKind.FUNCTION: (lambda value: _OBJECT.fullmatch(value) is not None, "package.module:callable"),
+    AgentKind.ADK: (bool, "the folder of the agent"),
+    AgentKind.LANGCHAIN: (_is_object, "package.module:name"),
+    AgentKind.AGENT_ENGINE: (
+        lambda value: _is_object(value) or _RESOURCE.fullmatch(value) is not None,
+        f"package.module:name, or {DEPLOYED}PROJECT/locations/LOCATION/reasoningEngines/ID",
+    ),
+    AgentKind.A2A: (_is_url, _URL),
+    AgentKind.HTTP: (_is_url, _URL),
+    AgentKind.COMMAND: (_is_command, "a program with its arguments"),
+}
+"""What `target` must be, by kind: whether it is, and what to say where not."""
+
+
+def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name):
+            raise ValueError(f"names of headers, not {name!r}")
+        if not value.isprintable() or not value.isascii():
+            raise ValueError(f"printable ASCII text as the value of {name}")
+        if "${" in _VARIABLE.sub("", value):
+            raise ValueError(f"${{NAME}} with the name of a variable in {name}")
+    return headers
+
+
+# Settings: what `workbench.toml` says, all of it optional.
 
 FILE_NAME = "workbench.toml"
 
@@ -290,3 +529,82 @@ def _found(value: Any) -> str:
 
 def _listed(names: Collection[str]) -> str:
     return ", ".join(names)
+
+
+# Adding a target to `workbench.toml`: a table at its end, everything else in it as it was, byte by byte.
+
+LOCATIONS = {
+    "function": "the function, as package.module:callable",
+    "adk": "the folder of the agent",
+    "langchain": "the chain or graph, as package.module:name",
+    "agent_engine": "the object, as package.module:name, or projects/.../reasoningEngines/ID",
+    "a2a": "the URL of the agent or its card",
+    "http": "the URL",
+    "command": "the program with its arguments",
+    "recorded": "the file with the recorded sessions",
+}
+"""What says where an agent is, by its kind: what a new target is asked for."""
+
+
+class NewTarget(Fact):
+    """What is asked of a new target; `eval_sets` are patterns, none where its sets are found by their place."""
+
+    name: str
+    kind: str
+    location: str
+    eval_sets: tuple[str, ...] = ()
+
+
+def check_target(target: NewTarget) -> None:
+    """Raise StoreError where no project could have such a target: its `place` and `message` say why. Reads nothing."""
+    if not target.name or not target.name.isprintable():
+        raise StoreError(Path(FILE_NAME), place="targets", found=repr(target.name), expected="the name of a target")
+    check_settings(TomlFile(Path(FILE_NAME), _table(target)))
+
+
+def add_target(target: NewTarget, root: Path) -> Path:
+    """Write a target into the settings of the project at `root`, which need not have any; returns the file.
+
+    Raises StoreError where that cannot be, and then nothing has changed.
+    """
+    check_target(target)
+    path = root / FILE_NAME
+    before = read_toml(path)
+    check_settings(before)
+    if target.name in before.data.get("targets", {}):
+        raise StoreError(path, "there is a target of that name already", place=f"targets.{target.name}")
+    table = _table(target)
+    if not path.exists():
+        write_new(path, table.encode())
+        return path
+    data, stamp = read_bytes(path)
+    text = decode_utf8(path, data)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    gap = "" if not text.strip("\ufeff\r\n ") else newline if text.endswith("\n") else 2 * newline
+    grown = text + gap + table.replace("\n", newline)
+    try:
+        check_settings(TomlFile(path, grown.removeprefix("\ufeff")))
+    except tomllib.TOMLDecodeError as error:  # `targets = { ... }` on one line, which nothing can be added to
+        raise StoreError(path, f"no table can be added to it: {error}", place="targets") from None
+    write_atomic(path, grown.encode(), expect=stamp)
+    return path
+
+
+def eval_sets_by_default(kind: str, name: str) -> Sequence[str]:
+    """The patterns that suit a new target: of agents without code here nothing else says which sets are theirs."""
+    return () if kind in ("function", "adk", "langchain", "agent_engine") else (f"{name}/*.evalset.json",)
+
+
+def _table(target: NewTarget) -> str:
+    import tomlkit
+
+    table = tomlkit.table()
+    table["kind"] = target.kind
+    table["target"] = target.location
+    if target.eval_sets:
+        table["eval_sets"] = list(target.eval_sets)
+    tables = tomlkit.table(is_super_table=True)
+    tables[target.name] = table
+    document = tomlkit.document()
+    document["targets"] = tables
+    return tomlkit.dumps(document)

@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from workbench.store.files import PRIVATE
-from workbench.store.history.database import file_of
+from workbench.store.history.history_schema import file_of
 
 _FILE_NAME = "watch.lock"
 

@@ -9,41 +9,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.testing.agent_evaluator.evaluator import AgentEvaluator
-    from workbench.testing.agent_evaluator.verdicts import EvaluationIncomplete
-    from workbench.testing.evaluation.examples import MetricPromptTemplateExamples
-    from workbench.testing.evaluation.metrics import (
+    from workbench.testing.agent_evaluator import AgentEvaluator, EvaluationIncomplete
+    from workbench.testing.eval_result import EvalResult
+    from workbench.testing.eval_task import EvalTask
+    from workbench.testing.metric_classes import (
         AutoraterConfig,
         CustomMetric,
+        EvaluationError,
         PairwiseMetric,
         PairwiseMetricPromptTemplate,
         PointwiseMetric,
         PointwiseMetricPromptTemplate,
+        Problem,
         PromptTemplate,
         Rouge,
         TrajectorySingleToolUse,
     )
-    from workbench.testing.evaluation.problems import EvaluationError, Problem
-    from workbench.testing.evaluation.result import EvalResult
-    from workbench.testing.evaluation.task import EvalTask
+    from workbench.testing.metric_criteria import MetricPromptTemplateExamples
 
 _MODULES = {
-    "AgentEvaluator": "agent_evaluator.evaluator",
-    "AutoraterConfig": "evaluation.metrics",
-    "CustomMetric": "evaluation.metrics",
-    "EvalResult": "evaluation.result",
-    "EvalTask": "evaluation.task",
-    "EvaluationError": "evaluation.problems",
-    "EvaluationIncomplete": "agent_evaluator.verdicts",
-    "MetricPromptTemplateExamples": "evaluation.examples",
-    "PairwiseMetric": "evaluation.metrics",
-    "PairwiseMetricPromptTemplate": "evaluation.metrics",
-    "PointwiseMetric": "evaluation.metrics",
-    "PointwiseMetricPromptTemplate": "evaluation.metrics",
-    "Problem": "evaluation.problems",
-    "PromptTemplate": "evaluation.metrics",
-    "Rouge": "evaluation.metrics",
-    "TrajectorySingleToolUse": "evaluation.metrics",
+    "AgentEvaluator": "agent_evaluator",
+    "AutoraterConfig": "metric_classes",
+    "CustomMetric": "metric_classes",
+    "EvalResult": "eval_result",
+    "EvalTask": "eval_task",
+    "EvaluationError": "metric_classes",
+    "EvaluationIncomplete": "agent_evaluator",
+    "MetricPromptTemplateExamples": "metric_criteria",
+    "PairwiseMetric": "metric_classes",
+    "PairwiseMetricPromptTemplate": "metric_classes",
+    "PointwiseMetric": "metric_classes",
+    "PointwiseMetricPromptTemplate": "metric_classes",
+    "Problem": "metric_classes",
+    "PromptTemplate": "metric_classes",
+    "Rouge": "metric_classes",
+    "TrajectorySingleToolUse": "metric_classes",
 }
 
 __all__ = [

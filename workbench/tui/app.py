@@ -1,4 +1,4 @@
-"""The terminal application. `run` opens it on a folder and returns the exit status."""
+"""The application: its screens, themes, keys, and the clipboard."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import contextlib
 import gc
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
@@ -28,27 +30,53 @@ from textual.theme import ThemeProvider
 from textual.worker import WorkerFailed, get_current_worker
 
 from workbench.model.text import neutralise
-from workbench.store.discovery import find_root
 from workbench.store.errors import StoreError
-from workbench.store.layouts import Layout, Layouts
+from workbench.store.project_discovery import find_root
 from workbench.store.settings import LoadedSettings, load_settings
-from workbench.tui.clipboard import copy_beside_terminal
-from workbench.tui.gateway import Gateway
-from workbench.tui.gateway.named_files import files_named_in
-from workbench.tui.hub import Hub
+from workbench.store.toml_files import Layout, Layouts
+from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.project_calls import files_named_in
+from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette, Result, is_leaving, wait_until_built
 from workbench.tui.key_table import PLACES, KeyPlace
 from workbench.tui.keys import bindings, check_keys, key_action, keys_of
-from workbench.tui.screens.confirm import ConfirmScreen
-from workbench.tui.screens.dialog import Palette, Result, is_leaving, wait_until_built
-from workbench.tui.screens.help import HelpScreen
-from workbench.tui.screens.main import MainScreen
-from workbench.tui.screens.reader import Reader
-from workbench.tui.state.problems import Source
-from workbench.tui.state.project import ProjectState
+from workbench.tui.screen_messages import Hub
+from workbench.tui.screens.main_screen import MainScreen
+from workbench.tui.screens.read_controller import Reader
+from workbench.tui.state.problem_list import Source
+from workbench.tui.state.project_state import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
-from workbench.tui.widgets.key_line import is_offered
-from workbench.tui.widgets.saying import say
-from workbench.tui.widgets.toasts import make_room
+from workbench.tui.widgets.inputs import is_offered, make_room, say
+
+# The clipboards beside the terminal's own: that of tmux, and that of the machine the program runs on.
+
+_PATIENCE = 2.0  # seconds for a program that may wait for a display that is not there
+_MOST_BY_SEQUENCE = 700_000  # bytes of text: tmux drops a sequence of more than a million characters
+
+
+def copy_beside_terminal(text: str) -> None:
+    """Put a text into every other clipboard there is; where there is none nothing happens. Not for the event loop."""
+    if "TMUX" in os.environ:
+        _copy_to_tmux(text.encode())
+    import pyperclip
+
+    with suppress(pyperclip.PyperclipException, OSError):
+        pyperclip.copy(text)
+
+
+def _copy_to_tmux(data: bytes) -> None:
+    """Make a buffer of it, unless tmux has made one of what the terminal was asked."""
+    with suppress(OSError, subprocess.SubprocessError):
+        heard = _tmux("show-options", "-sv", "set-clipboard").strip()
+        if heard != b"on" or len(data) > _MOST_BY_SEQUENCE:
+            _tmux("load-buffer", "-w", "-", given=data)  # -w: to the outer terminal as well
+
+
+def _tmux(*arguments: str, given: bytes = b"") -> bytes:
+    done = subprocess.run(["tmux", *arguments], input=given, capture_output=True, timeout=_PATIENCE, check=False)
+    return done.stdout
+
+
+# The terminal application. `run` opens it on a folder and returns the exit status.
 
 WRONG = 2
 """Exit status where the project could not be opened."""
@@ -100,8 +128,8 @@ class WorkbenchApp(App[None]):
     TITLE = "workbench"
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         "app.tcss",
-        *(f"panes/{pane}/{pane}.tcss" for pane in ("case", "diff", "trace", "scores", "history", "chat")),
-        *(f"panes/{drawer}/{drawer}.tcss" for drawer in ("run", "watch", "problems")),
+        *(f"panes/{pane}.tcss" for pane in ("case", "diff", "trace", "scores", "history", "chat")),
+        *(f"panes/{drawer}.tcss" for drawer in ("run", "watch", "problems")),
     ]
     PLACES: ClassVar[tuple[str, ...]] = ("app",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]

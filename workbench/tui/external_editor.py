@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from textual.app import App, SuspendNotSupported
 
-from workbench.tui.screens.confirm import ConfirmScreen
-from workbench.tui.state.pieces import safe
+from workbench.tui.dialogs.dialogs import ConfirmScreen
+from workbench.tui.state.text_layout import safe
 
 if TYPE_CHECKING:
-    from workbench.tui.widgets.saying import Severity
+    from workbench.tui.widgets.inputs import Severity
 
 Check = Callable[[str], str | None]
 """Says what is wrong with a text, with its place; None where nothing is. Asked on a thread of its own."""

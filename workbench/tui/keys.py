@@ -9,7 +9,7 @@ from textual.keys import Keys
 
 from workbench.model.text import did_you_mean
 from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyAction
-from workbench.tui.state.pieces import safe_line
+from workbench.tui.state.text_layout import safe_line
 
 _HEARD_IN_DIALOGS = frozenset({"help", "palette"})
 _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "meta", "hyper"})

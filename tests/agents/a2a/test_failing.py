@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError
+from workbench.agents.agent_host import AgentError
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.evalset import Content
 from workbench.model.results import FailureKind

@@ -14,8 +14,7 @@ import pytest
 from workbench.agents.worker.adapters import adk
 from workbench.model.evalset import Invocation
 from workbench.model.results import TurnResult
-from workbench.model.trace import Span, SpanKind
-from workbench.model.trajectory import trajectory_of
+from workbench.model.trace import Span, SpanKind, trajectory_of
 
 PRELUDE = '''
 from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent, SequentialAgent

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.worker.adapters.adk.conversion import TurnEvents
+from workbench.agents.worker.adapters.adk.adk_tracing import TurnEvents
 
 from .conftest import Agents
 

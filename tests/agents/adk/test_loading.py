@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from workbench.agents.worker.adapters import adk
-from workbench.agents.worker.adapters.adk.release import agent_type
+from workbench.agents.worker.adapters.adk.adk_loading import agent_type
 from workbench.agents.worker.adapters.base import LoadError
 
 from .conftest import PRELUDE, Agents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workbench.agents.adk_personas import read_adk_personas
+from workbench.agents.agent_sessions import read_adk_personas
 
 
 def test_what_libraries_print_before_and_after_the_personas_does_not_matter(tmp_path: Path) -> None:

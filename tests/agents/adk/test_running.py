@@ -7,10 +7,10 @@ import re
 import pytest
 
 from workbench.agents.worker.adapters.base import AgentFault
-from workbench.metrics.judges.dialogue import instructions_of
-from workbench.metrics.subject import Turn
+from workbench.metrics.case_view import Turn
+from workbench.metrics.judges.transcript import instructions_of
 from workbench.model.evalset import InvocationEvents
-from workbench.simulation.dialogue import history_of
+from workbench.simulation.users import history_of
 
 from .conftest import Agents
 

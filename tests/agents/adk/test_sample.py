@@ -10,9 +10,8 @@ import pytest
 
 from workbench.agents.worker.adapters import adk
 from workbench.model.evalset import EvalCase
-from workbench.model.trace import SpanKind
-from workbench.model.trajectory import trajectory_of
-from workbench.store.documents import EvalSetDocument
+from workbench.model.trace import SpanKind, trajectory_of
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 from .conftest import Conversation, converse
 

@@ -240,7 +240,7 @@ async def test_headers_of_requests_are_not_in_the_trace(agents: Agents) -> None:
 async def test_a_fault_of_the_watcher_costs_spans_and_never_the_run(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.agents.worker.adapters.adk.tracing import Trace
+    from workbench.agents.worker.adapters.adk.adk_tracing import Trace
 
     def refuse(*args: object, **options: object) -> None:
         raise RuntimeError("broken watcher")

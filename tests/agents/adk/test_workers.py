@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError, AgentHost, SessionRequest, host_for
+from workbench.agents.agent_host import AgentError, AgentHost, SessionRequest, host_for
 from workbench.model.evalset import Content
 from workbench.model.results import FailureKind, TurnResult
 from workbench.model.target import AgentKind, Isolation, Target

@@ -11,7 +11,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from workbench.agents.host import CustomScoreRequest
+from workbench.agents.agent_host import CustomScoreRequest
 from workbench.model.evalset import Invocation
 
 AUTHORITY = trustme.CA()

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.agents import otlp
-from workbench.model.trajectory import trajectory_of
+from workbench.model.trace import trajectory_of
 
 UNTOLD = (
     "the answer does not say which tools were called: it has no predicted_trajectory, and [targets.web.http] names "

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.langchain.weather import AGENT, calls_of, results_of
-from workbench.agents.host import AgentHost
+from workbench.agents.agent_host import AgentHost
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind
@@ -377,7 +377,7 @@ async def test_without_langchain_the_message_names_the_extra(bench: Any) -> None
 def test_messages_as_json_that_cannot_be_read_are_an_error_of_the_agent(message: Any) -> None:
     from langchain_core.messages import HumanMessage
 
-    from workbench.agents.worker.adapters.langchain.reading import read_result
+    from workbench.agents.worker.adapters.langchain.langchain_messages import read_result
 
     with pytest.raises(AgentFault, match=r"the agent's messages cannot be read: [A-Za-z]+: "):
         read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=set(), is_graph=True)

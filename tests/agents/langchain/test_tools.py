@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from tests.agents.langchain.weather import AGENT
-from workbench.llm.requests import ModelReply, ModelRequest
-from workbench.model.environment import Environment, Injection, SimulatedTool
-from workbench.model.keys import CaseKey, JobKey
+from workbench.llm.model_types import ModelReply, ModelRequest
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import FailureKind
+from workbench.model.tool_simulation import Environment, Injection, SimulatedTool
 from workbench.model.trace import SpanKind
-from workbench.simulation.tools.desk import CaseTools
-from workbench.simulation.tools.plan import ToolPlan
+from workbench.simulation.simulated_tools import CaseTools, ToolPlan
 
 needs_langchain = pytest.mark.needs_langchain
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError
-from workbench.model.dependencies import Dependencies
+from workbench.agents.agent_host import AgentError
 from workbench.model.evalset import Content
+from workbench.model.identity import Dependencies
 
 
 @dataclass

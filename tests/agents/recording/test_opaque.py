@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.agents.worker.recording.blocks import cut
-from workbench.agents.worker.recording.opaque import opaque_uses
+from workbench.agents.worker.recording.instrument import opaque_uses
 
 
 def found(source: str) -> dict[str, list[str]]:

@@ -9,8 +9,8 @@ import pytest
 
 from workbench.agents.worker.recording import instrument
 from workbench.agents.worker.recording.fingerprints import digest, of_folder, of_names
-from workbench.agents.worker.recording.places import Places, is_workspace
 from workbench.agents.worker.recording.recorder import Recorder, quiet
+from workbench.agents.worker.recording.scope import Places, is_workspace
 
 
 def rows(recorder: Recorder) -> dict[tuple[str, str], str]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError
+from workbench.agents.agent_host import AgentError
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
-from workbench.model.dependencies import DependencyKind
 from workbench.model.evalset import Content
+from workbench.model.identity import DependencyKind
 
 pytestmark = pytest.mark.needs_fork
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.host import AgentError, CustomScoreRequest
+from workbench.agents.agent_host import AgentError, CustomScoreRequest
 from workbench.model.evalset import Content, Invocation
 
 AGENT = """

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from workbench.model.results import Execution
-from workbench.store.documents import EvalSetDocument
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 WORDS = st.sampled_from(["The lamp is on.", "灯亮了。", "Off it is!", "one\ntwo"])
 VALUES = st.recursive(

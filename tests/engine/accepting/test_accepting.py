@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from workbench.engine.accepting import Hunk, Refused, hunks, refusal, refusal_of_hunks, refusal_of_whole
-from workbench.engine.accepting.accept import accept
-from workbench.model.keys import CaseKey
+from workbench.engine.acceptance import Hunk, Refused, accept, hunks, refusal, refusal_of_hunks, refusal_of_whole
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
-from workbench.report.differences import DifferenceKind
-from workbench.store.documents import EvalSetDocument
+from workbench.report.turn_diff import DifferenceKind
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 TEXT = """\
 {

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import Project, statuses, turn
-from workbench.engine.acceptances import Acceptance
-from workbench.engine.accepting import Refused, hunks
+from workbench.engine.acceptance import Acceptance, Refused, hunks
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace

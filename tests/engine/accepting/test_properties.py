@@ -9,10 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.accepting.strategies import FORMS, VALUES, document_of, execution_of, sides
-from workbench.engine.accepting import Hunk, hunks
-from workbench.engine.accepting.accept import accept
-from workbench.report.differences import DifferenceKind, differences, state_differences
-from workbench.report.turns import said_in
+from workbench.engine.acceptance import Hunk, accept, hunks
+from workbench.report.turn_diff import DifferenceKind, differences, said_in, state_differences
 
 STATES = st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=3)
 MORE = settings(max_examples=100, deadline=None)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workbench.engine.converting import Converted, Form, convert, form_of
-from workbench.engine.converting.sessions import Side
+from workbench.engine.conversion import Converted, Form, Side, convert, form_of
 from workbench.engine.plan import PlanError
-from workbench.model.trajectory import ToolCall
-from workbench.store.datasets import Row, dataset_of_rows, read_dataset
-from workbench.store.documents import validate
+from workbench.model.trace import ToolCall
+from workbench.store.datasets.dataset_reader import dataset_of_rows, read_dataset
+from workbench.store.datasets.dataset_rows import Row
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.validation import validate
 
 quickly = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 

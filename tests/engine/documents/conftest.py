@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.documents.files import LIGHTS, write
-from workbench.engine.documents import OpenDocuments
+from workbench.engine.open_documents import OpenDocuments
 
 
 @pytest.fixture

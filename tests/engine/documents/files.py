@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from workbench.engine.documents import OpenDocuments
+from workbench.engine.open_documents import OpenDocuments
 
 LIGHTS = "sets/lights.evalset.json"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.documents.files import LIGHTS, dirty, prompt, write
-from workbench.engine.documents import OpenDocuments
+from workbench.engine.open_documents import OpenDocuments
 from workbench.store.errors import FileChanged, IsDataset, StoreError
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine.documents.files import LIGHTS, dirty, prompt, rename, write
-from workbench.engine.documents import OpenDocuments
-from workbench.store.documents import EvalSetDocument
+from workbench.engine.open_documents import OpenDocuments
 from workbench.store.errors import FileChanged, StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 # Edits.
 
@@ -119,7 +119,7 @@ def test_the_revision_tells_contents_apart(documents: OpenDocuments, path: Path)
 CRASH = """
 import os, sys
 from pathlib import Path
-from workbench.engine.documents import OpenDocuments
+from workbench.engine.open_documents import OpenDocuments
 documents = OpenDocuments(Path(sys.argv[1]))
 documents.edit("sets/lights.evalset.json", lambda document: document.set_value(("name",), "recovered"), label="x")
 documents.edit("sets/lights.evalset.json", lambda document: document.remove_case(0), label="x")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine.documents.files import LIGHTS, case, dirty, rename, write
-from workbench.engine.documents import OpenDocuments
-from workbench.store.documents import EvalSetDocument
+from workbench.engine.open_documents import OpenDocuments
 from workbench.store.errors import FileChanged, StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 # Files of sets.
 

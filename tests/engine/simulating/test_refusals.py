@@ -11,8 +11,8 @@ from tests.llm.servers import Server, gemini_error, serving
 from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions
 from workbench.engine.workspace import Workspace
-from workbench.model.events import Notice
 from workbench.model.results import CaseStatus, FailureKind
+from workbench.model.run_events import Notice
 
 
 def test_scenarios_that_nothing_could_judge_are_refused_before_the_run_with_criteria_that_work(

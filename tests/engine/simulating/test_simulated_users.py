@@ -11,11 +11,10 @@ from tests.llm.servers import Call, Said, Server, serving
 from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions
 from workbench.engine.workspace import Workspace
-from workbench.model.events import InvocationFinished, Notice, UserSpoke
 from workbench.model.results import CaseStatus, ConversationEnd, MetricStatus
+from workbench.model.run_events import InvocationFinished, Notice, UserSpoke
 from workbench.model.trace import SpanKind
-from workbench.watch.affected import decide_plan
-from workbench.watch.selection import Action
+from workbench.watch.selector import Action, decide_plan
 
 
 def test_a_scenario_runs_to_its_end_and_is_judged(folder: Folder, server: Server) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.requests import ModelRequest
+from workbench.llm.model_types import ModelRequest
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import MetricResult, TurnResult
-from workbench.simulation.dialogue import history_of
+from workbench.simulation.users import history_of
 
 pytestmark = pytest.mark.needs_adk
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from workbench.metrics.definition import Opinion, SentenceLabel
-from workbench.metrics.judges.conclusions import Sentence, by_majority, by_sentences
-from workbench.metrics.judges.replies import read_rubrics, read_verdict
-from workbench.metrics.judges.sentences import LABELS
+from workbench.metrics.judges.hallucinations import LABELS
+from workbench.metrics.judges.judge_calls import Sentence, by_majority, by_sentences
+from workbench.metrics.judges.reply_parser import read_rubrics, read_verdict
+from workbench.metrics.metric_types import Opinion, SentenceLabel
 from workbench.model.results import STANDING
 
 pytestmark = pytest.mark.needs_adk

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.requests import ModelRequest
-from workbench.llm.trouble import ModelError, Trouble, failed
+from workbench.llm.model_types import ModelError, ModelRequest, Trouble, failed
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
 from workbench.model.results import Judgement, MetricResult, MetricStatus

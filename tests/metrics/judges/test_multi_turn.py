@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.requests import ModelRequest
-from workbench.metrics.definition import UnreadableReply
-from workbench.metrics.judges.replies import read_properties
+from workbench.llm.model_types import ModelRequest
+from workbench.metrics.judges.reply_parser import read_properties
+from workbench.metrics.metric_types import UnreadableReply
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import MetricResult, MetricStatus

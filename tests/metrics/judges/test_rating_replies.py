@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.metrics.judges.rating_replies import read_choice, read_rating
-from workbench.metrics.judges.replies import read_grade
+from workbench.metrics.judges.reply_parser import read_choice, read_grade, read_rating
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "9" * 400, "true", "null"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.metrics.judges.replies import read_rubrics, read_verdict
+from workbench.metrics.judges.reply_parser import read_rubrics, read_verdict
 
 RUBRICS = {"polite": "The answer is polite.", "r2": "The answer names a price."}
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.requests import ModelRequest
-from workbench.llm.trouble import ModelError, Trouble
+from workbench.llm.model_types import ModelError, ModelRequest, Trouble
 from workbench.metrics.registry import check_criteria
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation

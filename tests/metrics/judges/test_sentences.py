@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.metrics.definition import UnreadableReply
-from workbench.metrics.judges.conclusions import Sentence
-from workbench.metrics.judges.sentences import read_labels, read_split
+from workbench.metrics.judges.hallucinations import read_labels, read_split
+from workbench.metrics.judges.judge_calls import Sentence
+from workbench.metrics.metric_types import UnreadableReply
 
 RESPONSE = "Hello! The lamp is on:\n* kitchen, 40 W\n* hall, 60 W"
 SPLIT = ["Hello!", "The lamp is on:", "* kitchen, 40 W", "* hall, 60 W"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.trouble import ModelError, Trouble, failed
+from workbench.llm.model_types import ModelError, Trouble, failed
 from workbench.metrics.judges.service import read_service
 from workbench.metrics.registry import check_criteria, with_scorer
 from workbench.model.criteria import EvalConfig

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.trouble import ModelError, Trouble, failed
-from workbench.metrics.judges.replies import SAFETY, read_grade, read_verdict
+from workbench.llm.model_types import ModelError, Trouble, failed
+from workbench.metrics.judges.reply_parser import SAFETY, read_grade, read_verdict
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import MetricResult, MetricStatus

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.trouble import ModelError, Trouble, failed
-from workbench.metrics.judges.variables import VARIABLES
+from workbench.llm.model_types import ModelError, Trouble, failed
+from workbench.metrics.judges.transcript import VARIABLES
 from workbench.metrics.registry import check_criteria, check_inputs, info_of, needs_of
 from workbench.model.criteria import EvalConfig, InvalidConfig
 from workbench.model.evalset import Invocation

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.requests import ModelRequest
-from workbench.llm.trouble import ModelError, Trouble, failed
+from workbench.llm.model_types import ModelError, ModelRequest, Trouble, failed
 from workbench.metrics.judges.user_quality import read_violations
 from workbench.metrics.registry import check_criteria
 from workbench.model.criteria import EvalConfig

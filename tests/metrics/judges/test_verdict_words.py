@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from workbench.metrics.judges.verdict_words import VerdictWords
+from workbench.metrics.judges.reply_parser import VerdictWords
 
 WORDS = VerdictWords(
     {

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.llm.servers import Server, gemini
-from workbench.engine.chat import ChatError
+from workbench.engine.chat_session import ChatError
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.model.chat import ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnFailed
-from workbench.model.events import Notice
+from workbench.model.run_events import ChatEvent, Notice, StateSeen, StepSeen, TurnAnswered, TurnFailed
 
 from .conftest import Project
 

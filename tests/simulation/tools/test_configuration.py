@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from workbench.engine.plan import PlanError
-from workbench.store.documents import load_environment
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.config_files import load_environment
 
 from .conftest import Project, said
 

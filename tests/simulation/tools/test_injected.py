@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.model.environment import Injection, SimulatedTool
 from workbench.model.results import CaseStatus
-from workbench.simulation.tools.injections import Draws, matches
+from workbench.model.tool_simulation import Injection, SimulatedTool
+from workbench.simulation.simulated_tools import Draws, matches
 
 from .conftest import Project, failure, result, said, sources, tool_spans
 

@@ -10,8 +10,7 @@ import pytest
 from tests.watch.watched import watching
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.watch.affected import decide_plan
-from workbench.watch.selection import Action, Why
+from workbench.watch.selector import Action, Why, decide_plan
 
 from .conftest import Project, said
 

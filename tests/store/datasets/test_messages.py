@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from workbench.model.trajectory import ToolCall
-from workbench.store.datasets import Row, dataset_of_rows, read_dataset
-from workbench.store.datasets.messages import ToolResult, Turn, read_messages
+from workbench.model.trace import ToolCall
+from workbench.store.datasets.dataset_reader import dataset_of_rows, read_dataset
+from workbench.store.datasets.dataset_rows import Row
+from workbench.store.datasets.message_rows import ToolResult, Turn, read_messages
 from workbench.store.errors import StoreError
 
 CALL = ToolCall("set_light", {"room": "hall", "on": True})

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from workbench.model.trajectory import ToolCall
-from workbench.store.datasets import read_dataset
+from workbench.model.trace import ToolCall
+from workbench.store.datasets.dataset_reader import read_dataset
 from workbench.store.errors import StoreError
 
 pytestmark = pytest.mark.needs_pandas

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workbench.agents.worker.limits import MOST_STEPS
-from workbench.model.trajectory import ToolCall
-from workbench.store.datasets import Row, read_dataset
+from workbench.model.trace import ToolCall
+from workbench.store.datasets.dataset_reader import read_dataset
+from workbench.store.datasets.dataset_rows import Row
 from workbench.store.errors import StoreError
 
 CALLS = [{"tool_name": "set", "tool_input": {"device": "d2", "updates": {"status": "OFF"}}}]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from workbench.model.trajectory import ToolCall, trajectory_of
-from workbench.store.datasets import RecordedCase, read_dataset, read_recorded, rows_as_recorded
+from workbench.model.trace import ToolCall, trajectory_of
+from workbench.store.datasets.dataset_reader import RecordedCase, read_dataset, read_recorded, rows_as_recorded
 from workbench.store.errors import StoreError
 
 DOCUMENTATION = Path(__file__).parents[4] / "shared" / "corpus" / "documentation" / "trajectories.jsonl"

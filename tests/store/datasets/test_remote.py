@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.serving import QuietHandler, served
-from workbench.model.trajectory import ToolCall
-from workbench.store.datasets import reach_dataset, read_dataset, read_recorded, remote
-from workbench.store.datasets.remote import is_address
+from workbench.model.trace import ToolCall
+from workbench.store.datasets import remote_data
+from workbench.store.datasets.dataset_reader import reach_dataset, read_dataset, read_recorded
+from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import StoreError
 
 
@@ -58,7 +59,7 @@ def test_addresses_are_told_from_paths(text: str) -> None:
 
 @pytest.mark.needs_fsspec
 def test_a_server_that_says_nothing_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(remote_data, "_SILENT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/rows.csv"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from workbench.model.trajectory import ToolCall
-from workbench.store.datasets import dataset_of_columns, dataset_of_frame, dataset_of_rows
+from workbench.model.trace import ToolCall
+from workbench.store.datasets.dataset_reader import dataset_of_columns, dataset_of_frame, dataset_of_rows
 from workbench.store.errors import StoreError
 
 CALLS = [{"tool_name": "set", "tool_input": {"device": "d2"}}]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store.discovery import EvalSetEntry, Project, discover
+from workbench.store.project_discovery import EvalSetEntry, Project, discover
 from workbench.store.settings import load_settings
 
 ADK_AGENT = "from google.adk.agents import Agent\n\nroot_agent = Agent(name='a', model='m')\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from workbench.model.target import AgentKind
-from workbench.store.discovery import adk_target, criteria_file, find_root
 from workbench.store.errors import StoreError
+from workbench.store.project_discovery import adk_target, criteria_file, find_root
 
 from .conftest import ADK_AGENT, ProjectFolder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.store.discovery import NewSets
+from workbench.store.project_discovery import NewSets
 
 from .conftest import ProjectFolder
 

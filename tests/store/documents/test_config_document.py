@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from workbench.model.criteria import Criterion, default_config
-from workbench.store.documents import ConfigDocument, load_config
 from workbench.store.errors import FileChanged, StoreError
+from workbench.store.evalsets.config_files import ConfigDocument, load_config
 
 COMMENTED = """\
 {

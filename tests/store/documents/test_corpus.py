@@ -10,16 +10,11 @@ from typing import Any
 
 import pytest
 
-from workbench.store.documents import (
-    DocumentFormat,
-    EvalSetDocument,
-    load_config,
-    migrate,
-    read_json,
-    read_scenarios,
-    read_session_input,
-    validate,
-)
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.config_files import load_config, read_json
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.new_evalsets import migrate, read_scenarios, read_session_input
+from workbench.store.evalsets.validation import validate
 
 ROOT = Path(__file__).parent.parent.parent.parent
 OWN = ROOT / "tests" / "fixtures" / "evalsets"

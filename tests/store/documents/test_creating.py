@@ -11,8 +11,9 @@ from uuid import UUID
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument, add_scenarios, migrate, new_eval_set, read_scenarios
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.new_evalsets import add_scenarios, migrate, new_eval_set, read_scenarios
 
 
 def test_a_new_set_is_empty_and_never_replaces_a_file(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument, migrate, validate
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.new_evalsets import migrate
+from workbench.store.evalsets.validation import validate
 
 CASE = '{"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}'
 SIZE = 150_000

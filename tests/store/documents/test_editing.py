@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 TURN = {"user_content": {"parts": [{"text": "hi"}], "role": "user"}}
 FIRST_TEXT = ("conversation", 0, "user_content", "parts", 0, "text")

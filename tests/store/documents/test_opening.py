@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from workbench.model.evalset import IntermediateData
-from workbench.store.documents import DocumentFormat, EvalSetDocument
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 MANNERS = [
     "kettle.evalset.json",

@@ -17,9 +17,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workbench.store.documents import EvalSetDocument
-from workbench.store.documents.places import to_camel
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.json.json_path import to_camel
 
 Place = tuple[str | int, ...]
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.store.documents import format_place, load_config, read_json
-from workbench.store.documents.jsontext import MOST_LEVELS, BrokenJson, decode, decode_tolerantly, mask
-from workbench.store.documents.places import parse_place
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.config_files import load_config, read_json
+from workbench.store.json.json_path import format_place, parse_place
+from workbench.store.json.json_text import MOST_LEVELS, BrokenJson, decode, decode_tolerantly, mask
 
 TOKENS = st.sampled_from(
     [

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument, RecoveryFolder
 from workbench.store.errors import FileChanged
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.recovery import RecoveryFolder
 
 CRASH = """
 import os, sys
 from pathlib import Path
-from workbench.store.documents import EvalSetDocument, RecoveryFolder
+from workbench.store.evalsets.evalset_document import EvalSetDocument, RecoveryFolder
 path = Path(sys.argv[1])
 document = EvalSetDocument.open(path)
 document.set_value(("name",), "unsaved")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 SET = (
     '{"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [], "session_input": {"app_name": "x",'

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from workbench.store import files
-from workbench.store.documents import EvalSetDocument
 from workbench.store.errors import FileChanged, StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.files import has_changed, read_bytes, write_atomic, write_new
 
 

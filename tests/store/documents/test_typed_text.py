@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store import sessions
-from workbench.store.documents import TypedTexts
+from workbench.store import files as store_files
+from workbench.store.evalsets.recovery import TypedTexts
 
 CRASH = """
 import os, sys
 from pathlib import Path
-from workbench.store.documents import TypedTexts
+from workbench.store.evalsets.evalset_document import TypedTexts
 TypedTexts(Path(sys.argv[1])).keep(sys.argv[2:])
 os._exit(9)
 """
@@ -69,9 +69,9 @@ def test_files_that_cannot_be_read_stay(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process began")
 def test_another_process_with_the_number_of_a_dead_one_is_not_taken_for_it() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as another:
-        mark = {"process": another.pid, "session": "x", "started": sessions._started(another.pid)}
-        assert sessions.is_running(mark)
-        assert sessions.is_running({**mark, "started": None})
-        assert not sessions.is_running({**mark, "started": "1"})
+        mark = {"process": another.pid, "session": "x", "started": store_files._started(another.pid)}
+        assert store_files.is_running(mark)
+        assert store_files.is_running({**mark, "started": None})
+        assert not store_files.is_running({**mark, "started": "1"})
         another.communicate(b"\n")
-    assert not sessions.is_running(mark)
+    assert not store_files.is_running(mark)

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument, first_of_each_kind, fix, validate
 from workbench.store.errors import StoreError
+from workbench.store.evalsets.adk_rules import first_of_each_kind
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.validation import fix, validate
 
 CASE: dict[str, Any] = {"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"}], "role": "user"}}]}
 
@@ -129,7 +131,7 @@ def test_our_tables_are_those_of_the_installed_adk() -> None:
     from google.adk.evaluation.eval_config import EvalConfig
     from google.adk.evaluation.eval_set import EvalSet
 
-    from workbench.store.documents.adk_schema import ADK_TYPES
+    from workbench.store.json.json_path import ADK_TYPES
 
     found: dict[str, Any] = {}
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from workbench.model.evalset import Content, FunctionCall, IntermediateData, Invocation
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, MetricStatus, TurnResult
 from workbench.model.trace import Span
-from workbench.store.history import History, RunRecord
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import RunRecord
 
 
 def make_record(run_id: str, **facts: Any) -> RunRecord:
@@ -49,7 +50,7 @@ def stored_run(history: History) -> Callable[..., str]:
     """Stores a run that ended, with these results."""
 
     def store(run_id: str, *results: CaseResult, execution_key: str = "k") -> str:
-        from workbench.model.events import RunSummary
+        from workbench.model.run_events import RunSummary
 
         history.begin_run(make_record(run_id, total=len(results)))
         for result in results:

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from workbench.store.errors import DamagedFile, StoreError
-from workbench.store.history import FinishedJob, History, database, schema
+from workbench.store.history import history_schema
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import FinishedJob
 
 from .conftest import make_record, make_result
 
@@ -21,8 +23,8 @@ WRITER = textwrap.dedent(
     import sys
     from datetime import UTC, datetime
     from pathlib import Path
-    from workbench.model.events import RunSummary
-    from workbench.model.keys import CaseKey
+    from workbench.model.run_events import RunSummary
+    from workbench.model.identity import CaseKey
     from workbench.model.results import CaseResult, CaseStatus
     from workbench.store.history import History, RunRecord
 
@@ -91,7 +93,7 @@ def test_an_error_that_ends_the_transaction_of_a_migration_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing = ("CREATE TABLE t (a UNIQUE)", "INSERT INTO t VALUES (1)", "INSERT OR ROLLBACK INTO t VALUES (1)")
-    monkeypatch.setattr(schema, "MIGRATIONS", [failing])
+    monkeypatch.setattr(history_schema, "MIGRATIONS", [failing])
 
     with pytest.raises(StoreError, match="UNIQUE constraint failed"):
         History.open(tmp_path)
@@ -139,7 +141,7 @@ def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
 
 
 def test_a_file_that_stays_locked_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(history_schema, "_BUSY_SECONDS", 0.05)
     with History.open(tmp_path) as history:
         other = sqlite3.connect(file_of(tmp_path), isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -199,7 +201,7 @@ def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Pat
 
 def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as then:
-        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+        then.setattr(history_schema, "MIGRATIONS", history_schema.MIGRATIONS[:1])
         History.open(tmp_path).close()
     with sqlite3.connect(file_of(tmp_path)) as connection:
         connection.execute("INSERT INTO run (run_id, record) VALUES ('r', ?)", (make_record("r").model_dump_json(),))
@@ -282,7 +284,8 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path)
 
     with pytest.raises(
         StoreError,
-        match=rf"written by a newer version of workbench \(format 99; this one knows up to {len(schema.MIGRATIONS)}\)",
+        match=r"written by a newer version of workbench \(format 99; this one knows up to "
+        rf"{len(history_schema.MIGRATIONS)}\)",
     ):
         History.open(tmp_path)
 

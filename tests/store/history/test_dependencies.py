@@ -9,9 +9,10 @@ import zlib
 import pytest
 
 from tests.store.history.conftest import make_record, make_result
-from workbench.model.dependencies import Dependencies, Dependency
+from workbench.model.identity import Dependencies, Dependency
 from workbench.model.results import CaseResult
-from workbench.store.history import FinishedJob, History, LeftFile
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import FinishedJob, LeftFile
 
 
 def told(*rows: tuple[str, str, str], at: float) -> Dependencies:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from workbench.model.criteria import default_config
-from workbench.model.events import MetricSummary, RunSummary
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -23,8 +22,11 @@ from workbench.model.results import (
     MetricResult,
     MetricStatus,
 )
+from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.store.errors import StoreError
-from workbench.store.history import SCORES_OPTION, FinishedJob, History, retention
+from workbench.store.history import history_writer
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import SCORES_OPTION, FinishedJob
 
 from .conftest import make_record, make_result
 
@@ -259,15 +261,15 @@ def test_of_each_variant_five_traces_are_kept_and_all_verdicts(history: History,
 def test_scores_of_old_executions_are_forgotten_but_never_those_of_the_run_itself(
     history: History, stored_run: StoredRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "SCORED_EXECUTIONS", 3)
-    monkeypatch.setattr(retention, "_AT_ONCE", 2)
+    monkeypatch.setattr(history_writer, "SCORED_EXECUTIONS", 3)
+    monkeypatch.setattr(history_writer, "_AT_ONCE", 2)
     stored_run("1", *(make_result(f"{n}") for n in range(3)))
     stored_run("2", *(make_result(f"{n}") for n in range(5)))
 
     assert list(history.results("2")) == [make_result(f"{n}") for n in range(5)]
     assert [(result.status, result.metrics) for result in history.results("1")] == [(CaseStatus.PASSED, ())] * 3
 
-    monkeypatch.setattr(retention, "NEWEST_OF_CASES", 3)
+    monkeypatch.setattr(history_writer, "NEWEST_OF_CASES", 3)
     stored_run("3", make_result("new"))
     assert [bool(result.metrics) for result in history.results("2")] == [False, False, False, True, True]
     assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -277,7 +279,7 @@ def test_scores_of_old_executions_are_forgotten_but_never_those_of_the_run_itsel
 def test_each_case_keeps_its_newest_scores_however_often_others_run(
     history: History, stored_run: StoredRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "SCORED_EXECUTIONS", 3)
+    monkeypatch.setattr(history_writer, "SCORED_EXECUTIONS", 3)
     stored_run("1", *(make_result(f"{n}") for n in range(3)))
     for number in range(2, 8):
         stored_run(str(number), make_result("0", answer=str(number)))

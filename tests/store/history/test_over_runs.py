@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from workbench.model.events import RunSummary
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.model.run_events import RunSummary
 from workbench.store.errors import StoreError
-from workbench.store.history import FinishedJob, History
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import FinishedJob
 
 from .conftest import make_record, make_result
 

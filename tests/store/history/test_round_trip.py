@@ -11,12 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.keys import CaseKey
-from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, MetricResult, TokenUsage, TurnResult
-from workbench.model.row_turns import prompt_of_row, turn_of_row
-from workbench.model.trace import Span
-from workbench.model.trajectory import ToolCall
-from workbench.store.history import History
+from workbench.model.identity import CaseKey
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    Failure,
+    MetricResult,
+    TokenUsage,
+    TurnResult,
+    prompt_of_row,
+    turn_of_row,
+)
+from workbench.model.trace import Span, ToolCall
+from workbench.store.history.history import History
 
 from .conftest import make_record
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.model.keys import CaseKey
-from workbench.store.layouts import Layout, Layouts
+from workbench.model.identity import CaseKey
+from workbench.store.toml_files import Layout, Layouts
 
 CASE = CaseKey(target="home", eval_set="a.evalset.json", eval_id="灯", occurrence=1)
 LAYOUT = Layout(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workbench.store.errors import StoreError
 from workbench.store.settings import LoadedSettings, Settings, load_settings
-from workbench.store.toml import read_toml
+from workbench.store.toml_files import read_toml
 
 DESIGN_EXAMPLE = """
 # workbench.toml at the root of the project

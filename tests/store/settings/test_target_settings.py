@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from workbench.model.target import Target
-from workbench.store.discovery.targets import configured_target, folder_of
 from workbench.store.errors import StoreError
+from workbench.store.project_discovery import configured_target, folder_of
 from workbench.store.settings import load_settings
 
 URL = "an http:// or https:// URL, without user and password (a header may hold them)"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.serving import QuietHandler, served
-from workbench.store.datasets.remote import fetch
+from workbench.store.datasets.remote_data import fetch
 from workbench.testing import EvalTask, EvaluationError
 
 ANSWERS = {"response": ["A", "x"], "reference": ["A", "B"]}

@@ -10,9 +10,8 @@ import pytest
 
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseStatus
-from workbench.tui.state.browser import ListedSet, case_row
-from workbench.tui.state.browser.content import Hashes, content_of
-from workbench.tui.state.project import ProjectState
+from workbench.tui.state.browser_list import Hashes, ListedSet, case_row, content_of
+from workbench.tui.state.project_state import ProjectState
 
 SET = "sets/lights.evalset.json"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.tui.browser.by_keys import answer, ids, listed, select, until
-from workbench.tui.messages import CaseWanted, DocumentsChanged, ProjectChanged
+from workbench.tui.screen_messages import CaseWanted, DocumentsChanged, ProjectChanged
 
 
 async def test_a_new_case_is_saved_selected_and_undone(project: Path, open_app: Any) -> None:

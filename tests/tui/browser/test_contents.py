@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.gateway import Gateway
-from workbench.tui.state.browser import CaseContent, ListedSet
+from workbench.tui.backend.backend import Gateway
+from workbench.tui.state.browser_list import CaseContent, ListedSet
 
 
 @pytest.fixture

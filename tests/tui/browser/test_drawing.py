@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from workbench.model.events import AgentsImporting
 from workbench.model.results import CaseStatus
-from workbench.tui.state.rows import border_subtitle, border_title, line_of
+from workbench.model.run_events import AgentsImporting
+from workbench.tui.state.browser_rows import border_subtitle, border_title, line_of
 
 SET = "sets/lights.evalset.json"
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.store.documents import EvalSetDocument
 from workbench.store.errors import StoreError
-from workbench.tui.gateway.cases import add_case, delete_cases, move_case, put_cases, rename_case, take_cases
-from workbench.tui.state.browser.names import (
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.tui.backend.document_calls import add_case, delete_cases, move_case, put_cases, rename_case, take_cases
+from workbench.tui.state.case_filter import (
     case_id_problem,
     copied_set_path,
     free_name,

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.engine.plan import Selection
-from workbench.model.events import CaseFinished, CaseStarted
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
-from workbench.tui.state.board import Board
-from workbench.tui.state.browser import Browser, ListedSet, Order, case_row
+from workbench.model.run_events import CaseFinished, CaseStarted
+from workbench.tui.state.browser_list import ListedSet, case_row
+from workbench.tui.state.browser_state import Browser
+from workbench.tui.state.case_board import Board
+from workbench.tui.state.case_filter import Order
 
 SET = "sets/lights.evalset.json"
 

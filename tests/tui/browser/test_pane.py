@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.tui.browser.by_keys import listed, select, until
-from workbench.tui.messages import DocumentsChanged
-from workbench.tui.panes.browser import BrowserPane
-from workbench.tui.state.browser import Order
-from workbench.tui.widgets.case_list import CaseList
+from workbench.tui.panes.browser_pane import BrowserPane
+from workbench.tui.screen_messages import DocumentsChanged
+from workbench.tui.state.case_filter import Order
+from workbench.tui.widgets.row_lists import CaseList
 
 
 async def test_the_filter_finds_prompts_and_tools_and_escape_lists_all_again(project: Path, open_app: Any) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.tui.state.browser.query import Query, Trait, next_status_filter, parse_query
-from workbench.tui.state.standing import FALLS_SHORT, Standing
+from workbench.tui.state.case_board import FALLS_SHORT, Standing
+from workbench.tui.state.case_filter import Query, Trait, next_status_filter, parse_query
 
 
 def test_words_and_phrases_are_looked_for_without_capitals() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.board import Board
-from workbench.tui.state.browser import Browser, ListedSet, Row, case_row
+from workbench.tui.state.browser_list import ListedSet, Row, case_row
+from workbench.tui.state.browser_state import Browser
+from workbench.tui.state.case_board import Board
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from workbench.tui.panes.chat.prompt import Prompt
+from workbench.tui.panes.chat_pane import Prompt
 
 AGENT = """
 import os, time

@@ -11,9 +11,8 @@ from textual.widgets import TextArea
 
 from tests.processes import is_running
 from tests.tui.chat.talking import case, draft, open_chat, say
-from workbench.tui.messages import SessionWanted
-from workbench.tui.panes.chat.pane import ChatPane
-from workbench.tui.panes.chat.prompt import Prompt
+from workbench.tui.panes.chat_pane import ChatPane, Prompt
+from workbench.tui.screen_messages import SessionWanted
 
 
 async def test_a_conversation_is_shown_with_calls_tokens_and_time(project: Path, open_app: Any) -> None:

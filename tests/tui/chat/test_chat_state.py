@@ -9,26 +9,29 @@ from typing import Any
 
 import pytest
 
-from workbench.model.chat import ChatEnded, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 from workbench.model.evalset import Content, SessionInput
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, Failure, FailureKind, TurnResult
+from workbench.model.run_events import ChatEnded, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 from workbench.model.target import AgentKind, Target
 from workbench.model.trace import Span, SpanKind
-from workbench.store.discovery import NewSets, Project
-from workbench.tui.state.browser import ListedSet
-from workbench.tui.state.chat import ChatLines, Conversation, Phase, TargetChat
-from workbench.tui.state.chat.keeping import (
+from workbench.store.project_discovery import NewSets, Project
+from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.chat_state import (
+    ChatLines,
+    Conversation,
+    Phase,
+    TargetChat,
     new_case_id,
     new_set_name,
     problem_of_case_id,
     problem_of_set_name,
+    read_state,
     shelves,
+    standing_line,
     warning_of_set_name,
 )
-from workbench.tui.state.chat.session_form import read_state
-from workbench.tui.state.chat.standing import standing_line
-from workbench.tui.state.pieces import Line
+from workbench.tui.state.text_layout import Line
 
 ROOT = Path("/project")
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)

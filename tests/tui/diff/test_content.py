@@ -16,13 +16,10 @@ from workbench.model.results import (
     MetricStatus,
     SimulatedConversation,
 )
-from workbench.tui.state.blocks import Block
-from workbench.tui.state.diff.content import diff_of
-from workbench.tui.state.diff.layout import lay_out_diff
-from workbench.tui.state.diff.source import DiffSource, Level
-from workbench.tui.state.diff.view import DiffState
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.pieces import Tone
+from workbench.tui.state.diff_content import diff_of
+from workbench.tui.state.diff_lines import DiffSource, Level
+from workbench.tui.state.diff_state import DiffState, lay_out_diff
+from workbench.tui.state.text_layout import Block, Tone, lay_out
 
 
 def _shown(blocks: Any, *, width: int = 70, side_by_side: bool = True) -> list[str]:

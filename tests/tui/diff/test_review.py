@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.diff.review import Decision, ReviewWalk
-from workbench.tui.state.layout import lay_out
+from workbench.tui.state.diff_state import Decision, ReviewWalk
+from workbench.tui.state.text_layout import lay_out
 
 
 @pytest.fixture

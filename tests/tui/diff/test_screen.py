@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.messages import DocumentsChanged, RunBegun
-from workbench.tui.panes.diff.diff_view import DiffView
+from workbench.tui.panes.diff_pane import DiffView
+from workbench.tui.screen_messages import DocumentsChanged, RunBegun
 
 AGENT = """
 def answer(prompt):

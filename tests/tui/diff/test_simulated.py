@@ -6,9 +6,9 @@ from typing import Any
 
 from workbench.model.results import CaseStatus
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.state.diff.content import diff_of
-from workbench.tui.state.diff.source import DiffSource, Level
-from workbench.tui.state.layout import lay_out
+from workbench.tui.state.diff_content import diff_of
+from workbench.tui.state.diff_lines import DiffSource, Level
+from workbench.tui.state.text_layout import lay_out
 
 
 def shown(make: Any, expected: dict[str, Any], actual: dict[str, Any], *, level: Level = Level.EVERYTHING) -> list[str]:

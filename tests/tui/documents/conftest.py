@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from workbench.store.documents import EvalSetDocument
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.messages import DocumentsChanged
+from workbench.tui.screen_messages import DocumentsChanged
 
 LIGHTS = "lights.evalset.json"
 

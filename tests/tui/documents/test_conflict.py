@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.gateway.documents import Documents
+from workbench.tui.backend.document_calls import Documents
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from workbench.store.errors import StoreError
-from workbench.tui.gateway.named_files import files_named_in
-from workbench.tui.state.problems import Problems, SetProblem, Source
+from workbench.tui.backend.project_calls import files_named_in
+from workbench.tui.state.problem_list import Problems, SetProblem, Source
 
 
 def text(problems: Problems, width: int = 120) -> list[str]:

@@ -33,7 +33,7 @@ async def test_broken_cases_duplicate_ids_settings_and_themes_are_listed_with_th
 async def test_what_only_adk_would_refuse_is_listed_also_in_large_sets(
     open_app: Any, project: Path, lights: Path, do: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("workbench.tui.gateway.documents._CHECKED_AT_ONCE", 1)
+    monkeypatch.setattr("workbench.tui.backend.document_calls._CHECKED_AT_ONCE", 1)
     cases = [do.case("on"), do.case("off"), {**do.case("odd"), "rubrics": [{"rubric_id": "r"}] * 2}]
     for rubric in cases[2]["rubrics"]:
         rubric["rubric_content"] = {"text_property": "is polite"}

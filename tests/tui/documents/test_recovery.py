@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.gateway.project import Projects
+from workbench.tui.backend.project_calls import Projects
 
 CRASH = """
 import os, sys
 from pathlib import Path
-from workbench.engine.documents import OpenDocuments
+from workbench.engine.open_documents import OpenDocuments
 documents = OpenDocuments(Path(sys.argv[1]))
 case = {"eval_id": "rescued", "conversation": []}
 documents.edit("lights.evalset.json", lambda document: document.insert_case(0, case), label="x")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.engine.set_versions import VersionPart, Versions
-from workbench.store.documents import CaseDifference
-from workbench.tui.state.blocks import Both, Columns, Whole
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.versions import mark_left, merged_text, version_blocks
+from workbench.engine.set_files import VersionPart, Versions
+from workbench.store.evalsets.new_evalsets import CaseDifference
+from workbench.tui.state.text_layout import Both, Columns, Whole, lay_out
+from workbench.tui.state.version_lines import mark_left, merged_text, version_blocks
 
 
 def versions(ours: str, theirs: str, *, title: str = "a") -> Versions:

@@ -9,10 +9,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from workbench.store.documents import DocumentFormat, EvalSetDocument
 from workbench.store.errors import StoreError
-from workbench.tui.state.editor.outline import case_rows, legacy_rows
-from workbench.tui.state.editor.rows import Place, Row
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.tui.state.case_outline import Place, Row, case_rows, legacy_rows
 
 ROOT = Path(__file__).parent.parent.parent.parent
 FOLDERS = (

@@ -8,8 +8,7 @@ from typing import Any
 
 from textual.worker import WorkerCancelled
 
-from workbench.tui.panes.case.pane import CasePane
-from workbench.tui.panes.case.typed_text import TypedText
+from workbench.tui.panes.case_pane import CasePane, TypedText
 
 CALL = {"name": "find", "args": {"location": "Bedroom", "depth": 2, "exact": True}}
 

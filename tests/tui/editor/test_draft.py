@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tui.editor.cases import FREE, TEXTS
-from workbench.tui.state.editor.draft import Draft, Form, Invalid, is_plain
-from workbench.tui.state.editor.operations import Slot
-from workbench.tui.state.editor.rows import ABSENT, Input
+from workbench.tui.state.case_edits import Slot
+from workbench.tui.state.case_outline import ABSENT, Input
+from workbench.tui.state.editor_state import Draft, Form, Invalid, is_plain
 
 
 def _slot(input: Input) -> Slot:

@@ -7,12 +7,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.model.keys import CaseKey
-from workbench.tui.state.editor.draft import Draft, Form
-from workbench.tui.state.editor.kept_draft import found_draft, kept_draft
-from workbench.tui.state.editor.opened import Edited
-from workbench.tui.state.editor.operations import Slot
-from workbench.tui.state.editor.rows import ABSENT, Input
+from workbench.model.identity import CaseKey
+from workbench.tui.state.case_edits import Slot
+from workbench.tui.state.case_outline import ABSENT, Input
+from workbench.tui.state.editor_state import Draft, Edited, Form, found_draft, kept_draft
 
 texts = st.text(st.characters(codec=None))  # half characters too
 places = st.lists(texts | st.integers(0, 9), max_size=4).map(tuple)

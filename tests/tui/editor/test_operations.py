@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from pydantic.alias_generators import to_snake
 
 from tests.tui.editor.cases import CASES, FILES, document_of, file_name, rows_of, set_of, sound_cases
-from workbench.store.documents import DocumentFormat, EvalSetDocument
 from workbench.store.errors import StoreError
-from workbench.tui.state.editor.additions import additions
-from workbench.tui.state.editor.operations import (
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.tui.state.case_edits import (
     Edit,
     Impossible,
     RenameKey,
     SetValue,
     Slot,
+    additions,
     copy_of_item,
     copy_under_key,
     move,
@@ -28,8 +29,7 @@ from workbench.tui.state.editor.operations import (
     slot_as_json,
     slot_of,
 )
-from workbench.tui.state.editor.outline import case_rows
-from workbench.tui.state.editor.rows import Input, Row, value_at
+from workbench.tui.state.case_outline import Input, Row, case_rows, value_at
 
 TYPED = {Input.LINE: "other", Input.TEXT: "two\nlines", Input.NUMBER: 3, Input.VALUE: False, Input.JSON: {"new": [1]}}
 

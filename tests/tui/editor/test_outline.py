@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from pydantic.alias_generators import to_camel
 
 from tests.tui.editor.cases import CASES, FILES, file_name, leaves, rows_of, sound_cases
-from workbench.store.documents import EvalSetDocument
-from workbench.tui.state.editor.additions import additions
-from workbench.tui.state.editor.outline import case_rows, set_rows
-from workbench.tui.state.editor.rows import Input, Kind, Place, Row
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.tui.state.case_edits import additions
+from workbench.tui.state.case_outline import Input, Kind, Place, Row, case_rows, set_rows
 
 
 def _uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.tui.editor.opened import LAMP, TEA, data_of, go_to, idle, open_case, pane_of, turn, type_text
-from workbench.tui.messages import DocumentsChanged, ProjectChanged
-from workbench.tui.panes.case.editor_box import EditorBox
+from workbench.tui.panes.case_pane import EditorBox
+from workbench.tui.screen_messages import DocumentsChanged, ProjectChanged
 
 
 async def test_a_case_is_shown_in_its_own_words(open_app: Any, project: Path) -> None:
@@ -185,7 +185,7 @@ async def test_one_field_is_edited_in_the_users_editor(
             assert check("x") is None
             return "Found\ttabs."
 
-        monkeypatch.setattr("workbench.tui.panes.case.pane.edit_text", edited)
+        monkeypatch.setattr("workbench.tui.panes.case_pane.edit_text", edited)
         await open_case(screen)
         await go_to(screen, "user")
         await screen.press("ctrl+e")
@@ -200,7 +200,7 @@ async def test_what_the_users_editor_gave_is_kept_where_it_cannot_be_applied(
     async def edited(app: Any, text: str, *, suffix: str, check: Any) -> str | None:
         return "tea"
 
-    monkeypatch.setattr("workbench.tui.panes.case.pane.edit_text", edited)
+    monkeypatch.setattr("workbench.tui.panes.case_pane.edit_text", edited)
     async with open_app(project) as screen:
         await open_case(screen)
         await screen.press("enter")
@@ -292,7 +292,7 @@ async def test_half_a_character_is_copied_and_edited_outside_as_json(
     async def edit_text(app: Any, text: str, **_: Any) -> None:
         seen.append(text)
 
-    monkeypatch.setattr("workbench.tui.panes.case.pane.edit_text", edit_text)
+    monkeypatch.setattr("workbench.tui.panes.case_pane.edit_text", edit_text)
     half = {"eval_id": "lamp", "conversation": [turn("half \ud83d", "ok")]}
     async with open_app(make_project(home=[half])) as screen:
         await open_case(screen)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.tui.editor.opened import TEA, data_of, go_to, idle, on_disk, open_case, turn, type_text
-from workbench.tui.gateway.editing import Editing
-from workbench.tui.messages import DocumentsChanged
-from workbench.tui.panes.case.editor_box import EditorBox
+from workbench.tui.backend.document_calls import Editing
+from workbench.tui.panes.case_pane import EditorBox
+from workbench.tui.screen_messages import DocumentsChanged
 
 # Types into a case, applies that, and is killed as soon as the file with the typed text has gone.
 KILLED = """
@@ -25,7 +25,7 @@ from tests.tui.conftest import Driver
 from tests.tui.editor.opened import go_to, open_case
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.gateway import Gateway
+from workbench.tui.backend.backend import Gateway
 from workbench.tui.themes import load_themes, theme_folders
 
 project = Path(sys.argv[1])

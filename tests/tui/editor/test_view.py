@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.tui.editor.cases import CASES
-from workbench.model.keys import CaseKey
-from workbench.tui.state.editor.desk import Desk
-from workbench.tui.state.editor.opened import Edited, Opened, became, changed_places
-from workbench.tui.state.editor.operations import MoveItem, RemoveValue, SetValue, slot_of
-from workbench.tui.state.editor.outline import case_rows
-from workbench.tui.state.editor.rows import Row
-from workbench.tui.state.editor.view import MOST_LINES, OutlineView
+from workbench.model.identity import CaseKey
+from workbench.tui.state.case_edits import MoveItem, RemoveValue, SetValue, slot_of
+from workbench.tui.state.case_outline import Row, case_rows
+from workbench.tui.state.editor_state import Desk, Edited, Opened, became, changed_places
+from workbench.tui.state.outline_view import MOST_LINES, OutlineView
 
 KEY = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="x", occurrence=0))
 

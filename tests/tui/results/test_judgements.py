@@ -13,9 +13,8 @@ from workbench.model.results import (
     Preparation,
     SentenceScore,
 )
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.scores.judgement_lines import judgement_blocks
-from workbench.tui.state.scores.metric_lines import metric_blocks
+from workbench.tui.state.case_scores import judgement_blocks, metric_blocks
+from workbench.tui.state.text_layout import lay_out
 
 
 def shown(**judgement: Any) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from workbench.model.criteria import Criterion, EvalConfig
-from workbench.tui.state.history.run_facts import criteria_blocks
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.run.criteria import CHOSEN_SOURCE
+from workbench.tui.state.criteria_choice import CHOSEN_SOURCE
+from workbench.tui.state.history_state import criteria_blocks
+from workbench.tui.state.text_layout import lay_out
 
 
 @pytest.mark.parametrize(

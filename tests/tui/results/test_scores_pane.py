@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.gateway.archive import Archive
+from workbench.tui.backend.run_calls import Archive
 
 Open = Callable[..., Any]
 

@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -22,20 +22,14 @@ from workbench.model.results import (
     MetricStatus,
     TurnResult,
 )
-from workbench.report.comparing import Change, RunComparison, compare
-from workbench.store.history import StoredJob, StoredRun, StoredScores
-from workbench.tui.gateway.export_paths import export_problem
-from workbench.tui.state.charts import bar, histogram, share_of, sparkline
-from workbench.tui.state.history.comparing import ComparedCases
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.pieces import Line
-from workbench.tui.state.scores.case_scores import CaseScores
-from workbench.tui.state.scores.group_scores import GroupScores
-from workbench.tui.state.scores.spread import spread_of
-from workbench.tui.state.table.columns import Column, columns_of
-from workbench.tui.state.table.rows import TableRow, table_row
-from workbench.tui.state.table.table import ResultTable
-from workbench.tui.state.value_tree import value_blocks
+from workbench.report.comparison import Change, RunComparison, compare
+from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
+from workbench.tui.backend.run_calls import export_problem
+from workbench.tui.state.case_scores import CaseScores, value_blocks
+from workbench.tui.state.group_scores import GroupScores, spread_of
+from workbench.tui.state.history_state import ComparedCases
+from workbench.tui.state.results_table import Column, ResultTable, TableRow, columns_of, table_row
+from workbench.tui.state.text_layout import Line, bar, histogram, lay_out, share_of, sparkline
 
 NASTY = "x [/foo] \x1b[31m \u202e é 👩‍👩‍👧 空港 " + "long " * 100
 
@@ -282,7 +276,7 @@ def test_a_path_to_export_to_must_be_one(tmp_path: Path) -> None:
 
 
 def comparison(before: str, after: str) -> RunComparison:
-    from workbench.report.comparing import verdicts
+    from workbench.report.comparison import verdicts
 
     run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
     sides = [

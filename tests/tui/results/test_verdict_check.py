@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.standing import Standing
-from workbench.tui.state.watch.watch import WatchMode
+from workbench.tui.state.case_board import Standing
+from workbench.tui.state.watch_state import WatchMode
 
 AGENT = """
 from tools import reply

@@ -6,20 +6,22 @@ from typing import Any
 
 import pytest
 
-from workbench.metrics.presets import PRESETS
-from workbench.metrics.registry import known_metrics
+from workbench.metrics.registry import PRESETS, known_metrics
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig, JudgeMetric
-from workbench.tui.state.layout import lay_out
-from workbench.tui.state.run.criteria import (
+from workbench.tui.state.criteria_choice import (
     CriteriaChoice,
+    CriteriaFile,
+    CriteriaRows,
     FamilyRow,
     MetricRow,
     OptionRow,
+    detail_blocks,
+    header_line,
     range_words,
     read_value,
     step_of,
 )
-from workbench.tui.state.run.criteria_view import CriteriaFile, CriteriaRows, detail_blocks, header_line
+from workbench.tui.state.text_layout import lay_out
 
 TRAJECTORY = Criterion(metric="tool_trajectory_avg_score", threshold=1.0, options={"matchType": "IN_ORDER"})
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.tui.conftest import main_screen
-from workbench.model.keys import JobKey
-from workbench.tui.messages import CaseWanted, RunWanted
-from workbench.tui.state.standing import Standing
+from workbench.model.identity import JobKey
+from workbench.tui.screen_messages import CaseWanted, RunWanted
+from workbench.tui.state.case_board import Standing
 
 # Answers when the test says so, by a file; fails where it is told to.
 WAITS = """

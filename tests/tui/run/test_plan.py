@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.run.planned import check_setting
+from workbench.tui.state.run_plan import check_setting
 
 AGENT = """
 def answer(prompt):

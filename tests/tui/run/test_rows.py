@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
-from workbench.model.events import CaseFinished, CaseStarted, InvocationFinished, RunFinished, RunStarted, RunSummary
-from workbench.model.keys import JobKey
+from workbench.model.identity import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind
-from workbench.tui.state.progress import RunProgress
-from workbench.tui.state.run.rows import RunRows, summary_lines
+from workbench.model.run_events import (
+    CaseFinished,
+    CaseStarted,
+    InvocationFinished,
+    RunFinished,
+    RunStarted,
+    RunSummary,
+)
+from workbench.tui.state.run_progress import RunProgress, RunRows, summary_lines
 
 
 class Watched:

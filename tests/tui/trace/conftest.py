@@ -7,9 +7,9 @@ from typing import Any
 
 from workbench.model.results import TurnResult
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.state.pieces import Line
-from workbench.tui.state.trace.tree import Node
-from workbench.tui.state.trace.view import TraceView
+from workbench.tui.state.text_layout import Line
+from workbench.tui.state.trace_tree import Node
+from workbench.tui.state.trace_view import TraceView
 
 
 def span(

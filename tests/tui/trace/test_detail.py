@@ -9,11 +9,11 @@ import pytest
 from rich.cells import cell_len
 
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.state.trace import events
-from workbench.tui.state.trace.detail import DetailTab, SpanDetail
-from workbench.tui.state.trace.json_text import JsonText
-from workbench.tui.state.trace.search import Where
-from workbench.tui.state.trace.view import TraceView
+from workbench.tui.state import trace_tree
+from workbench.tui.state.json_view import JsonText
+from workbench.tui.state.span_detail import DetailTab, SpanDetail
+from workbench.tui.state.trace_tree import Where
+from workbench.tui.state.trace_view import TraceView
 
 from .conftest import span, text, turn_result, view_of
 
@@ -267,7 +267,7 @@ def test_tool_calls_in_the_order_of_their_spans_are_linked_without_looking_for_t
 ) -> None:
     data = {"tool_uses": [{"name": "set", "args": {"x": n}} for n in range(3)]}
     spans = [tool("set", {"x": n}, id=str(n)) for n in range(3)]
-    monkeypatch.setattr(events, "_content", None)
+    monkeypatch.setattr(trace_tree, "_content", None)
 
     view = view_of(spans, turn_result("hi", "done", intermediate_data=data))
 

@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.messages import SessionWanted
-from workbench.tui.panes.trace.detail_view import DetailView
-from workbench.tui.panes.trace.pane import TracePane
-from workbench.tui.panes.trace.search_input import SearchInput
-from workbench.tui.panes.trace.span_list import SpanList
-from workbench.tui.state.subject import Pinned
-from workbench.tui.state.trace.tree import Node
+from workbench.tui.panes.trace_pane import DetailView, SearchInput, SpanList, TracePane
+from workbench.tui.screen_messages import SessionWanted
+from workbench.tui.state.browser_state import Pinned
+from workbench.tui.state.trace_tree import Node
 
 from .conftest import span, turn_result
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.model.trace import SpanKind
-from workbench.tui.state.trace.detail import SpanDetail
+from workbench.tui.state.span_detail import SpanDetail
 
 from .conftest import rows, span, text, view_of
 

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from workbench.model.trace import SpanKind
-from workbench.tui.state.amounts import time_text
-from workbench.tui.state.trace.bars import Axis
-from workbench.tui.state.trace.facts import tokens_of
-from workbench.tui.state.trace.tree import SpanKey, TraceTree
+from workbench.tui.state.text_layout import time_text
+from workbench.tui.state.trace_tree import Axis, SpanKey, TraceTree, tokens_of
 
 from .conftest import span, turn_result
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.state.trace.search import Search, Where
-from workbench.tui.state.trace.tree import SpanKey
-from workbench.tui.state.trace.view import TraceView
+from workbench.tui.state.trace_tree import Search, SpanKey, Where
+from workbench.tui.state.trace_view import TraceView
 
 from .conftest import names, rows, span, text, turn_result, view_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.standing import Standing
+from workbench.tui.state.case_board import Standing
 
 AGENT = """
 import tools

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.tui.watch.conftest import TOOLS, Shop, Watched
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
-from workbench.tui import alerts
-from workbench.tui.alerts import notification
-from workbench.tui.state.standing import Standing
-from workbench.tui.state.watch.alarm import Alarm
+from workbench.tui.screens import watch_controller
+from workbench.tui.screens.watch_controller import notification
+from workbench.tui.state.case_board import Standing
+from workbench.tui.state.watch_state import Alarm
 
 DEARER = TOOLS.replace('"amount": 1', '"amount": 2')
 
@@ -27,7 +27,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is written to the terminal past the screen, the bell as BEL."""
     found: list[str] = []
     monkeypatch.delenv("TMUX", raising=False)
-    monkeypatch.setattr(alerts, "_write", lambda app, sequence: found.append(sequence))
+    monkeypatch.setattr(watch_controller, "_write", lambda app, sequence: found.append(sequence))
     monkeypatch.setattr("textual.app.App.bell", lambda app: found.append("BEL"))
     return found
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tui.watch.conftest import TOOLS, Shop
-from workbench.tui.state.standing import Standing
-from workbench.tui.state.watch.watch import WatchMode
+from workbench.tui.state.case_board import Standing
+from workbench.tui.state.watch_state import WatchMode
 
 DEARER = TOOLS.replace('"amount": 1', '"amount": 2')
 

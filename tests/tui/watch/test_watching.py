@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.tui.watch.conftest import AGENT, TOOLS, Shop
-from workbench.store.history import History
-from workbench.tui.state.standing import Standing
-from workbench.tui.state.watch.watch import WatchMode
+from workbench.store.history.history import History
+from workbench.tui.state.case_board import Standing
+from workbench.tui.state.watch_state import WatchMode
 
 Open = Callable[..., Any]
 

@@ -22,10 +22,11 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from workbench.agents.worker import dotenv
-from workbench.metrics.judge import JudgedCase, MetricServices, judge_case
+from workbench.metrics.case_view import JudgedCase
+from workbench.metrics.evaluate import MetricServices, judge_case
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.keys import CaseKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import (
     CaseResult,
     Execution,
@@ -35,7 +36,7 @@ from workbench.model.results import (
     TurnResult,
     status_of_case,
 )
-from workbench.store.documents import load_config
+from workbench.store.evalsets.config_files import load_config
 
 from .outcomes import Outcome, outcome_of, without_root
 from .packages import CRITERIA, ENVIRONMENT, EVAL_SET, LIBRARIES, TARGET, TIMED

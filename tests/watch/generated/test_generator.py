@@ -11,7 +11,7 @@ import pytest
 
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
-from workbench.store.documents import load_config
+from workbench.store.evalsets.config_files import load_config
 
 from .cases import make_turn
 from .edits import KINDS, Edit, edit, scene_of

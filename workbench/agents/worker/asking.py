@@ -15,8 +15,7 @@ from concurrent.futures import Future
 from .adapters.base import AgentFault, LoadError
 from .loading import nearest
 from .recording.recorder import quiet
-from .values import describe, lenient, unfit
-from .wire import Wire
+from .wire import Wire, describe, lenient, unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 
-from .confidential import may_be_secret
-from .values import unfit
+from .responses import may_be_secret
+from .wire import unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

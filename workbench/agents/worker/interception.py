@@ -14,13 +14,13 @@ import time
 from contextvars import ContextVar
 from types import CodeType, FunctionType
 
-from . import raised
+from . import faults
 from .adapters.base import AgentFault, LoadError
 from .asking import Tools
-from .confidential import annotation_to_tell, may_be_told
 from .loading import find_object
-from .recording.places import is_workspace
-from .values import describe, lenient
+from .recording.scope import is_workspace
+from .responses import annotation_to_tell, may_be_told
+from .wire import describe, lenient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class _Call:
         told = answer.get("error")
         self._note(source=answer["source"], response=answer.get("response"), error=told)
         if told is not None:
-            raise raised.made_of(told, self._tool)
+            raise faults.made_of(told, self._tool)
         return answer.get("response")
 
     def returned(self, answer: Dict[str, Any], value: Any) -> None:
@@ -243,7 +243,7 @@ class _Call:
 
     def raised(self, answer: Dict[str, Any], error: BaseException) -> None:
         """The tool itself was called, and raised."""
-        told = raised.as_data(error)
+        told = faults.as_data(error)
         self._note(source=None, response=None, error=told)
         self._session.tools.tell(answer, error=told)
 

@@ -19,12 +19,11 @@ from types import ModuleType
 
 from . import dotenv
 from .adapters.base import Adapter, LoadError
-from .recording import hooks, spy, telling
+from .recording import hooks, telling
 from .recording.fingerprints import digest
 from .recording.instrument import Compiled, compile_source, known
-from .recording.names import Names
-from .recording.places import is_workspace
-from .recording.recorder import quiet
+from .recording.recorder import Names, quiet
+from .recording.scope import is_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def enter(adapter: Adapter) -> None:
         recorder = hooks.active()
         if recorder is not None:
             recorder.enter(roots, env_files=files, defined=dotenv.effective(files, {}), imported=imported)
-            spy.stay_first(recorder)
+            hooks.stay_first(recorder)
 
 
 def _import_framework(adapter: Adapter) -> None:

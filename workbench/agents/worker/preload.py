@@ -10,8 +10,8 @@ import sys
 from .loading import has_entered, open_path, shadowed_names
 from .recording import hooks
 from .recording.fingerprints import of_environment
-from .recording.places import LIBRARY_FOLDERS, is_workspace
 from .recording.recorder import quiet
+from .recording.scope import LIBRARY_FOLDERS, is_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

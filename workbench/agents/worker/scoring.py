@@ -15,7 +15,7 @@ from .adapters.base import AgentFault, LoadError
 from .adapters.function import is_async, positional_parameters
 from .faults import summary
 from .loading import find_object, import_user_module
-from .values import describe, lenient
+from .wire import describe, lenient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

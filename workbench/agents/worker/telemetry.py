@@ -12,7 +12,7 @@ import time
 from contextvars import ContextVar
 
 from .conventions import MOST, exception_text, span_of, without_secrets
-from .values import lenient
+from .wire import lenient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

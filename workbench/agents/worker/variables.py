@@ -6,7 +6,7 @@ import os
 import re
 
 from .adapters.base import LoadError
-from .confidential import names_secret, without_beginning
+from .responses import names_secret, without_beginning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,17 +1,112 @@
-"""Messages between a worker process and the engine: UTF-8 JSON lines on a socket of our own. See PROTOCOL.md."""
+"""The protocol: messages on the wire, and the values in them."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 from _thread import allocate_lock
 
-from .values import lenient
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional
+
+
+# Values from agents, held against what JSON can carry.
+
+UNNAMED_ARGUMENT = "__arg1"  # LangChain's name for the argument of a tool that takes one text, or another plain value
+CUSTOM = ("custom", "custom_tool_call")  # OpenAI's types of calls whose `input` is such a text, and never JSON
+
+_DEEPEST = 100  # levels of nesting; the engine's reader and people's patience end somewhere behind
+_LONGEST_NUMBER = 14_000  # bits of an integer
+
+
+def _is_endless(number: int) -> bool:
+    """Whether Python refuses to write the number in digits, as it does from 4,300 on (about 14,284 bits)."""
+    return int.bit_length(number) > _LONGEST_NUMBER
+
+
+def describe(value: Any) -> str:
+    """What a value is, for a message: its type, and the value where it is short."""
+    if value is None:
+        return "None"
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    article = "an" if name[0] in "aeiou" else "a"
+    if isinstance(value, dict):
+        keys = ", ".join(sorted(str(key) for key in value)[:12])
+        return f"a dict with the keys {keys}" if keys else "an empty dict"
+    if kind in (bool, int, float, str, bytes):
+        if kind is int and _is_endless(value):
+            return f"an int of more than {_LONGEST_NUMBER} bits"
+        text = repr(value)
+        return f"{article} {name} ({text if len(text) <= 60 else text[:57] + '...'})"
+    return f"{article} {name}"
+
+
+def parse_text(value: Any) -> Any:
+    """Replace text that is JSON by what it says, as Vertex AI sends inputs of tools, and empty text by None."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value or None
+
+
+def unfit(value: Any, place: str, depth: int = 0) -> Optional[str]:
+    """Where and why JSON cannot hold a value, as one clause; None where it can."""
+    if value is None or isinstance(value, (str, bool)):
+        return None
+    if isinstance(value, int):
+        return (
+            f"{place} is an int of more than {_LONGEST_NUMBER} bits, which JSON readers refuse"
+            if _is_endless(value)
+            else None
+        )
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{place} is {value!r}, which JSON cannot hold"
+    if depth > _DEEPEST:
+        return f"{place} is nested more than {_DEEPEST} levels deep"
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, (str, int, float, bool, type(None))):
+                return f"{place} has {describe(key)} as a key, expected a str"
+            found = unfit(item, f"{place}.{key}", depth + 1)
+            if found:
+                return found
+        return None
+    if isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            found = unfit(item, f"{place}[{index}]", depth + 1)
+            if found:
+                return found
+        return None
+    return f"{place} is {describe(value)}, which JSON cannot hold"
+
+
+def lenient(value: Any, depth: int = 0) -> Any:
+    """The value with whatever JSON cannot hold as text: for what is shown, not judged (spans, session state)."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, int):
+        return hex(value)[:1000] + "..." if _is_endless(value) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if depth <= _DEEPEST:
+        if isinstance(value, dict):
+            return {str(lenient(key)): lenient(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [lenient(item, depth + 1) for item in value]
+    try:
+        text = repr(value)
+    except Exception:  # the agent's own __repr__
+        text = f"<{type(value).__qualname__}>"
+    return text if len(text) <= 1000 else text[:997] + "..."
+
+
+# Messages between a worker process and the engine: UTF-8 JSON lines on a socket of our own. See PROTOCOL.md.
 
 PROTOCOL = 1
 """Raised by one whenever an engine or worker of before would misunderstand."""

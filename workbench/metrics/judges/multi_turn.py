@@ -13,23 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from workbench.metrics.definition import (
-    Definition,
-    Judge,
-    ModelJudge,
-    ModelQuestion,
-    PreparingQuestion,
-)
+from workbench.metrics.case_view import CaseView, Turn
 from workbench.metrics.judges import service
-from workbench.metrics.judges.dialogue import conversation_of, instructions_of, tools_of
-from workbench.metrics.judges.info import info_of_judge
-from workbench.metrics.judges.options import read_judge_options
+from workbench.metrics.judges.judge_calls import info_of_judge, read_judge_options
 from workbench.metrics.judges.prompts import render
-from workbench.metrics.judges.replies import read_properties
+from workbench.metrics.judges.reply_parser import read_properties
 from workbench.metrics.judges.rubrics import COLUMNS, question_about_conversation
 from workbench.metrics.judges.service import asks_service, instance_of_conversation, service_judge
-from workbench.metrics.options import Options
-from workbench.metrics.subject import CaseView, Turn
+from workbench.metrics.judges.transcript import conversation_of, instructions_of, tools_of
+from workbench.metrics.metric_types import Definition, Judge, ModelJudge, ModelQuestion, Options, PreparingQuestion
 
 _MOST = 10  # properties
 _SCHEMA = {

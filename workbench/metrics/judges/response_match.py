@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from workbench.metrics.definition import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion
-from workbench.metrics.judges.conclusions import by_majority
-from workbench.metrics.judges.dialogue import response_of
-from workbench.metrics.judges.options import (
+from workbench.metrics.case_view import CaseView, Turn
+from workbench.metrics.judges.judge_calls import (
     DESCRIBE_INTERMEDIATE,
     DESCRIPTION,
     INTERMEDIATE_CHOICES,
     WITH_INTERMEDIATE,
+    by_majority,
     read_judge_options,
 )
 from workbench.metrics.judges.prompts import render
-from workbench.metrics.judges.replies import read_verdict
-from workbench.metrics.options import Options
-from workbench.metrics.subject import CaseView, Turn
+from workbench.metrics.judges.reply_parser import read_verdict
+from workbench.metrics.judges.transcript import response_of
+from workbench.metrics.metric_types import Definition, Judge, MetricInfo, ModelJudge, ModelQuestion, Options
 from workbench.model.results import Score
 
 NAME = "final_response_match_v2"

@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from workbench.metrics.definition import Definition, Judge, ModelJudge, ModelQuestion
-from workbench.metrics.judges.conclusions import by_rubrics
-from workbench.metrics.judges.dialogue import (
+from workbench.metrics.case_view import CaseView, Turn
+from workbench.metrics.judges.judge_calls import (
+    DESCRIBE_INTERMEDIATE,
+    INTERMEDIATE_CHOICES,
+    WITH_INTERMEDIATE,
+    by_rubrics,
+    info_of_judge,
+    read_judge_options,
+)
+from workbench.metrics.judges.prompts import render
+from workbench.metrics.judges.reply_parser import read_rubrics
+from workbench.metrics.judges.transcript import (
     conversation_of,
     grounding_of,
     instructions_of,
@@ -22,17 +31,7 @@ from workbench.metrics.judges.dialogue import (
     steps_of,
     tools_of,
 )
-from workbench.metrics.judges.info import info_of_judge
-from workbench.metrics.judges.options import (
-    DESCRIBE_INTERMEDIATE,
-    INTERMEDIATE_CHOICES,
-    WITH_INTERMEDIATE,
-    read_judge_options,
-)
-from workbench.metrics.judges.prompts import render
-from workbench.metrics.judges.replies import read_rubrics
-from workbench.metrics.options import Options, describe
-from workbench.metrics.subject import CaseView, Turn
+from workbench.metrics.metric_types import Definition, Judge, ModelJudge, ModelQuestion, Options, describe
 from workbench.model.evalset import Rubric
 from workbench.model.results import Score
 

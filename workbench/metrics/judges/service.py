@@ -6,14 +6,21 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from workbench.llm.provider import VERTEX_EVALUATION
-from workbench.metrics.definition import JudgeOptions, ModelJudge, ModelQuestion, Opinion
-from workbench.metrics.judges import options as judge_options
-from workbench.metrics.judges.conclusions import by_mean
-from workbench.metrics.judges.dialogue import agents_of, happening_parts_of, response_of
-from workbench.metrics.judges.replies import unread
-from workbench.metrics.options import Options, describe, is_number
-from workbench.metrics.subject import CaseView, Turn
+from workbench.llm.model_types import VERTEX_EVALUATION
+from workbench.metrics.case_view import CaseView, Turn
+from workbench.metrics.judges import judge_calls as judge_options
+from workbench.metrics.judges.judge_calls import by_mean
+from workbench.metrics.judges.reply_parser import unread
+from workbench.metrics.judges.transcript import agents_of, happening_parts_of, response_of
+from workbench.metrics.metric_types import (
+    JudgeOptions,
+    ModelJudge,
+    ModelQuestion,
+    Opinion,
+    Options,
+    describe,
+    is_number,
+)
 from workbench.model.results import Score
 
 SCORER = "scorer"

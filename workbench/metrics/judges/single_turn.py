@@ -13,24 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from workbench.metrics.definition import (
-    Conclusion,
-    Definition,
-    Judge,
-    ModelJudge,
-    ModelQuestion,
-    Opinion,
-)
+from workbench.metrics.case_view import CaseView, Turn
 from workbench.metrics.judges import service
-from workbench.metrics.judges.conclusions import by_majority, by_mean
-from workbench.metrics.judges.dialogue import response_of
-from workbench.metrics.judges.info import info_of_judge
-from workbench.metrics.judges.options import read_judge_options
+from workbench.metrics.judges.judge_calls import by_majority, by_mean, info_of_judge, read_judge_options
 from workbench.metrics.judges.prompts import render
-from workbench.metrics.judges.replies import SAFETY, read_grade, read_verdict
+from workbench.metrics.judges.reply_parser import SAFETY, read_grade, read_verdict
 from workbench.metrics.judges.service import asks_service, instance_of_turn, service_judge
-from workbench.metrics.options import Options
-from workbench.metrics.subject import CaseView, Turn
+from workbench.metrics.judges.transcript import response_of
+from workbench.metrics.metric_types import Conclusion, Definition, Judge, ModelJudge, ModelQuestion, Opinion, Options
 from workbench.model.results import Score
 
 _SILENT = Score.undefined("the agent gave no response in words")

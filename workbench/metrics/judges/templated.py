@@ -12,17 +12,29 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from workbench.metrics.definition import Conclusion, Judge, MetricInfo, ModelJudge, ModelQuestion, Opinion
-from workbench.metrics.judges.conclusions import by_majority_of_two, by_mean, by_preference
-from workbench.metrics.judges.dialogue import response_of
-from workbench.metrics.judges.options import SAMPLES, describe_options, read_judge_options
+from workbench.metrics.case_view import CaseView, Turn
+from workbench.metrics.judges.judge_calls import (
+    SAMPLES,
+    by_majority_of_two,
+    by_mean,
+    by_preference,
+    describe_options,
+    read_judge_options,
+)
 from workbench.metrics.judges.prompts import render
-from workbench.metrics.judges.rating_replies import read_choice, read_rating
-from workbench.metrics.judges.variables import VARIABLES, fill_in, names_in, value_of, values_of
-from workbench.metrics.options import Options, nearest
-from workbench.metrics.subject import CaseView, Turn
-from workbench.model.config_values import InvalidConfig
-from workbench.model.judge_metrics import BASELINE_COLUMN, CHOICES, JudgeMetric
+from workbench.metrics.judges.reply_parser import read_choice, read_rating
+from workbench.metrics.judges.transcript import VARIABLES, fill_in, names_in, response_of, value_of, values_of
+from workbench.metrics.metric_types import (
+    Conclusion,
+    Judge,
+    MetricInfo,
+    ModelJudge,
+    ModelQuestion,
+    Opinion,
+    Options,
+    nearest,
+)
+from workbench.model.criteria import BASELINE_COLUMN, CHOICES, InvalidConfig, JudgeMetric
 from workbench.model.results import Score
 
 PAIRWISE_SAMPLES = 4

@@ -16,17 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from workbench.llm.templates import TemplateProblem, render_text
-from workbench.metrics.definition import Definition, Judge, ModelJudge, ModelQuestion, Opinion
-from workbench.metrics.judges.conclusions import by_majority
-from workbench.metrics.judges.info import info_of_judge
-from workbench.metrics.judges.options import read_judge_options
+from workbench.llm.prompt_templates import TemplateProblem, render_text
+from workbench.metrics.case_view import CaseView, Turn
+from workbench.metrics.judges.judge_calls import by_majority, info_of_judge, read_judge_options
 from workbench.metrics.judges.prompts import render
-from workbench.metrics.judges.replies import as_text, json_objects, plain_words, read_verdict
-from workbench.metrics.options import Options, describe
-from workbench.metrics.subject import CaseView, Turn
-from workbench.model.evalset import ConversationScenario, UserPersona
-from workbench.model.personas import DEFAULT_STOP_SIGNAL, persona_of
+from workbench.metrics.judges.reply_parser import as_text, json_objects, plain_words, read_verdict
+from workbench.metrics.metric_types import Definition, Judge, ModelJudge, ModelQuestion, Opinion, Options, describe
+from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UserPersona, persona_of
 from workbench.model.results import ConversationEnd, Score
 
 NAME = "per_turn_user_simulator_quality_v1"

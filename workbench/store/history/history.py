@@ -1,35 +1,26 @@
-"""Runs and results: written once, by the engine, as they happen; read by everyone."""
+"""`History`: runs and their results, stored and read."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from workbench.model.dependencies import Dependency
-from workbench.model.events import RunSummary
-from workbench.model.keys import CaseKey, JobKey
+from workbench.model.identity import CaseKey, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricScores
+from workbench.model.run_events import RunSummary
+from workbench.model.text import one_line
 from workbench.store.errors import StoreError
-from workbench.store.garbage import without_collecting
-from workbench.store.history import codec
-from workbench.store.history.database import Database, open_database
-from workbench.store.history.dependencies import left_by_agents, listed_folders, rows_of
-from workbench.store.history.records import (
-    FinishedJob,
-    LeftFile,
-    RunPart,
-    RunRecord,
-    StoredJob,
-    StoredRun,
-    StoredScores,
-    StoredVerdict,
-)
-from workbench.store.history.retention import forget_old
-from workbench.store.history.rows import (
+from workbench.store.files import without_collecting
+from workbench.store.history import history_codec
+from workbench.store.history.history_queries import (
     FULL,
+    HAS_JUDGED,
+    HAS_JUDGED_OF_RUN,
     IS_CASE,
     LIGHT,
     NEWEST_JUDGED,
@@ -38,6 +29,8 @@ from workbench.store.history.rows import (
     NEWEST_OF_ONE,
     ONE,
     RAN,
+    RUN,
+    RUNS_THAT_BEGIN,
     SCORES,
     TAKE_OVER,
     UNJUDGED_RESULTS,
@@ -45,6 +38,14 @@ from workbench.store.history.rows import (
     WITH_RESULT,
     WITH_RUN,
     WITH_SCORE,
+    FinishedJob,
+    LeftFile,
+    RunPart,
+    RunRecord,
+    StoredJob,
+    StoredRun,
+    StoredScores,
+    StoredVerdict,
     case_key,
     case_result,
     key_to_sql,
@@ -54,8 +55,143 @@ from workbench.store.history.rows import (
     stored_scores,
     stored_verdict,
 )
-from workbench.store.history.runs import RunTable
-from workbench.store.history.writing import ResultWriter
+from workbench.store.history.history_schema import Database, open_database
+from workbench.store.history.history_writer import ResultWriter, forget_old, left_by_agents, listed_folders, rows_of
+
+# The runs of a history: how one is named, how it begins and ends, and what is told of it without its results.
+
+LATEST = "latest"
+
+
+class RunTable:
+    """The table of runs. Every method raises StoreError where it cannot be read or written."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._rows: dict[str, int] = {}
+
+    def begin(self, record: RunRecord) -> None:
+        """Store a run before its first job. A run that goes on after an interruption keeps its jobs."""
+        with self._database.writing():
+            execute, name = self._database.execute, (record.run_id,)
+            before = execute("SELECT record FROM run WHERE run_id = ?", name).fetchone()
+            if before is not None:
+                with contextlib.suppress(*history_codec.UNREADABLE):  # whoever wants to see that run is told
+                    began = datetime.fromisoformat(history_codec.fact_data(before[0])["started_at"])
+                    record = record.model_copy(update={"started_at": began})
+            execute(
+                "INSERT INTO run (run_id, record) VALUES (?, ?) ON CONFLICT (run_id) DO UPDATE SET "
+                "record = excluded.record, summary = NULL, interrupted = 0",
+                (*name, history_codec.fact_to_text(record)),
+            )
+
+    def end(self, row: int, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
+        """Store how a run came out."""
+        with self._database.writing():
+            self._database.execute(
+                "UPDATE run SET summary = ?, duration_seconds = coalesce(duration_seconds, 0) + ?, interrupted = ? "
+                "WHERE id = ?",
+                (history_codec.fact_to_text(summary), duration_seconds, interrupted, row),
+            )
+
+    def row(self, run_id: str) -> int:
+        """The row of a run by its id, the start of its id, or "latest". StoreError: that names none or several."""
+        known = self._rows.get(run_id)
+        if known is not None:
+            return known
+        rows = self._named(run_id)
+        if not rows:
+            missing = "there are no runs yet" if run_id == LATEST else f"there is no run {one_line(run_id, width=60)!r}"
+            raise StoreError(self._database.path, missing)
+        if len(rows) > 1:
+            names = ", ".join(name for _, name in rows[:5]) + (", …" if len(rows) > 5 else "")
+            problem = f"{one_line(run_id, width=60)!r} begins the ids of several runs: {names}"
+            raise StoreError(self._database.path, problem)
+        row, name = rows[0]
+        if name == run_id:
+            self._rows[run_id] = row
+        return int(row)
+
+    def run(self, row: int) -> StoredRun:
+        """The run in a row that there is."""
+        with self._database.reading():
+            return self._stored(*self._database.execute(f"{RUN} WHERE id = ?", (row,)).fetchone())
+
+    def newest(self, limit: int) -> list[StoredRun]:
+        """The newest runs, newest first."""
+        with self._database.reading():
+            rows = self._database.execute(f"{RUN} ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
+            return [self._stored(*row) for row in rows]
+
+    def before(self, row: int) -> StoredRun | None:
+        """The newest run before the one in this row that judged cases of one of its sets by the same target."""
+        return self._newest_where(f"id < ? AND {HAS_JUDGED_OF_RUN}", (row, row))
+
+    def newest_judged(self) -> StoredRun | None:
+        """The newest run that judged a case; None if there is none."""
+        return self._newest_where(HAS_JUDGED, ())
+
+    def parts_of(self, target: str, eval_set: str | None, *, limit: int) -> list[RunPart]:
+        """The newest runs that had cases of a target (of one of its sets), newest first, counting only those cases."""
+        names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
+        part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
+        with self._database.reading():
+            rows = self._database.execute(
+                f"{RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC LIMIT ?",
+                (*names, limit),
+            ).fetchall()
+            parts = []
+            for row in rows:
+                counts = self._counts(f"run = ? AND {part}", (row[0], *names))
+                parts.append(RunPart(self._stored(*row), RunSummary.model_validate(counts)))
+            return parts
+
+    def _newest_where(self, condition: str, values: tuple[int, ...]) -> StoredRun | None:
+        with self._database.reading():
+            query = f"{RUN} WHERE {condition} ORDER BY id DESC LIMIT 1"
+            found = self._database.execute(query, values).fetchone()
+            return None if found is None else self._stored(*found)
+
+    def _named(self, run_id: str) -> list[tuple[int, str]]:
+        execute = self._database.execute
+        with self._database.reading():
+            if run_id == LATEST:
+                return execute("SELECT id, run_id FROM run ORDER BY id DESC LIMIT 1").fetchall()
+            values = {"name": history_codec.name_to_sql(run_id)}
+            exact = execute("SELECT id, run_id FROM run WHERE run_id = :name", values).fetchall()
+            return exact or execute(RUNS_THAT_BEGIN, values).fetchall()
+
+    def _stored(
+        self, row: int, record: str, summary: str | None, duration_seconds: float | None, interrupted: int
+    ) -> StoredRun:
+        try:
+            data = history_codec.fact_data(record)
+            outcome: dict[str, Any] = (
+                {**self._counts("run = ?", (row,)), "total": data["total"]}
+                if summary is None
+                else history_codec.fact_data(summary)
+            )
+            return StoredRun.model_validate(
+                {
+                    **data,
+                    "summary": outcome,
+                    "duration_seconds": None if summary is None else duration_seconds,
+                    "interrupted": bool(interrupted),
+                    "ended": summary is not None,
+                }
+            )
+        except history_codec.UNREADABLE as error:
+            raise StoreError(self._database.path, f"a run cannot be read: {error}") from error
+
+    def _counts(self, which: str, values: tuple[Any, ...]) -> dict[str, int]:
+        """The jobs of which this is true, for a RunSummary."""
+        query = f"SELECT lower(status), count(*), sum(misses_samples) FROM job WHERE {which} GROUP BY status"
+        rows = self._database.execute(query, values).fetchall()
+        total, partly_judged = sum(count for _, count, _ in rows), sum(missing for _, _, missing in rows)
+        return {**{status: count for status, count, _ in rows}, "total": total, "partly_judged": partly_judged}
+
+
+# Runs and results: written once, by the engine, as they happen; read by everyone.
 
 _VERDICTS_KEPT = 5
 _COPIED_TOGETHER = 200
@@ -167,7 +303,7 @@ class History:
             for job, (earlier, source) in jobs.items():
                 target, eval_set, eval_id, occurrence = key_to_sql(job.case)
                 named = (run, target, eval_set, eval_id, occurrence, job.repeat)
-                place = (*key_to_sql(source.case), source.repeat, codec.name_to_sql(earlier))
+                place = (*key_to_sql(source.case), source.repeat, history_codec.name_to_sql(earlier))
                 self._database.execute(TAKE_OVER, (*named, *place))
 
     def end_run(self, run_id: str, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
@@ -221,8 +357,8 @@ class History:
         with self._database.reading():
             (metrics,) = self._database.execute(query, self._one(run_id, job)).fetchone() or (None,)
         try:
-            return () if metrics is None else codec.scores_from_blob(metrics)
-        except codec.UNREADABLE as error:
+            return () if metrics is None else history_codec.scores_from_blob(metrics)
+        except history_codec.UNREADABLE as error:
             raise StoreError(self.path, f"the scores of {job.case} cannot be read: {error}") from error
 
     def scores(self, run_id: str) -> Iterator[StoredScores]:
@@ -239,7 +375,7 @@ class History:
 
         Of a case that no run has judged, those of the newest in which it was played.
         """
-        names = [codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
+        names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
         part = "job.target = ?" if eval_set is None else "job.target = ? AND job.eval_set = ?"
         query = f"{SCORES} {WITH_RUN} {WITH_SCORE} {newest(part, of=NEWEST_JUDGED)} ORDER BY job.id"
         return self._scores(query, tuple(names))
@@ -256,7 +392,7 @@ class History:
         """
         with self._database.reading():
             found = self._database.execute(NEWEST_OF_DATASETS, (limit,)).fetchall()
-            return [(codec.name_from_sql(name), self._runs.run(run)) for name, run in found]
+            return [(history_codec.name_from_sql(name), self._runs.run(run)) for name, run in found]
 
     def runs_of(self, target: str, eval_set: str | None = None, *, limit: int = 50) -> list[RunPart]:
         """The newest runs that had cases of a target (of one of its sets), newest first, counting only those cases."""
@@ -382,7 +518,7 @@ class History:
             for row in self._database.execute(query, values):
                 try:
                     yield stored_scores(*row)
-                except codec.UNREADABLE as error:
+                except history_codec.UNREADABLE as error:
                     raise StoreError(
                         self.path, f"the scores of {case_key(*row[:4])} cannot be read: {error}"
                     ) from error
@@ -392,6 +528,6 @@ class History:
             for row in self._database.execute(query, values):
                 try:
                     yield case_result(*row)
-                except codec.UNREADABLE as error:
+                except history_codec.UNREADABLE as error:
                     case = case_key(*row[:4])
                     raise StoreError(self.path, f"the result of {case} cannot be read: {error}") from error

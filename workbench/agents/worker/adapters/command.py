@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..otlp.traces import Traces
 from ..recording.recorder import quiet
-from ..values import describe
+from ..wire import describe
 from . import base
 from .foreign import WAIT_SECONDS, ForeignSession, in_json, open_inbox, receiver_for
 from .program_events import Events

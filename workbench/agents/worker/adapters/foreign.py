@@ -10,10 +10,9 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..answers import read_answer
 from ..otlp.traces import NOTES, Traces, TurnTraces
-from ..reported import agent_span, call_spans, turn_result
-from ..values import describe, lenient
+from ..responses import agent_span, call_spans, read_answer, turn_result
+from ..wire import describe, lenient
 from . import base
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ import sys
 import time
 from types import FunctionType, MethodType
 
-from ..answers import read_answer, tells_trajectory
 from ..loading import find_object
-from ..reported import agent_span, call_spans, turn_result
-from ..values import describe, lenient
+from ..responses import agent_span, call_spans, read_answer, tells_trajectory, turn_result
+from ..wire import describe, lenient
 from . import base
 
 TYPE_CHECKING = False

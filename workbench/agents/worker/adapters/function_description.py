@@ -6,8 +6,8 @@ import inspect
 import os
 import sys
 
-from ..confidential import docstring_to_tell
 from ..interception import declaration_of, own_functions
+from ..responses import docstring_to_tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..conventions import exception_text
-from ..values import describe, lenient
+from ..wire import describe, lenient
 
 KEYS = ("resourceSpans", "resource_spans")
 """How the key is spelt under which spans are in a document, by OTLP and by those who write protobuf's own names."""

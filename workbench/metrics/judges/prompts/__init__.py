@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.llm.templates import PromptFiles
+from workbench.llm.prompt_templates import PromptFiles
 
 _FILES = PromptFiles(__name__)
 

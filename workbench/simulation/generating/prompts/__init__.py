@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from workbench.llm.templates import PromptFiles
+from workbench.llm.prompt_templates import PromptFiles
 
 PROMPTS = PromptFiles(__name__)

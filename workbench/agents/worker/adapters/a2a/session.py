@@ -14,7 +14,7 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import Error as ProtobufError
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from ...answers import read_answer
+from ...responses import read_answer
 from .. import base
 from ..foreign import ForeignSession
 from .card import Peer

@@ -11,10 +11,18 @@ import warnings
 from typing import Any
 
 from .. import base
-from .loading import AgentSource, agent_folder, find_agent, import_roots, make_agent, nearest_env_file, sub_agent
-from .release import require_adk
-from .session import AdkSession, open_session
-from .tools import refuse_unknown_tools
+from .adk_loading import (
+    AgentSource,
+    agent_folder,
+    find_agent,
+    import_roots,
+    make_agent,
+    nearest_env_file,
+    require_adk,
+    sub_agent,
+)
+from .adk_session import AdkSession, open_session
+from .adk_tools import refuse_unknown_tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmResponse
 from google.genai import types
 
-from .session import open_session
+from .adk_session import open_session
 
 
 class _DummyModel(BaseLlm):  # type: ignore[misc]  # google.adk is untyped here: it may not be installed

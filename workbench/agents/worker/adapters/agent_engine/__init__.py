@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...loading import find_object
-from ...values import describe
+from ...wire import describe
 from .. import base
 from ..function import Session
 from .talk import ASKED, CREATES, STREAMS, Engine, Talk

@@ -6,11 +6,10 @@ import json
 import re
 from typing import Any
 
-from ...plain import as_json
-from ...steps import read_steps
-from ...values import describe
+from ...steps import as_json, read_steps
+from ...wire import describe
 from ..base import AgentFault
-from ..langchain.reading import add_usage, read_messages
+from ..langchain.langchain_messages import add_usage, read_messages
 
 _SHAPES = (
     'text, a dict with "output" and "intermediate_steps", one with "response" and "predicted_trajectory", or one with '

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ...answers import refuse_misspelt_keys
+from ...responses import refuse_misspelt_keys
 from .. import base
 from ..foreign import SPANS, in_json, read_told
 

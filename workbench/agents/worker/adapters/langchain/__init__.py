@@ -10,14 +10,14 @@ import inspect
 from typing import Any
 
 from ...loading import find_object
-from ...values import describe
+from ...wire import describe
 from .. import base
-from .forms import form_of
+from .langchain_messages import form_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...asking import Tools
-    from .session import LangchainSession
+    from .langchain_session import LangchainSession
 
 _EXPECTED = (
     "a Runnable (a chain, an AgentExecutor, a compiled graph, an agent of create_agent) or a function without "
@@ -60,13 +60,13 @@ class Adapter(base.Adapter):
         self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None
     ) -> LangchainSession:
         """Open a fresh session. See `Adapter.open`."""
-        from .session import LangchainSession
+        from .langchain_session import LangchainSession
 
         runnable = self._runnable if self._factory is None else await self._made_by(self._factory)
         name = self.target["location"].partition(":")[2]
         calls = None
         if tools is not None:
-            from .tools import ToolCalls
+            from .langchain_tracing import ToolCalls
 
             calls = ToolCalls(tools, runnable, self.import_roots())
         return LangchainSession(

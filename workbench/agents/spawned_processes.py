@@ -1,0 +1,222 @@
+"""Processes started anew, where forking is not safe (macOS) or not there (Windows).
+
+A start costs an interpreter and the import of the framework, so one process is always kept ready ahead of need, and
+processes serve case after case (see `leases.SharedProcesses`). The other side is `worker.shared`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.agents.agent_host import AgentError
+from workbench.agents.channel import Channel, Listener, Message
+from workbench.agents.processes import (
+    Child,
+    Exit,
+    StoppedCheck,
+    command,
+    config_file,
+    early_end,
+    has_changed,
+    shut_down,
+    start_failure,
+    worker_target,
+)
+from workbench.model.target import Target
+
+_TAIL = 16_384  # bytes of output kept for each stream
+
+
+class _Spawned(asyncio.SubprocessProtocol):
+    """One process: collects the ends of its output, and tells its `child` how it ended."""
+
+    def __init__(self) -> None:
+        self._tails = {1: b"", 2: b""}
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._open = 2
+        self._ended = False
+        self.gone = asyncio.get_running_loop().create_future()
+        self.child = Child(kill=self.kill, ask_output=self._tell_output, shared=True)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._tails[fd] = (self._tails[fd] + data)[-_TAIL:]
+
+    def process_exited(self) -> None:
+        assert self._transport is not None
+        self._kill_group()  # what it started may hold the pipes open
+        asyncio.get_running_loop().call_later(0.1, self._end)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if not self._ended and self._transport is not None:
+            self._ended = True
+            code = self._transport.get_returncode()
+            self._transport.close()
+            self.child.exited(Exit(code=code, stdout=self._text(1), stderr=self._text(2)))
+            self.gone.set_result(None)
+
+    def _text(self, fd: int) -> str:
+        return self._tails[fd].decode("utf-8", "replace")
+
+    def _tell_output(self) -> None:
+        self.child.told_output(self._text(1), self._text(2))
+
+    def kill(self) -> None:
+        """End the process and what it started."""
+        if self._transport is None or self._transport.get_returncode() is not None:
+            return
+        if sys.platform == "win32":
+            with contextlib.suppress(ProcessLookupError):
+                self._transport.kill()
+        else:  # the transport's own kill takes the exit status away from the event loop, which then knows none
+            self._kill_group()
+
+    def _kill_group(self) -> None:
+        if sys.platform != "win32" and self._transport is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(self._transport.get_pid(), signal.SIGKILL)
+
+
+class SpawnLauncher:
+    """Makes the processes of one target, each with an interpreter of its own."""
+
+    def __init__(self, target: Target, listener: Listener, *, start_timeout: float, concurrency: int) -> None:
+        self._target = target
+        self._listener = listener
+        self._start_timeout = start_timeout
+        self._concurrency = concurrency
+        self._slots = asyncio.Semaphore(os.cpu_count() or 1)  # starting more at once only delays all
+        self._all: set[_Spawned] = set()
+        self._spare: asyncio.Task[Child] | None = None
+        self._stopped_check = StoppedCheck(lambda: [spawned.child for spawned in self._all])
+        self._environment: dict[str, str] = {}  # what a process found or imported of libraries, by path
+        self._closed = False
+
+    def renew(self) -> bool:
+        """Where other packages are installed, let the processes be that began before. See `leases.Launcher.renew`."""
+        if not has_changed(self._environment):
+            return False
+        self._environment = {}
+        if self._spare is not None:
+            self._spare.add_done_callback(_kill)
+            self._spare = None
+        return True
+
+    def prepare(self, *, cases: int) -> None:
+        """Have one process ready."""
+        if cases:
+            self._take_spare_later()
+
+    async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
+        """A process that is ready, and another on its way. See `leases.Launcher.launch`."""
+        assert role == "shared"
+        while True:
+            self._take_spare_later()
+            assert self._spare is not None
+            spare = self._spare
+            try:
+                child = await asyncio.shield(spare)
+            except asyncio.CancelledError:
+                if self._closed:
+                    raise shut_down() from None
+                raise
+            if self._spare is spare:
+                self._spare = None
+                if not child.end.done():
+                    break
+        attach(child)
+        child.send(*messages)
+        self._take_spare_later()
+        return child
+
+    def _take_spare_later(self) -> None:
+        if self._closed:
+            raise shut_down()
+        if self._spare is None or (
+            self._spare.done() and (self._spare.cancelled() or self._spare.exception() is not None)
+        ):
+            self._spare = asyncio.create_task(self._spawn())
+
+    async def _spawn(self) -> Child:
+        """Start a process and wait until it has warmed up. Raises AgentError."""
+        if not self._listener.address:
+            await self._listener.start()
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        token = self._listener.token()
+        spawned = _Spawned()
+        self._listener.expect(token, lambda channel, hello: self._greet(spawned.child, ready, channel, hello))
+        config = {
+            "role": "shared",
+            "address": self._listener.address,
+            "token": token,
+            "target": worker_target(self._target),
+            "threads": self._concurrency,
+        }
+        async with self._slots:
+            try:
+                await self._start(spawned, config)
+            except BaseException:  # whyever it did not start: nobody will call in
+                self._listener.forget(token)
+                raise
+            spawned.gone.add_done_callback(lambda _: self._listener.forget(token))
+            ends: list[asyncio.Future[Any]] = [ready, spawned.child.end]
+            try:
+                await asyncio.wait(ends, timeout=self._start_timeout, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                spawned.kill()
+                raise
+        if not ready.done():
+            spawned.kill()
+            end = spawned.child.end.result() if spawned.child.end.done() else Exit()
+            raise AgentError(early_end(self._target, code=end.code, stderr=end.stderr), stderr_tail=end.stderr)
+        return spawned.child
+
+    async def _start(self, spawned: _Spawned, config: Message) -> None:
+        try:
+            with config_file(config) as stdin:
+                await asyncio.get_running_loop().subprocess_exec(
+                    lambda: spawned, *command(self._target), stdin=stdin, cwd=self._target.path, start_new_session=True
+                )
+        except OSError as error:
+            raise AgentError(start_failure(self._target, error)) from error
+        self._all.add(spawned)
+        self._stopped_check.start()
+        spawned.gone.add_done_callback(lambda _: self._all.discard(spawned))
+
+    async def close(self) -> None:
+        """End all processes."""
+        self._closed = True
+        self._stopped_check.close()
+        if self._spare is not None:
+            self._spare.cancel()
+            await asyncio.wait([self._spare])
+        for spawned in list(self._all):
+            spawned.kill()
+        if self._all:
+            await asyncio.wait([spawned.gone for spawned in self._all], timeout=5.0)
+
+    def _greet(self, child: Child, ready: asyncio.Future[None], channel: Channel, hello: Message) -> None:
+        """Take its two connections: one whose end tells it that we are gone, and the one to talk on."""
+        if hello["role"] == "shared":
+            self._environment = {**hello["environment"], **self._environment}  # what was found first counts
+            child.connected(channel, hello)
+            if not ready.done():
+                ready.set_result(None)
+
+
+def _kill(starting: asyncio.Task[Child]) -> None:
+    """End a process that nobody will use."""
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().kill()

@@ -1,0 +1,462 @@
+"""What LangChain agents take and give, in each form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import typing
+from collections.abc import Iterable
+from typing import Any
+
+from ...steps import as_json, read_steps
+from ...wire import CUSTOM, UNNAMED_ARGUMENT, describe
+from ..base import AgentFault, LoadError
+
+# What kinds of runnable there are: what each is given of a conversation, and how it is called.
+
+_INPUT_KEYS = ("input", "question", "query", "prompt", "text", "message", "user_input", "human_input", "topic")
+_HISTORY_KEYS = ("chat_history", "history")
+_MESSAGES = "messages"
+
+
+class Form:
+    """How one session talks to one runnable. `state` is the session's initial state."""
+
+    def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
+        self._runnable = runnable
+        self._state = state
+        self._history: list[Any] = []
+
+    def given(self, message: Any, text: str) -> Any:
+        """What the runnable gets for a user message, which is here as a HumanMessage and as its text."""
+        raise NotImplementedError
+
+    async def run(self, given: Any, config: dict[str, Any]) -> Any:
+        """Call the runnable."""
+        return await self._runnable.ainvoke(given, config)
+
+    def heard(self, messages: list[Any], _result: Any) -> None:
+        """What a turn brought: its messages, the user's first, and what the runnable gave."""
+        self._history = [*self._history, *messages]  # a new list: the runnable may hold the one that it was given
+
+    async def state(self, _config: dict[str, Any]) -> dict[str, Any] | None:
+        """The state of the conversation as JSON data, without its messages; None where there is none."""
+        return None
+
+
+class _Graph(Form):
+    """A compiled graph. With a checkpointer it remembers by itself; else it is given what it gave before."""
+
+    def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
+        super().__init__(runnable, state)
+        self._remembers = bool(getattr(runnable, "checkpointer", None))
+        self._keys = _graph_keys(runnable)
+        self._values = {key: value for key, value in state.items() if key in self._keys}
+        self._text_key = ""
+        if _MESSAGES not in self._keys:
+            self._text_key = _text_key(self._keys, taken=state)
+
+    def given(self, message: Any, text: str) -> Any:
+        if self._text_key:
+            said: dict[str, Any] = {self._text_key: text}
+            said.update((key, self._history) for key in _HISTORY_KEYS if key in self._keys)
+        else:
+            said = {_MESSAGES: [*([] if self._remembers else self._history), message]}
+        carried = {key: value for key, value in self._values.items() if key in self._keys and key not in said}
+        return {**carried, **said}
+
+    async def run(self, given: Any, config: dict[str, Any]) -> Any:
+        if self._remembers and _is_synchronous(self._runnable.checkpointer):
+            return await asyncio.to_thread(self._runnable.invoke, given, config)
+        return await super().run(given, config)
+
+    def heard(self, messages: list[Any], result: Any) -> None:
+        if isinstance(result, dict) and isinstance(result.get(_MESSAGES), list) and not self._text_key:
+            self._history = result[_MESSAGES]  # as the graph left it, which may have shortened it
+        else:
+            super().heard(messages, result)
+        if self._remembers:
+            self._values = {}
+        elif isinstance(result, dict):
+            self._values.update((key, value) for key, value in result.items() if key not in (_MESSAGES, self._text_key))
+
+    async def state(self, config: dict[str, Any]) -> dict[str, Any] | None:
+        values = self._values
+        if self._remembers and not values and self._history:
+            if _is_synchronous(self._runnable.checkpointer):
+                snapshot = await asyncio.to_thread(self._runnable.get_state, config)
+            else:
+                snapshot = await self._runnable.aget_state(config)
+            values = snapshot.values if isinstance(snapshot.values, dict) else {}
+        return {str(key): as_json(value) for key, value in values.items() if key not in (_MESSAGES, self._text_key)}
+
+
+class _Executor(Form):
+    """An AgentExecutor. Its intermediate steps are the trajectory: they are asked for where its author did not."""
+
+    def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
+        if not runnable.return_intermediate_steps:
+            runnable = runnable.model_copy(update={"return_intermediate_steps": True})
+        super().__init__(runnable, state)
+
+    def given(self, _message: Any, text: str) -> Any:
+        if self._runnable.memory is not None:  # it keeps the history by itself, and takes one input only
+            return {"input": text}
+        return {**self._state, "input": text, "chat_history": self._history}
+
+
+class _Messages(Form):
+    """A chat model, or a chain that begins with one: all messages of the conversation."""
+
+    def given(self, message: Any, _text: str) -> Any:
+        return [*self._history, message]
+
+
+class _Keys(Form):
+    """A chain that takes a dict: one key has the text, others the history, or what the session's state has for them."""
+
+    def __init__(self, runnable: Any, state: dict[str, Any], keys: dict[str, bool]) -> None:
+        super().__init__(runnable, state)
+        self._keys = keys
+        self._text_key = "input" if not keys else _MESSAGES if _MESSAGES in keys else _text_key(keys, taken=state)
+
+    def given(self, message: Any, text: str) -> Any:
+        given = {key: value for key, value in self._state.items() if key in self._keys}
+        given.update((key, self._history) for key in _HISTORY_KEYS if key in self._keys)
+        given[self._text_key] = [*self._history, message] if self._text_key == _MESSAGES else text
+        return given
+
+
+class _Text(Form):
+    """Anything else: the text."""
+
+    def given(self, _message: Any, text: str) -> Any:
+        return text
+
+
+def form_of(runnable: Any, session: dict[str, Any]) -> Form:
+    """How a session talks to a runnable. Raises LoadError where it cannot be told what that takes."""
+    state = session.get("state") or {}
+    if is_graph(runnable):
+        return _Graph(runnable, state)
+    if _is_a(runnable, "AgentExecutor"):
+        return _Executor(runnable, state)
+    schema = _schema(runnable)
+    if schema.get("type") == "object":
+        properties = schema.get("properties") or {}
+        return _Keys(runnable, state, {key: _is_text_schema(value) for key, value in properties.items()})
+    if any(item.get("type") == "array" for item in (schema, *schema.get("anyOf", ()))):
+        return _Messages(runnable, state)
+    return _Text(runnable, state)
+
+
+def is_graph(runnable: Any) -> bool:
+    """Whether it is a compiled graph of LangGraph, `create_agent`'s among them. An entrypoint is like any function."""
+    return _is_a(runnable, "Pregel") and hasattr(runnable, "builder")
+
+
+def _is_a(value: Any, name: str) -> bool:
+    return any(base.__name__ == name for base in type(value).__mro__)
+
+
+def _is_synchronous(checkpointer: Any) -> bool:
+    """Whether a checkpointer has no asynchronous way, as the one for SQLite."""
+    own = next((base for base in type(checkpointer).__mro__ if "aget_tuple" in vars(base)), None)
+    return own is None or own.__name__ in (
+        "BaseCheckpointSaver",
+        "SqliteSaver",
+        "PostgresSaver",
+        "ShallowPostgresSaver",
+    )
+
+
+def _schema(runnable: Any) -> dict[str, Any]:
+    try:
+        schema = runnable.get_input_jsonschema()
+    except Exception:  # types of the user's that have no JSON form
+        return {}
+    return schema if isinstance(schema, dict) else {}
+
+
+def _graph_keys(graph: Any) -> dict[str, bool]:
+    """The keys that a graph takes, and whether text fits each. (Its JSON schema fails for a TypedDict of `typing`.)"""
+    schema = getattr(graph.builder, "input_schema", None)
+    try:
+        hints = typing.get_type_hints(schema)
+    except Exception:  # names that are not there while the graph runs
+        hints = dict(getattr(schema, "__annotations__", {}))
+    keys = {key: hint is Any or hint is str or str in typing.get_args(hint) for key, hint in hints.items()}
+    return keys or {_MESSAGES: False}  # nothing is told of them: nearly every graph has messages
+
+
+def _is_text_schema(schema: dict[str, Any]) -> bool:
+    kinds = {item.get("type") for item in schema.get("anyOf", (schema,))}
+    return "string" in kinds or kinds == {None}
+
+
+def _text_key(keys: dict[str, bool], *, taken: dict[str, Any]) -> str:
+    """The key for what the user says: the only one that takes text, or one with a usual name. Raises LoadError."""
+    texts = [key for key, fits in keys.items() if fits and key not in taken and key not in _HISTORY_KEYS]
+    usual = next((key for key in _INPUT_KEYS if key in texts), None)
+    if usual is not None or len(texts) == 1:
+        return usual or texts[0]
+    raise LoadError(
+        f"what the user says has no place in the agent's input: found the keys {', '.join(keys) or '(none)'}, expected "
+        f"messages, one text, or one named {', '.join(_INPUT_KEYS[:3])}; put a function before it that makes its input"
+    )
+
+
+# What a runnable gave in a turn, brought into the shape of `answers.read_answer`: response, calls, their results.
+
+_OUTPUT_KEYS = ("output", "response", "answer", "result", "text", "generation", "content")
+_KEYS_OF_CALLS = ("toolUse", "functionCall", "function_call")  # Bedrock, Gemini
+_IN_TOOL_CALLS = frozenset({"tool_use", "tool_call", "function_call", "custom_tool_call", "invalid_tool_call"})
+"""Types of content that say again what a message has in `tool_calls`."""
+_NO_CALLS = frozenset(
+    {
+        "", "text", "output_text", "refusal", "thinking", "redacted_thinking", "thought", "citation", "search_result",
+        "document", "file", "media", "resource", "resource_link", "non_standard", "container_upload",
+        "inline_data", "inlineData", "file_data", "fileData",
+        "tool_result", "toolResult", "function_response", "functionResponse",
+        "tool_call_chunk", "server_tool_call_chunk", "server_tool_result", "mcp_list_tools", "mcp_approval_request",
+    }
+)  # fmt: skip
+"""Blocks of a message, by type or key, that are no call even if they have a name."""
+_OTHERS = ("text-", "reasoning", "image", "audio", "video", "input_")
+_NAMES_OF_TOOLS = frozenset({"name", "tool", "toolName", "tool_name"})
+_MAY_BE_CALL = re.compile("tool|function|call|invoke", re.IGNORECASE)
+_SHAPES = f"messages, text, or a dict with messages or one of {', '.join(_OUTPUT_KEYS[:4])}"
+
+
+def read_result(result: Any, *, said: Any, known: set[str], is_graph: bool) -> tuple[dict[str, Any], list[Any]]:
+    """What a turn brought, and its new messages, the user's `said` first. `known` are the ids of earlier messages.
+
+    Raises AgentFault where a graph waits at an interrupt, or nothing can be read.
+    """
+    if isinstance(result, dict):
+        _refuse_interrupt(result)
+        messages = result.get("messages")
+        if isinstance(messages, list):
+            new = _new_messages(messages, said, known)
+            if not new:
+                raise AgentFault("the agent ended the turn without a message of its own")
+            return read_messages(new), [said, *new]
+        answer = _read_dict(result, is_graph=is_graph)
+    elif _is_message(result):
+        return read_messages([result]), [said, result]
+    elif isinstance(result, list) and result and all(map(_is_message, result)):
+        return read_messages(result), [said, *result]
+    else:
+        answer = _answer(_text(result))
+    from langchain_core.messages import AIMessage
+
+    return answer, [said, AIMessage(content=answer["response"] or "")]
+
+
+def read_messages(messages: list[Any]) -> dict[str, Any]:
+    """Calls and results of a turn's messages; the last one of the agent with text is the response."""
+    uses, responses = [], []
+    names = {}
+    for message in messages:
+        for call in getattr(message, "tool_calls", None) or ():
+            use = _read_call(call)
+            names[use["id"]] = use["name"]
+            uses.append(use)
+        if message.type != "tool":
+            in_content = _calls_in_content(message)
+            names.update((use["id"], use["name"]) for use in in_content)
+            uses += in_content
+        # What a model wrote wrongly is a call, too: the tool is known, its arguments are not.
+        for call in getattr(message, "invalid_tool_calls", None) or ():
+            uses.append({"id": call.get("id"), "name": call.get("name") or "", "args": None})
+        if message.type == "tool":
+            name = message.name or names.get(message.tool_call_id) or ""
+            responses.append({"id": message.tool_call_id, "name": name, "response": tool_response(message)})
+    # What agents of a team say to each other is often written as of a human: the user's own message is not here.
+    spoken = [item for item in messages if item.type in ("ai", "AIMessageChunk", "chat", "assistant", "human")]
+    last = messages[-1]
+    # A tool that ends the turn by itself (return_direct) has the last word. What comes with calls is said on the way.
+    texts = [item for item in spoken if message_text(item)]
+    answers = [item for item in texts if item is last or not getattr(item, "tool_calls", None)]
+    final = last if last.type == "tool" else answers[-1] if answers else None
+    between = [item for item in texts if item is not final]
+    return {
+        "response": None if final is None else message_text(final),
+        "tool_uses": uses,
+        "tool_responses": responses,
+        "intermediate_responses": [
+            {"author": item.name or "agent", "parts": [{"text": message_text(item)}]} for item in between
+        ],
+        "usage": None,
+    }
+
+
+def tool_response(message: Any) -> dict[str, Any]:
+    """What a tool gave: the object it gave, which its message has as JSON; anything else under `result`, or `error`."""
+    if not hasattr(message, "tool_call_id"):
+        plain = as_json(message)
+        return plain if isinstance(plain, dict) else {"result": plain}
+    if getattr(message, "status", "success") == "error":
+        return {"error": as_json(message.content)}
+    content = message.content
+    if isinstance(content, str) and content.lstrip().startswith("{"):
+        try:
+            return dict(json.loads(content))
+        except ValueError:  # only looks like JSON
+            pass
+    return {"result": as_json(content)}
+
+
+def _read_call(call: Any) -> dict[str, Any]:
+    """A call of a tool as LangChain has it, or as chat completions do. Raises AgentFault for anything else."""
+    told = call
+    if isinstance(call, dict):
+        told = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), dict)), call)
+    if not isinstance(told, dict) or not isinstance(told.get("name"), str):
+        raise AgentFault(f'the agent\'s "tool_calls" have {describe(call)}, expected a call with a name')
+    args = told.get("args", told.get("arguments"))
+    if call.get("type") in CUSTOM and "input" in told:
+        args = {UNNAMED_ARGUMENT: told["input"]}
+    if isinstance(args, str):
+        try:
+            args = json.loads(args or "{}")
+        except ValueError:  # what a model wrote wrongly: the tool is known, its arguments are not
+            return {"id": call.get("id"), "name": told["name"], "args": None}
+    if not isinstance(args, (dict, type(None))):
+        raise AgentFault(f"the arguments of {told['name']} are {describe(args)}, expected a dict")
+    return {"id": call.get("id"), "name": told["name"], "args": as_json(args or {})}
+
+
+def _calls_in_content(message: Any) -> list[dict[str, Any]]:
+    """Calls that only the content has: of tools that ran on the server of the model, or of another SDK's message."""
+    has_field = getattr(message, "tool_calls", None) or getattr(message, "invalid_tool_calls", None)
+    uses = []
+    for block in message.content if isinstance(message.content, list) else ():
+        if not isinstance(block, dict):
+            continue
+        keyed = next((block[key] for key in _KEYS_OF_CALLS if isinstance(block.get(key), dict)), None)
+        kind = "tool_use" if keyed is not None else str(block.get("type") or "")
+        if has_field and kind in _IN_TOOL_CALLS:
+            continue
+        if not kind.endswith(("tool_use", "_call")):
+            if _looks_like_a_call(block):
+                raise AgentFault(f"the agent's message has {describe(block)} in its content, expected a known call")
+            continue
+        call = block if keyed is None else keyed
+        name = call.get("name", kind.removesuffix("_call"))  # OpenAI's type names the tool: `web_search_call`
+        args = next((call[key] for key in ("input", "args", "arguments", "action") if key in call), None)
+        call_id = next((call[key] for key in ("call_id", "toolUseId", "id") if key in call), None)
+        if kind in CUSTOM:
+            uses.append(_read_call({"type": kind, "id": call_id, "name": name, "input": args}))
+        else:
+            uses.append(_read_call({"id": call_id, "name": name, "args": args}))
+    return uses
+
+
+def _looks_like_a_call(block: dict[str, Any]) -> bool:
+    """Whether a block of no known kind has the name of a tool, or a type or key that speaks of a call."""
+    kinds = [str(block["type"])] if block.get("type") else [str(key) for key, value in block.items() if value]
+    unknown = [kind for kind in kinds if kind not in _NO_CALLS and not kind.endswith(("_tool_result", "_call_output"))]
+    unknown = [kind for kind in unknown if not kind.startswith(_OTHERS)]
+    if not unknown:
+        return False
+    nested = [value for value in block.values() if isinstance(value, dict)]
+    return any(map(_MAY_BE_CALL.search, unknown)) or any(_NAMES_OF_TOOLS & item.keys() for item in (block, *nested))
+
+
+def message_text(message: Any) -> str:
+    """The text of a message; of content in blocks the text ones that are no thoughts."""
+    content = message.content
+    if isinstance(content, str):
+        return content
+    blocks = (block for block in content or () if not (isinstance(block, dict) and block.get("thought")))
+    texts = (block.get("text") if isinstance(block, dict) else block for block in blocks)
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def usage_of(messages: Iterable[Any]) -> dict[str, int] | None:
+    """Tokens, summed over messages; None where none tells of any."""
+    total: dict[str, int] = {}
+    for message in messages:
+        add_usage(total, getattr(message, "usage_metadata", None))
+    return total or None
+
+
+def add_usage(total: dict[str, int], usage: Any) -> dict[str, int]:
+    """Add LangChain's usage metadata to `total`; what it does not say is left alone. Gives back what was added."""
+    if not isinstance(usage, dict):
+        return {}
+    reasoning = (usage.get("output_token_details") or {}).get("reasoning")
+    output = usage.get("output_tokens")
+    found = {
+        "prompt": usage.get("input_tokens"),
+        "candidates": output if output is None or not reasoning else output - reasoning,
+        "thoughts": reasoning,
+        "cached": (usage.get("input_token_details") or {}).get("cache_read"),
+        "total": usage.get("total_tokens"),
+    }
+    told = {name: count for name, count in found.items() if isinstance(count, int)}
+    for name, count in told.items():
+        total[name] = total.get(name, 0) + count
+    return told
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(getattr(value, "type", None), str) and hasattr(value, "content")
+
+
+def _new_messages(messages: list[Any], said: Any, known: set[str]) -> list[Any]:
+    """The messages after the user's; where that is gone from the list, those that were not there before."""
+    from langchain_core.messages import convert_to_messages
+
+    if not all(map(_is_message, messages)):  # a graph may hold them as dicts
+        try:
+            messages = convert_to_messages(messages)
+        except (ValueError, NotImplementedError, LookupError, TypeError) as error:  # of the library
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise AgentFault(f"the agent's messages cannot be read: {reason}") from None
+    place = next((index for index, item in enumerate(messages) if getattr(item, "id", None) == said.id), None)
+    after = messages if place is None else messages[place + 1 :]
+    return [item for item in after if place is not None or item.id not in known]
+
+
+def _refuse_interrupt(result: dict[str, Any]) -> None:
+    interrupts = result.get("__interrupt__")
+    if not interrupts:
+        return
+    first = as_json(getattr(interrupts[0], "value", interrupts[0]))
+    asked = json.dumps(first, ensure_ascii=False)
+    raise AgentFault(
+        f"the graph stopped at an interrupt and waits to be resumed, which a case cannot do; it asks: {asked[:500]}",
+        kind="unsupported",
+    )
+
+
+def _read_dict(result: dict[str, Any], *, is_graph: bool) -> dict[str, Any]:
+    text = next((_text(result[key]) for key in _OUTPUT_KEYS if result.get(key) is not None), None)
+    if text is None and is_graph:
+        raise AgentFault(f"the agent gave {describe(result)}, expected {_SHAPES}")
+    answer = _answer(_text(result) if text is None else text)
+    if "intermediate_steps" in result:
+        answer.update(read_steps(result["intermediate_steps"]))
+    return answer
+
+
+def _answer(text: str) -> dict[str, Any]:
+    return {
+        "response": text,
+        "tool_uses": [],
+        "tool_responses": [],
+        "intermediate_responses": [],
+        "usage": None,
+    }
+
+
+def _text(value: Any) -> str:
+    """A text as it is; anything else, such as structured output, as JSON."""
+    if _is_message(value):
+        return message_text(value)
+    if value is None:
+        raise AgentFault(f"the agent gave None, expected {_SHAPES}")
+    return value if isinstance(value, str) else json.dumps(as_json(value), ensure_ascii=False)

@@ -1,0 +1,381 @@
+"""What an agent may return: answers and declared calls, read and redacted."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+
+from .adapters import base
+from .limits import MOST_STEPS, check_texts, why_cut
+from .loading import nearest
+from .wire import CUSTOM, UNNAMED_ARGUMENT, describe, lenient, parse_text, unfit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional
+
+
+# What a function that is an agent may return, brought into one shape.
+
+_KEYS = ("response", "predicted_trajectory", "intermediate_responses", "tool_responses", "usage", "state")
+_SHAPES = (
+    'a str, or a dict with "response" (a str) and "predicted_trajectory" (a list of calls such as '
+    '{"tool_name": "...", "tool_input": {...}}), or an awaitable of one of these'
+)
+_USAGE = {
+    "prompt": ("prompt", "prompt_tokens", "input_tokens", "prompt_token_count"),
+    "tool_use_prompt": ("tool_use_prompt", "tool_use_prompt_token_count"),
+    "candidates": ("candidates", "completion_tokens", "output_tokens", "candidates_token_count"),
+    "thoughts": ("thoughts", "reasoning_tokens", "thoughts_token_count"),
+    "cached": ("cached", "cached_tokens", "cached_content_token_count"),
+    "total": ("total", "total_tokens", "total_token_count"),
+}
+
+
+def read_answer(value: Any) -> Dict[str, Any]:
+    """What a function returned, brought into one shape. Raises AgentFault with what was found and what is possible."""
+    if isinstance(value, str):
+        value = {"response": value}
+    if not isinstance(value, dict):
+        raise base.AgentFault(f"the agent returned {describe(value)}, expected {_SHAPES}")
+    response = value.get("response")
+    trajectory = value.get("predicted_trajectory")
+    refuse_misspelt_keys(value)
+    if response is None and not trajectory:
+        raise base.AgentFault(f"the agent returned {describe(value)} and no response, expected {_SHAPES}")
+    if response is not None and not isinstance(response, str):
+        raise base.AgentFault(f'"response" is {describe(response)}, expected a str')
+    reported = _list_of(trajectory, "predicted_trajectory")
+    responses = _list_of(value.get("tool_responses"), "tool_responses")
+    texts = _list_of(value.get("intermediate_responses"), "intermediate_responses")
+    check_texts(len(texts))
+    calls = _read_each(reported[:MOST_STEPS], "predicted_trajectory", _read_call)
+    answer = {
+        "response": response,
+        "predicted_trajectory": [{"tool_name": call["name"], "tool_input": call["args"]} for call in calls],
+        "tool_uses": calls,
+        "tool_responses": _read_each(responses[:MOST_STEPS], "tool_responses", _read_tool_response),
+        "intermediate_responses": _read_each(texts, "intermediate_responses", _read_intermediate_response),
+        "usage": _read_usage(value.get("usage")),
+        "state": value.get("state"),
+    }
+    if cut := why_cut(len(reported), len(responses)):
+        answer["calls_unknown"] = cut
+    if answer["state"] is not None and not isinstance(answer["state"], dict):
+        raise base.AgentFault(f'"state" is {describe(answer["state"])}, expected a dict')
+    return answer
+
+
+def tells_trajectory(value: Any) -> bool:
+    """Whether what a function returned says which tools were called; an empty list says that none was."""
+    return isinstance(value, dict) and value.get("predicted_trajectory") is not None
+
+
+def refuse_misspelt_keys(value: Dict[Any, Any]) -> None:
+    """A key we do not know is the agent's business, unless it is one of ours misspelt: its value would be lost.
+
+    Raises AgentFault.
+    """
+    for key in value:
+        if key not in _KEYS and isinstance(key, str):
+            near = nearest(key, [name for name in _KEYS if name not in value], likeness=0.85)
+            if key in ("trajectory", "tool_calls") and "predicted_trajectory" not in value:
+                near = "; did you mean 'predicted_trajectory'?"
+            if near:
+                raise base.AgentFault(f"the agent returned a dict with the key {key!r}{near}")
+
+
+def _list_of(value: Any, place: str) -> List[Any]:
+    if value is None:
+        return []
+    if isinstance(value, str) and place == "predicted_trajectory":
+        import json
+
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise base.AgentFault(f'"{place}" is a str that is no JSON, expected a list of calls') from None
+    if not isinstance(value, (list, tuple)):
+        raise base.AgentFault(f'"{place}" is {describe(value)}, expected a list')
+    return list(value)
+
+
+def _read_each(items: List[Any], key: str, read: Callable[[Any, str], Dict[str, Any]]) -> List[Dict[str, Any]]:
+    return [read(item, f"{key}[{index}]") for index, item in enumerate(items)]
+
+
+def _read_call(item: Any, place: str) -> Dict[str, Any]:
+    if isinstance(item, str):
+        return {"name": item, "args": None}
+    if isinstance(item, dict) and isinstance(item.get("function"), dict):  # as chat completions have it
+        function = item["function"]
+        item = {"name": function.get("name"), "args": function.get("arguments"), "id": item.get("id")}
+    if isinstance(item, dict) and item.get("type") in CUSTOM:
+        custom = item["custom"] if isinstance(item.get("custom"), dict) else item
+        if "input" in custom:
+            item = {"name": custom.get("name"), "args": {UNNAMED_ARGUMENT: custom["input"]}, "id": item.get("id")}
+    name = item.get("tool_name", item.get("name")) if isinstance(item, dict) else None
+    if not isinstance(name, str):
+        raise base.AgentFault(
+            f'{place} is {describe(item)}, expected a call such as {{"tool_name": "...", "tool_input": {{...}}}}'
+        )
+    key = next((key for key in ("tool_input", "args", "arguments", "input") if key in item), "args")
+    args = parse_text(item.get(key))
+    if args is not None and not isinstance(args, dict):
+        if key == "args" or (isinstance(args, str) and args.lstrip().startswith("{")):
+            raise base.AgentFault(f"{place}.{key} is {describe(item[key])}, expected a dict of arguments")
+        args = {UNNAMED_ARGUMENT: args}
+    call = {"name": name, "args": _json_only(args, f"{place}.{key}")}
+    if isinstance(item.get("id"), str):
+        call["id"] = item["id"]
+    return call
+
+
+def _read_tool_response(item: Any, place: str) -> Dict[str, Any]:
+    name = item.get("tool_name", item.get("name")) if isinstance(item, dict) else None
+    if not isinstance(name, str):
+        raise base.AgentFault(f'{place} is {describe(item)}, expected {{"name": "...", "response": {{...}}}}')
+    response = item.get("response", item.get("tool_output"))
+    if response is not None and not isinstance(response, dict):
+        response = {"result": response}
+    identity = item.get("id")
+    return {
+        "id": identity if isinstance(identity, str) else None,  # as in `_read_call`
+        "name": name,
+        "response": _json_only(response, f"{place}.response"),
+    }
+
+
+def _read_intermediate_response(item: Any, place: str) -> Dict[str, Any]:
+    if isinstance(item, str):
+        return {"author": "agent", "parts": [{"text": item}]}
+    if isinstance(item, dict):
+        author, parts = item.get("author"), item.get("parts", item.get("text"))
+    elif isinstance(item, (list, tuple)) and len(item) == 2:
+        author, parts = item
+    else:
+        author = parts = None
+    if isinstance(parts, str):
+        parts = [{"text": parts}]
+    if not isinstance(author, str) or not isinstance(parts, list):
+        raise base.AgentFault(f'{place} is {describe(item)}, expected {{"author": "...", "text": "..."}}')
+    for index, part in enumerate(parts):
+        if not isinstance(part, dict) or not isinstance(part.get("text", ""), str):
+            raise base.AgentFault(f'{place}.parts[{index}] is {describe(part)}, expected {{"text": "..."}}')
+    return {"author": author, "parts": _json_only(parts, f"{place}.parts")}
+
+
+def _read_usage(value: Any) -> Optional[Dict[str, Any]]:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise base.AgentFault(f'"usage" is {describe(value)}, expected a dict such as {{"prompt": 12, "total": 20}}')
+    usage = {}
+    for name, spellings in _USAGE.items():
+        found = next((value[spelling] for spelling in spellings if value.get(spelling) is not None), None)
+        if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+            raise base.AgentFault(f"usage.{name} is {describe(found)}, expected a number of tokens")
+        usage[name] = found
+    return usage
+
+
+def _json_only(value: Any, place: str) -> Any:
+    problem = unfit(value, place)
+    if problem:
+        raise base.AgentFault(problem)
+    return value
+
+
+# What an agent reported of a turn, as the result and the spans of it: calls that it told of, which nobody saw.
+
+
+def turn_result(
+    content: Dict[str, Any], answer: Dict[str, Any], *, duration: float, spans: List[Dict[str, Any]]
+) -> Dict[str, Any]:
+    """A TurnResult with its spans. `answer` has the shape that `answers.read_answer` gives; `duration` is in seconds.
+
+    `inference_calls` of the answer counts where the adapter sees model calls. `calls_unknown` says why calls of tools
+    that were to be told were not, `calls_untold` why it does not mean that there was none where an agent tells of none,
+    `arguments_unknown` why only the names of calls were told.
+    """
+    response = answer["response"]
+    calls = answer["tool_uses"]
+    cut = why_cut(len(calls), len(answer["tool_responses"]))
+    check_texts(len(answer["intermediate_responses"]))
+    steps = {
+        "tool_uses": calls[:MOST_STEPS],
+        "tool_responses": answer["tool_responses"][:MOST_STEPS],
+        "intermediate_responses": answer["intermediate_responses"],
+    }
+    untold = answer.get("calls_untold")
+    # What tools gave back was called for: then a case that expects no call is in doubt, too.
+    never_told = untold is not None and not steps["tool_uses"] and not steps["tool_responses"]
+    return {
+        "invocation": {
+            "user_content": content,
+            "final_response": None if response is None else {"role": "model", "parts": [{"text": response}]},
+            "intermediate_data": None if untold is not None and not any(steps.values()) else steps,
+            "creation_timestamp": time.time(),
+        },
+        "duration_seconds": duration,
+        "inference_calls": answer.get("inference_calls"),
+        "usage": answer["usage"],
+        "calls_unknown": answer.get("calls_unknown") or cut or untold,
+        "arguments_unknown": answer.get("arguments_unknown"),
+        "spans": spans,
+        **({"calls_untold": True} if never_told else {}),
+    }
+
+
+def agent_span(
+    index: int, name: str, *, start: float, end: Optional[float], request: Any, response: Any = None
+) -> Dict[str, Any]:
+    """The agent in one turn. Times are seconds since the session was opened; `end` is None where it is under way."""
+    span = {
+        "id": f"agent-{index}",
+        "turn": index,
+        "kind": "agent",
+        "name": name,
+        "start": start,
+        "end": end,
+        "request": request,
+    }
+    return span if end is None else {**span, "response": response}
+
+
+def call_spans(
+    agent: Dict[str, Any], calls: List[Dict[str, Any]], responses: List[Dict[str, Any]]
+) -> List[Dict[str, Any]]:
+    """A span without times for each call, below the agent's, with the response of its id, else the next of its name."""
+    named: Dict[Any, deque[int]] = {}
+    identified: Dict[Any, deque[int]] = {}
+    for position, response in enumerate(responses[:MOST_STEPS]):
+        named.setdefault(response["name"], deque()).append(position)
+        if response.get("id") is not None:
+            identified.setdefault((response["name"], response["id"]), deque()).append(position)
+    taken: set[int] = set()
+
+    def take(positions: Optional[deque[int]]) -> Optional[int]:
+        while positions:
+            position = positions.popleft()
+            if position not in taken:
+                taken.add(position)
+                return position
+        return None
+
+    spans = []
+    for number, call in enumerate(calls[:MOST_STEPS]):
+        found = take(identified.get((call["name"], call.get("id"))))
+        if found is None:
+            found = take(named.get(call["name"]))
+        spans.append(
+            {
+                "id": f"{agent['id']}.{number}",
+                "parent_id": agent["id"],
+                "turn": agent["turn"],
+                "kind": "tool",
+                "name": call["name"],
+                "request": call["args"],
+                "response": None if found is None else responses[found]["response"],
+            }
+        )
+    return spans
+
+
+# Which defaults of parameters may be told: declarations of tools stand in prompts and recorded files, keys must not.
+
+_NAMES_SECRET = re.compile(
+    r"api[_-]?key|(secret|private|access|auth|account|encryption|signing)[_-]?key|secret|passw|passphrase|pwd"
+    r"|credential|authorization|cookie|token$|bearer|(^|[_-])(key|auth|pin)$",
+    re.IGNORECASE,
+)
+# What is measured by the token; `max_tokens` and its like are no names of secrets anyway.
+_NAMES_MEASURE = re.compile(r"(to[_-]?first|(^|[_.-])per([_-](in|out)put)?)[_-]?token$", re.IGNORECASE)
+_NAMES_SECRET_NUMBER = re.compile(r"secret|passw|passphrase|pwd|(^|[_-])pin$", re.IGNORECASE)
+_FEW = 4  # characters of a text that is no secret, whatever it looks like
+_MOST = 200
+# Keys mix letters and digits, or have no end of either; other signs are not among them for addresses with a password.
+_WORDS = re.compile(r"[^\W\d_]{0,15}\d{0,4}(?:[ _\-.,:/][^\W\d_]{0,15}\d{0,4})*")
+_KEY = re.compile(r"sk-|gh[pousr]_|xox[abprs]-|ya29\.|AKIA|AIza|eyJ")
+_FEWEST = 5  # characters of the beginning of a value that was cut
+_CUT = re.compile(r"\.\.\.|…|\Z")
+_QUOTED = re.compile(r"""'[^'\s]*'|"[^"\s]*\"""")
+
+
+def names_secret(name: str) -> bool:
+    """Whether a parameter, variable or header of this name may hold a secret."""
+    return _NAMES_SECRET.search(name) is not None
+
+
+def may_be_secret(name: str, value: Any) -> bool:
+    """Whether a value under this name may be, or hold, a secret: yes, no and nothing never are, a number is no key."""
+    if value is None or isinstance(value, bool) or not names_secret(name) or _NAMES_MEASURE.search(name):
+        return False
+    return not isinstance(value, (int, float)) or _NAMES_SECRET_NUMBER.search(name) is not None
+
+
+def may_be_told(name: str, default: Any) -> bool:
+    """Whether the default of a parameter, or of a key in one, is surely no secret."""
+    if names_secret(name):
+        return default is None
+    # Objects as their text: it shows what they hold.
+    default = lenient(default)
+    if isinstance(default, str):
+        return is_plain(default)
+    if isinstance(default, dict):
+        return all(is_plain(key) and may_be_told(key, item) for key, item in default.items())
+    if isinstance(default, list):
+        return all(may_be_told(name, item) for item in default)
+    return True
+
+
+def schema_to_tell(schema: Any, *, name: str = "") -> Any:
+    """A JSON schema, or what holds some, without the defaults that must not be told."""
+    if isinstance(schema, list):
+        return [schema_to_tell(item, name=name) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    told = {}
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, dict):
+            told[key] = {inner: schema_to_tell(item, name=inner) for inner, item in value.items()}
+        elif key != "default":
+            told[key] = schema_to_tell(value, name=name)
+        elif may_be_told(name, value):
+            told[key] = value
+    return told
+
+
+def annotation_to_tell(text: str) -> str:
+    """An annotation as text; what is quoted in it may be the default of a field."""
+    return _QUOTED.sub(lambda found: found[0] if is_plain(found[0][1:-1]) else "'...'", text)
+
+
+def docstring_to_tell(owner: Any, text: str) -> str:
+    """A docstring; empty where it is the signature that dataclasses get for want of one, with its defaults."""
+    kind = owner if isinstance(owner, type) else type(owner)
+    is_signature = hasattr(kind, "__dataclass_fields__") and text.startswith(f"{kind.__name__}(")
+    return "" if is_signature else text
+
+
+def without_beginning(text: str, value: str, replacement: str) -> str:
+    """The text with a replacement for the beginning of a value wherever the text was cut within it."""
+    head = value[:_FEWEST]
+    pieces, start, at = [], 0, text.find(head)
+    while at >= 0:
+        end = at + len(head)
+        while end - at < len(value) and text[end : end + 1] == value[end - at]:
+            end += 1
+        if end - at < len(value) and _CUT.match(text, end):
+            pieces += [text[start:at], replacement]
+            start = end
+        at = text.find(head, end)
+    return "".join([*pieces, text[start:]])
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text reads like words, names or numbers."""
+    if len(text) <= _FEW:
+        return True
+    return len(text) <= _MOST and _KEY.match(text) is None and _WORDS.fullmatch(text) is not None

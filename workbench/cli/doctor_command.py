@@ -1,0 +1,655 @@
+"""The command `doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench import __version__
+from workbench.cli.console import write_lines
+from workbench.model.target import AgentKind
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
+    from workbench.model.target import Target
+
+
+# `workbench doctor`: what was found on this machine and in this project, and what is wrong with it.
+
+_EXTRAS = {
+    "a2a": "a2a-sdk",
+    "adk": "google-adk",
+    "bigquery": "google-cloud-bigquery",
+    "fsspec": "fsspec",
+    "langchain": "langchain",
+    "litellm": "litellm",
+    "otlp": "opentelemetry-proto",
+    "pandas": "pandas",
+    "vertex": "google-cloud-aiplatform",
+}
+_KEYS = (
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_GENAI_USE_VERTEXAI",
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+)
+_MOST_ROWS = 5
+_WRONG = 2
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path), default=Path())
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Ask each judge model one small question, which may cost a little, and see whether remote agents and datasets "
+    "are there and programs start. No agent is asked anything.",
+)
+def doctor(path: Path, *, check: bool) -> int:
+    """Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.
+
+    Exits with 2 where something is wrong with the project at PATH (default: the current folder).
+    """
+    from workbench.cli.dataset_commands import reach_addresses
+    from workbench.engine.workspace import Workspace
+    from workbench.model.text import counted, neutralise, redact
+
+    with Workspace.open(path) as workspace:
+        problems = list(_problems(workspace))
+        judges = judges_of(workspace)
+        problems += missing_keys(judges, players_of(workspace))
+        answers, unanswered = ask_judges(judges, workspace) if check else ({}, [])
+        agents = health_of(workspace.project.targets.values(), ask=check)
+        problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
+        addresses = reach_addresses(workspace.project.eval_sets) if check else {}
+        problems += [problem for problem in addresses.values() if problem is not None]
+        lines = [
+            *_machine(),
+            "",
+            *_project(workspace, agents, addresses),
+            *judge_lines(judges, workspace, answers=answers),
+            "",
+        ]
+    lines += [f"{counted(len(problems), 'problem')}:" if problems else "no problems found"]
+    lines += [f"  {problem}" for problem in problems]
+    write_lines(redact(neutralise(line)) for line in lines)
+    return _WRONG if problems else 0
+
+
+def _machine() -> Iterator[str]:
+    yield f"workbench    {__version__}"
+    yield f"python       {platform.python_version()} ({sys.executable})"
+    isolation = "each case in a forked process" if hasattr(os, "fork") else "each case in a process of its own"
+    yield f"platform     {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs; {isolation}"
+    yield "extras"
+    for extra, package in _EXTRAS.items():
+        yield f"  {extra}: {_version_of(package) or missing_extra(extra)}"
+    found = [name for name in _KEYS if os.environ.get(name)]
+    yield f"keys         {', '.join(found) if found else 'none'} (set in the environment; values are never shown)"
+
+
+def _version_of(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return None
+
+
+def missing_extra(extra: str) -> str:
+    """What to say where an extra would be needed."""
+    return f'not installed: pip install "agent-eval-workbench[{extra}]"'
+
+
+def _project(workspace: Workspace, agents: Mapping[str, Health], addresses: Mapping[str, str | None]) -> Iterator[str]:
+    """`addresses`: why sets elsewhere cannot be read; without those that were not asked."""
+    project = workspace.project
+    settings = project.root / "workbench.toml"
+    yield f"project      {project.root}"
+    yield f"settings     {settings if settings.exists() else 'no workbench.toml: everything by default'}"
+    yield f"agents       {len(project.targets) or 'none found'}"
+    for target in project.targets.values():
+        place = target.location or str(target.path)
+        interpreter = f", python {target.python}" if target.python is not None else ""
+        yield f"  {target.name}: {target.kind.value} {place}{interpreter}"
+        if target.env_file is not None and target.env_file.is_file():
+            names = ", ".join(_names_in(target.env_file)) or "nothing"
+            yield f"    {target.env_file.name} sets {names}"
+        yield from (f"    {line}" for line in agents[target.name].lines)
+    yield f"eval sets    {len(project.eval_sets) or 'none found'}"
+    for entry in project.eval_sets:
+        yield f"  {entry.relative}: {entry.target or 'no agent'}"
+        if entry.relative in addresses:
+            yield "    reached" if addresses[entry.relative] is None else "    not reached"
+        elif entry.address is not None:
+            yield "    whether it can be reached is asked with --check"
+
+
+def _names_in(env_file: Path) -> Iterator[str]:
+    """The names that an environment file sets, never their values."""
+    for line in env_file.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, equals, _ = line.strip().removeprefix("export ").partition("=")
+        if equals and name.strip().isidentifier():
+            yield name.strip()
+
+
+def _problems(workspace: Workspace) -> Iterator[str]:
+    """What keeps a part of the project from running or the settings from counting, one sentence each."""
+    from workbench.store.errors import IsDataset, StoreError
+    from workbench.store.evalsets.adk_rules import format_problems
+    from workbench.store.project_discovery import recordings_in
+
+    yield from workspace.problems
+    recordings = {recordings_in(target) for target in workspace.project.targets.values()}
+    for entry in workspace.project.eval_sets:
+        if entry.target is None and entry.path not in recordings:
+            yield f"{entry.relative}: {entry.unpaired_reason or 'no agent belongs to it'}"
+        try:
+            document = workspace.document(entry.relative)
+        except IsDataset:
+            yield from _problems_of_rows(workspace, entry.relative)
+            continue
+        except StoreError as error:
+            yield str(error)
+            continue
+        yield from format_problems(document.errors)
+    for config in dict.fromkeys(entry.config for entry in workspace.project.eval_sets if entry.config is not None):
+        yield from _problems_of_config(config, workspace)
+    yield from workspace.problems_of_tools()
+    yield from _problems_of_the_screen(workspace)
+
+
+def _problems_of_config(path: Path, workspace: Workspace) -> Iterator[str]:
+    from workbench.engine.set_files import config_problems
+    from workbench.store.errors import StoreError
+    from workbench.store.evalsets.adk_rules import format_problems
+
+    try:
+        found = config_problems(path, workspace.settings)
+        yield from format_problems(problem for problem in found if problem.severity == "error")
+    except StoreError as error:
+        yield str(error)
+
+
+def _problems_of_rows(workspace: Workspace, dataset: str) -> Iterator[str]:
+    """What is wrong with a dataset; one elsewhere is not fetched for this."""
+    from workbench.store.errors import NotRead, StoreError
+
+    try:
+        rows = workspace.recordings.of(dataset).cases
+    except NotRead:
+        return
+    except StoreError as error:
+        yield str(error)
+        return
+    wrong = [row.problem for row in rows if row.problem is not None]
+    yield from wrong[:_MOST_ROWS]
+    if len(wrong) > _MOST_ROWS:
+        yield f"{dataset}: {len(wrong) - _MOST_ROWS:,} more rows (`workbench dataset lint` names them all)"
+
+
+def _problems_of_the_screen(workspace: Workspace) -> Iterator[str]:
+    from workbench.tui.keys import check_keys
+    from workbench.tui.themes import load_themes, theme_folders, theme_problem
+
+    found = load_themes(theme_folders())
+    yield from check_keys(workspace.settings.keys)[1].values()
+    yield from found.failed
+    if (theme_fault := theme_problem(workspace.settings.tui.theme, found)) is not None:
+        yield theme_fault
+
+
+# What `workbench doctor` says of agents: what each needs that may be missing, and whether it can be reached.
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_AGENT_SECONDS = 10.0  # seconds for a server to say anything
+
+
+@dataclass(frozen=True)
+class Health:
+    """What was found of one agent: lines to show below it, and what is wrong, one sentence each."""
+
+    lines: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def health_of(targets: Iterable[Target], *, ask: bool) -> Mapping[str, Health]:
+    """The health of each target by its name. None of them is asked anything; `ask`: those that are reached otherwise
+    than by importing them are looked for."""
+    targets = tuple(targets)
+    found = {target.name: tuple(_setting_up(target)) for target in targets}
+    # What cannot start as it stands is not tried: it is said why.
+    sound = [target for target in targets if not any(part.problems for part in found[target.name])]
+    signs = asyncio.run(_signs_of_life([target for target in sound if _can_be_checked(target)])) if ask else {}
+    return {target.name: _health(target, found[target.name], signs.get(target.name), asked=ask) for target in targets}
+
+
+def _setting_up(target: Target) -> Iterator[Health]:
+    """What can be seen from here."""
+    for look in (_program, _recording, _module, _framework, _table, _variables):
+        yield from look(target)
+
+
+def _health(target: Target, parts: Sequence[Health], sign: Health | None, *, asked: bool) -> Health:
+    if sign is not None:
+        parts = (*parts, sign)
+    elif _can_be_checked(target) and not asked:
+        verb = "starts" if target.kind is AgentKind.COMMAND else "can be reached"
+        parts = (*parts, Health(lines=(f"whether it {verb} is asked with --check",)))
+    lines = tuple(line for part in parts for line in part.lines)
+    problems = tuple(f"{target.name}: {problem}" for part in parts for problem in part.problems)
+    return Health(lines, problems)
+
+
+def _can_be_checked(target: Target) -> bool:
+    return target.kind in (AgentKind.A2A, AgentKind.HTTP, AgentKind.COMMAND)
+
+
+def _program(target: Target) -> Iterator[Health]:
+    """The program of a command: looked for where the agent's process will look."""
+    from workbench.engine.plan import environment_of
+
+    if target.kind is not AgentKind.COMMAND:
+        return
+    name = shlex.split(target.location)[0]
+    place = str(target.path / name) if "/" in name else name
+    found = shutil.which(place, path=environment_of(target).get("PATH"))
+    if found is None:
+        yield Health(problems=(f"the program {name!r} is not there, or may not be run",))
+    else:
+        yield Health(lines=(f"runs {found}",))
+
+
+def _recording(target: Target) -> Iterator[Health]:
+    """The file with what was recorded, where one stands for all sets; datasets among the sets are looked at as such."""
+    from workbench.model.text import counted
+    from workbench.store.datasets.dataset_reader import read_recorded
+    from workbench.store.errors import StoreError
+    from workbench.store.project_discovery import recordings_in
+
+    path = recordings_in(target)
+    if path is None:
+        return
+    try:
+        recorded = read_recorded(path, columns=dict(target.columns))
+    except StoreError as error:
+        yield Health(problems=(str(error),))
+        return
+    wrong = tuple(case.problem for case in recorded.cases if case.problem is not None)
+    holds = f"holds {counted(len(recorded.cases), 'recorded case')}"
+    yield Health(lines=(holds,), problems=(*recorded.problems, *wrong[:1]))
+
+
+def _module(target: Target) -> Iterator[Health]:
+    """The module of an agent in Python: looked for, and not imported."""
+    from importlib.util import find_spec
+
+    if target.kind not in (AgentKind.FUNCTION, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE) or target.runs_elsewhere:
+        return
+    module = target.location.partition(":")[0]
+    file = target.path.joinpath(*module.split("."))
+    if file.is_dir() or file.with_suffix(".py").is_file():
+        return
+    name = module.partition(".")[0]
+    is_here = (target.path / name).is_dir() or (target.path / f"{name}.py").is_file()
+    if is_here or (target.python is None and find_spec(name) is None):
+        yield Health(problems=(f"there is no module {module} in {target.path}",))
+
+
+def _table(target: Target) -> Iterator[Health]:
+    """Templates and paths in the table of its kind."""
+    from workbench.agents.worker_host import wrong_table
+
+    wrong = wrong_table(target)
+    if wrong is not None:
+        yield Health(problems=(wrong,))
+
+
+def _framework(target: Target) -> Iterator[Health]:
+    """The extra that its adapter needs."""
+    from importlib.util import find_spec
+
+    if target.kind is AgentKind.ADK:
+        yield from _adk(target)
+    needs = {AgentKind.LANGCHAIN: ("langchain", "langchain_core"), AgentKind.A2A: ("a2a", "a2a")}
+    if target.kind is AgentKind.AGENT_ENGINE and target.runs_elsewhere:
+        needs = {AgentKind.AGENT_ENGINE: ("vertex", "google.auth")}
+    if target.kind not in needs:
+        return
+    extra, module = needs[target.kind]
+    if target.python is not None:
+        yield Health(lines=(f"needs {module} in its own interpreter, which is not looked into",))
+    elif find_spec(module) is None:
+        yield Health(problems=(f"the extra {extra} is {missing_extra(extra)}",))
+
+
+def _adk(target: Target) -> Iterator[Health]:
+    """Whether the target's interpreter has a google-adk that can be used. Nothing is run for that."""
+    from importlib.metadata import distributions
+
+    from workbench.agents.worker.adapters.adk.adk_loading import wrong_version
+
+    folders = sys.path
+    if target.python is not None:
+        environment = target.python.parent.parent  # where a virtual environment has its interpreter in bin or Scripts
+        folders = [*map(str, environment.glob("lib/python3*/site-packages")), str(environment / "Lib/site-packages")]
+        if not (environment / "pyvenv.cfg").is_file() or "true" in _system_packages(environment):
+            yield Health(lines=("needs google-adk in its own interpreter, which is not looked into",))
+            return
+    found = next((each.version for each in distributions(name="google-adk", path=folders)), None)
+    if found is not None:
+        problem = wrong_version(found)
+        yield Health(problems=() if problem is None else (f"{problem} (in {target.python or sys.executable})",))
+    elif target.python is None:
+        yield Health(problems=(f"the extra adk is {missing_extra('adk')}",))
+    else:
+        yield Health(problems=(f"google-adk is not installed for its interpreter {target.python}",))
+
+
+def _system_packages(environment: Path) -> str:
+    """Whether a virtual environment sees the packages of the interpreter it was made from: `true` or `false`."""
+    lines = (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
+    values = (line.partition("=")[2] for line in lines if line.startswith("include-system-site-packages"))
+    return next(values, "false").strip().lower()
+
+
+def _variables(target: Target) -> Iterator[Health]:
+    """The environment variables that its settings name: which are set, never to what."""
+    from workbench.engine.plan import environment_of
+
+    texts = [target.location, *target.options.get("headers", {}).values()]
+    names = dict.fromkeys(name for text in texts for name in _VARIABLE.findall(text))
+    if not names:
+        return
+    environment = environment_of(target)
+    missing = [name for name in names if not environment.get(name)]
+    yield Health(
+        lines=(f"takes {', '.join(names)} from the environment",),
+        problems=tuple(f"the environment variable {name} is not set" for name in missing),
+    )
+
+
+async def _signs_of_life(targets: Iterable[Target]) -> Mapping[str, Health]:
+    targets = tuple(targets)
+    asks = {AgentKind.HTTP: _sign_of_url, AgentKind.A2A: _sign_of_session, AgentKind.COMMAND: _sign_of_session}
+    signs = await asyncio.gather(*(asks[target.kind](target) for target in targets))
+    return {target.name: sign for target, sign in zip(targets, signs, strict=True)}
+
+
+async def _sign_of_session(target: Target) -> Health:
+    """Whether a session opens and closes without a turn: a program starts and ends with its input, a card is there."""
+    from workbench.agents.agent_host import AgentError, SessionRequest, host_for
+    from workbench.engine.case_run import DEFAULT_USER
+
+    host = host_for(target, isolation="case", concurrency=1)
+    request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False)
+    session = await host.open(request, on_span=lambda _: None)
+    try:
+        async with asyncio.timeout(_AGENT_SECONDS):
+            part = (await session.describe()).agents[0]
+            await session.finish()
+    except AgentError as error:
+        return Health(problems=(error.failure.message,))
+    except TimeoutError:
+        return Health(problems=(f"no session with it opens within {_AGENT_SECONDS:g} s",))
+    finally:
+        await session.kill()
+        await host.close()
+    if target.kind is AgentKind.COMMAND:
+        return Health(lines=("starts",))
+    return Health(lines=(f"reached: its card tells of {part.name}",))
+
+
+async def _sign_of_url(target: Target) -> Health:
+    """Whether something answers at the URL. Any status will do: what the agent makes of a prompt is for runs to see."""
+    import aiohttp
+
+    from workbench.agents.worker.adapters.http.words import in_words
+    from workbench.engine.plan import environment_of
+
+    environment = environment_of(target)
+    url = _VARIABLE.sub(lambda name: environment[name[1]], target.location)
+    timeout = aiohttp.ClientTimeout(total=_AGENT_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, trust_env=True) as client,
+            client.head(url, allow_redirects=False) as response,
+        ):
+            return Health(lines=(f"reached: something answers there (status {response.status})",))
+    except TimeoutError:
+        reason = f"no answer within {_AGENT_SECONDS:g} s"
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        reason = in_words(error) if isinstance(error, (aiohttp.ClientError, OSError)) else "it is no URL"
+        for name in _VARIABLE.findall(target.location):
+            reason = reason.replace(environment[name], f"${{{name}}}")
+    return Health(lines=("not reached",), problems=(f"{target.location} cannot be reached: {reason}",))
+
+
+# What `workbench doctor` says of judge models and simulated users: what they judge or play, how they are reached, and
+# whether they answer.
+
+_JUDGE_SECONDS = 60.0  # seconds for an answer to the smallest question
+
+
+@dataclass
+class AskedJudge:
+    """A judge model as the agent of a target has it reached; `sets` are those that it judges."""
+
+    model: str
+    target: Target
+    sets: list[str] = field(default_factory=list)
+
+
+def judges_of(workspace: Workspace) -> list[AskedJudge]:
+    """The models that criteria of the project ask; without sets whose criteria cannot be read, which others name."""
+    from workbench.engine.plan import judge_models_of, with_models
+    from workbench.model.criteria import default_config
+    from workbench.store.errors import StoreError
+    from workbench.store.evalsets.config_files import load_config
+
+    judges: dict[tuple[str, str], AskedJudge] = {}
+    for entry in workspace.project.eval_sets:
+        if entry.target is None:
+            continue
+        try:
+            config = default_config() if entry.config is None else load_config(entry.config)
+        except StoreError:
+            continue
+        target = workspace.project.targets[entry.target]
+        for model in judge_models_of(with_models(config, workspace.settings)):
+            judges.setdefault((model, target.name), AskedJudge(model, target)).sets.append(entry.relative)
+    return list(judges.values())
+
+
+def players_of(workspace: Workspace) -> list[AskedJudge]:
+    """The models that play the users of conversation scenarios; without sets that cannot be read, as above."""
+    from workbench.engine.plan import options_of, with_models
+    from workbench.model.criteria import default_config
+    from workbench.store.errors import StoreError
+    from workbench.store.evalsets.config_files import load_config
+
+    players: dict[tuple[str, str], AskedJudge] = {}
+    for entry in workspace.project.eval_sets:
+        if entry.target is None:
+            continue
+        try:
+            document = workspace.document(entry.relative)
+            readable = (document.case(each.index) for each in document.entries if each.problem is None)
+            if all(case.conversation_scenario is None for case in readable):
+                continue
+            config = default_config() if entry.config is None else load_config(entry.config)
+        except StoreError:
+            continue
+        target = workspace.project.targets[entry.target]
+        model = options_of(with_models(config, workspace.settings)).model
+        players.setdefault((model, target.name), AskedJudge(model, target)).sets.append(entry.relative)
+    return list(players.values())
+
+
+def missing_keys(judges: list[AskedJudge], players: list[AskedJudge]) -> Iterator[str]:
+    """A problem for each model that cannot be asked, with the variable that it lacks."""
+    from workbench.engine.plan import environment_of, is_scripted
+    from workbench.llm.model_access import access_to
+    from workbench.model.text import counted
+
+    for does, models in (("judges", judges), ("plays the users of", players)):
+        for asked in models:
+            missing = access_to(asked.model, environment_of(asked.target)).missing
+            if missing is not None and not is_scripted(asked.target, asked.model):
+                sets = f"{counted(len(asked.sets), 'eval set')} of {asked.target.name}"
+                yield f"{asked.model}, which {does} {sets}: {missing}"
+
+
+def judge_lines(judges: list[AskedJudge], workspace: Workspace, *, answers: Mapping[str, str]) -> Iterator[str]:
+    """Each judge with the way to it; `answers` is what came of asking, by target and model."""
+    from workbench.engine.plan import environment_of
+    from workbench.engine.plan_cost import prices_of
+    from workbench.llm.model_access import access_to
+    from workbench.llm.prompt_templates import Tokens
+    from workbench.model.text import counted
+    from workbench.report.text_report import cost_text
+
+    if not judges:
+        yield "judges       none: no criterion asks a model"
+        return
+    yield "judges"
+    prices = prices_of(workspace.settings.judge)
+    for judge in judges:
+        access = access_to(judge.model, environment_of(judge.target))
+        keys = f"with {', '.join(access.keys)}" if access.keys else "without a key"
+        way = keys if access.address is None else f"{keys}, at {access.address}"
+        yield f"  {judge.model} for {judge.target.name}: {counted(len(judge.sets), 'eval set')}; {access.through}"
+        yield f"    {way if access.missing is None else access.missing}"
+        if judge.target.scripted_models is not None:
+            yield f"    where it has no key, {judge.target.scripted_models.name} answers in its place"
+        unknown = prices.why_unknown(judge.model)
+        if unknown is None:
+            sides = (prices.cost(judge.model, Tokens(*side)) for side in ((1_000_000, 0), (0, 1_000_000)))
+            asked, answered = (cost_text(float(side)) for side in sides)
+        yield f"    {unknown}" if unknown is not None else f"    {asked} and {answered} for a million tokens in and out"
+        if (answer := answers.get(_name(judge))) is not None:
+            yield f"    {answer}"
+
+
+def ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
+    """Ask each judge the smallest question: what came of it by target and model, and what went wrong."""
+    return asyncio.run(_ask_judges(judges, workspace))
+
+
+async def _ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
+    from workbench.engine.plan import environment_of, is_scripted
+    from workbench.llm.model_access import access_to
+    from workbench.llm.model_types import Message, ModelError, ModelRequest
+    from workbench.llm.models import ModelOptions, Models
+
+    answers: dict[str, str] = {}
+    problems: list[str] = []
+    timeout = min(workspace.settings.judge.timeout_seconds, _JUDGE_SECONDS)
+    for judge in judges:
+        if is_scripted(judge.target, judge.model):  # as in runs: the model is not asked
+            answers[_name(judge)] = "not asked: there is no key for it, and the script answers in its place"
+            continue
+        if access_to(judge.model, environment_of(judge.target)).missing is not None:  # a problem already
+            continue
+        models = Models(environment_of(judge.target), ModelOptions(tries=1, timeout_seconds=timeout))
+        question = Message(role="user", text="Answer with one word: yes.")
+        try:
+            reply = await models.ask(ModelRequest(model=judge.model, messages=(question,)))
+        except ModelError as error:
+            answers[_name(judge)] = f"asked: {error.trouble.value}"
+            problems.append(f"judge of {judge.target.name}: {error.message}")
+        else:
+            version = "" if reply.version in (None, judge.model) else f", by {reply.version}"
+            answers[_name(judge)] = f"asked: it answered in {reply.seconds:.2f} s{version}"
+        finally:
+            await models.close()
+    return answers, problems
+
+
+def _name(judge: AskedJudge) -> str:
+    return f"{judge.target.name} {judge.model}"
+
+
+# The features that google-adk 2.13 knows, for `--enable_features` and `--disable_features`.
+
+ADK_FEATURES = frozenset(
+    {
+        "AGENT_CONFIG",
+        "AGENT_ENGINE_SANDBOX_ENVIRONMENT",
+        "AGENT_STATE",
+        "AUTHENTICATED_FUNCTION_TOOL",
+        "BASE_AUTHENTICATED_TOOL",
+        "BIGTABLE_TOOLSET",
+        "BIGTABLE_TOOL_SETTINGS",
+        "BIG_QUERY_TOOLSET",
+        "BIG_QUERY_TOOL_CONFIG",
+        "CASCADE_LIVE",
+        "CLASSIFIER",
+        "COMPUTER_USE",
+        "DATA_AGENT_TOOLSET",
+        "DATA_AGENT_TOOL_CONFIG",
+        "DAYTONA_ENVIRONMENT",
+        "DYNAMIC_INSTRUCTION_ROUTING",
+        "E2B_ENVIRONMENT",
+        "ELEVEN_LABS",
+        "ENVIRONMENT_SIMULATION",
+        "EVENTARC_TOOLSET",
+        "EVENTARC_TOOL_CONFIG",
+        "FALLBACK_MODEL",
+        "FUNCTION_TOOL_ARG_VALIDATION",
+        "GCS_ADMIN_TOOLSET",
+        "GCS_TOOLSET",
+        "GCS_TOOL_SETTINGS",
+        "GOOGLE_CREDENTIALS_CONFIG",
+        "GOOGLE_TOOL",
+        "IN_MEMORY_SESSION_SERVICE_LIGHT_COPY",
+        "JSON_SCHEMA_FOR_FUNC_DECL",
+        "LIVEKIT",
+        "MCP_AGENT_SERVER",
+        "MCP_GRACEFUL_ERROR_HANDLING",
+        "MCP_MODERN_PROTOCOL",
+        "MONGODB_MEMORY_SERVICE",
+        "MONGODB_SESSION_SERVICE",
+        "MONGODB_TOOLSET",
+        "MONGODB_TOOL_SETTINGS",
+        "OPENSANDBOX_ENVIRONMENT",
+        "PLUGGABLE_AUTH",
+        "PROGRESSIVE_SSE_STREAMING",
+        "PUBSUB_TOOLSET",
+        "PUBSUB_TOOL_CONFIG",
+        "SKILL_LIFECYCLE",
+        "SKILL_TOOLSET",
+        "SNAKE_CASE_SKILL_NAME",
+        "SPANNER_ADMIN_TOOLSET",
+        "SPANNER_TOOLSET",
+        "SPANNER_TOOL_SETTINGS",
+        "SPANNER_VECTOR_STORE",
+        "TOOL_CONFIG",
+        "TOOL_CONFIRMATION",
+    }
+)
+
+
+def unknown_features(names: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each name that google-adk 2.13 does not know; a newer one may."""
+    from workbench.model.text import did_you_mean
+
+    for name in names:
+        if name not in ADK_FEATURES:
+            near = did_you_mean(name.upper(), ADK_FEATURES)
+            yield f"unknown feature {name!r}: google-adk 2.13 has none of this name, and ignores it{near}"

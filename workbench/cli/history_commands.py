@@ -1,0 +1,252 @@
+"""The commands `history`, `report` and `compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.console import message, write_document, write_lines
+from workbench.cli.shared_options import FOLDER
+from workbench.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from workbench.report.comparison import RunComparison
+    from workbench.report.run_report import RunReport
+    from workbench.store.history.history import History
+    from workbench.store.history.history_queries import StoredRun
+
+
+# `workbench history` and `workbench report`: earlier runs, listed, shown and written in other formats.
+
+_WRONG = 2
+
+path_option = click.option(
+    "--path", type=FOLDER, default=Path(), help="A folder of the project; by default the current one."
+)
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs.")
+@path_option
+@click.option("--plain", is_flag=True, help="No colours.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
+)
+def history(*, run: str | None, report_format: str, limit: int, path: Path, plain: bool, verbose: bool) -> int:
+    """List earlier runs, or show one of them.
+
+    RUN is the id of a run, the start of one, or `latest`.
+    """
+    from workbench.cli.printers import stdout_style, table_lines
+    from workbench.report.formats import write_report
+    from workbench.report.text_report import row_name, width_of_names
+    from workbench.store.project_discovery import find_root
+
+    root = find_root(path)
+    if run is None:
+        runs = stored_runs(root, limit=limit)
+        if report_format == "json":
+            write_document(_list_as_json(runs))
+        else:
+            write_lines(_list(runs))
+        return 0
+    shown = stored_report(root, run)
+    if report_format == "json":
+        write_document(write_report(shown, "json"))
+    else:
+        style = stdout_style(plain=plain, verbose=verbose)
+        write_lines(
+            table_lines(shown, style=style, name_width=width_of_names([row_name(case) for case in shown.cases]))
+        )
+    return 0
+
+
+@click.command()
+@click.argument("run", default="latest")
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(["json", "jsonl", "junit", "markdown", "csv"]),
+    help="Default: json, or the format that the name of --output ends with.",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@path_option
+def report(*, run: str, report_format: str | None, output: Path | None, path: Path) -> int:
+    """Write an earlier run as JSON, JUnit XML, Markdown or CSV.
+
+    RUN is the id of a run, the start of one, or `latest`, the default. Differences are held against the eval sets as
+    they are now.
+    """
+    from workbench.cli.printers import TEXT, format_for, save_report
+    from workbench.report.formats import write_report
+    from workbench.store.project_discovery import find_root
+
+    chosen = format_for(report_format, output)
+    chosen = "json" if chosen == TEXT else chosen
+    shown = stored_report(find_root(path), run)
+    if output is None:
+        write_document(write_report(shown, chosen))
+    elif not save_report(shown, chosen, output, table_text=""):
+        write_document(write_report(shown, chosen))
+        return _WRONG
+    return 0
+
+
+def _list(runs: list[StoredRun]) -> list[str]:
+    from workbench.model.text import counted, one_line
+    from workbench.report.run_report import counts_text, duration_text, when
+
+    if not runs:
+        return ["no runs yet"]
+    width = max(len(run.run_id) for run in runs)
+    lines = []
+    for run in runs:
+        duration = "unfinished" if run.duration_seconds is None else duration_text(run.duration_seconds)
+        counts = counts_text(run.summary) + (", interrupted" if run.interrupted else "")
+        lines.append(
+            one_line(
+                f"{run.run_id:<{width}}  {when(run.started_at)}  {counted(run.total, 'case')}: {counts}, {duration}"
+            )
+        )
+        lines.append(f"  {one_line(run.command)}")
+    return lines
+
+
+def _list_as_json(runs: list[StoredRun]) -> str:
+    from workbench.report.report_formats import SCHEMA_VERSION, dump, summary_record
+
+    entries = [
+        {
+            "run_id": run.run_id,
+            "started_at": run.started_at.isoformat(),
+            "duration_seconds": run.duration_seconds,
+            "interrupted": run.interrupted,
+            "ended": run.ended,
+            "command": run.command,
+            "targets": list(run.targets),
+            "summary": summary_record(run.summary),
+        }
+        for run in runs
+    ]
+    return dump({"schema_version": SCHEMA_VERSION, "runs": entries}, indent=2) + "\n"
+
+
+_SAME, _WORSE, _ERRORS = 0, 1, 3
+
+
+# `workbench compare`: two earlier runs side by side.
+
+
+@click.command()
+@click.argument("before", metavar="[RUN]", required=False)
+@click.argument("after", metavar="[RUN]", required=False)
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@click.option("--all", "show_all", is_flag=True, help="List the cases that came out the same, too.")
+@path_option
+@click.option("--plain", is_flag=True, help="No colours.")
+def compare(
+    *, before: str | None, after: str | None, report_format: str, show_all: bool, path: Path, plain: bool
+) -> int:
+    """Compare two earlier runs: regressions, fixes, flaky cases, scores.
+
+    The first RUN is the earlier one; the second is the newest by default. Without RUN, or with the newest run alone,
+    the newest run is compared with the one before it. Runs that judged nothing (`workbench simulate`) are skipped.
+    RUN is the id of a run, the start of one, or `latest`.
+
+    Exit status: 1 if a case that passed fails now, 3 if all such cases ended in ERROR, else 0. A flaky case is no
+    regression.
+    """
+    from workbench.cli.printers import stdout_style
+    from workbench.report.comparison import comparison_lines, comparison_record
+    from workbench.report.report_formats import dump
+    from workbench.store.project_discovery import find_root
+
+    comparison = _compared(find_root(path), before, after)
+    if report_format == "json":
+        write_document(dump(comparison_record(comparison), indent=2) + "\n")
+    else:
+        style = stdout_style(plain=plain, verbose=False)
+        write_lines(comparison_lines(comparison, style=style, show_same=show_all))
+    return _exit_status(comparison)
+
+
+def _compared(root: Path, before: str | None, after: str | None) -> RunComparison:
+    from workbench.report.comparison import compare_stored
+    from workbench.store.errors import StoreError
+    from workbench.store.history.history_schema import file_of
+
+    with open_history(root) as history:
+        if history is None:
+            raise StoreError(file_of(root), "there are no runs yet")
+        return compare_stored(history, before, after)
+
+
+def _exit_status(comparison: RunComparison) -> int:
+    from workbench.model.results import CaseStatus
+    from workbench.report.comparison import Change
+
+    worse = [case.after.status for case in comparison.of(Change.REGRESSION) if case.after is not None]
+    if not worse:
+        return _SAME
+    return _ERRORS if all(status is CaseStatus.ERROR for status in worse) else _WORSE
+
+
+# Earlier runs, read from the history and put beside the eval sets as they are now.
+
+
+@contextmanager
+def open_history(root: Path) -> Iterator[History | None]:
+    """The history of a project, None where nothing has run yet: looking must not create one."""
+    from workbench.store.history.history import History
+    from workbench.store.history.history_schema import file_of
+
+    if not file_of(root).exists():
+        yield None
+        return
+    history = History.open(root)
+    if (notice := history.take_notice()) is not None:
+        message(notice)
+    try:
+        yield history
+    finally:
+        history.close()
+
+
+def stored_runs(root: Path, *, limit: int) -> list[StoredRun]:
+    """The newest runs, newest first."""
+    with open_history(root) as history:
+        return [] if history is None else history.runs(limit)
+
+
+def stored_report(root: Path, run_id: str) -> RunReport:
+    """A run as reports show it. Raises StoreError where there is no such run."""
+    from workbench.engine.history_recorder import ExpectedCases
+    from workbench.engine.plan import Limits
+    from workbench.report.run_report import ReportedCase, report_of
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+    from workbench.store.history.history_schema import file_of
+
+    with open_history(root) as history:
+        if history is None:
+            raise StoreError(file_of(root), "there are no runs yet")
+        run = history.run(run_id)
+        results = list(history.results(run.run_id))
+    expected = ExpectedCases(lambda relative: EvalSetDocument.open(root / relative))
+    cases = [ReportedCase(result, expected(result)) for result in results]
+    cases.sort(key=lambda case: (case.result.case.eval_set, *expected.place(case.result.case), case.result.repeat))
+    # Without what a run keeps for itself, to be gone on with.
+    options = {name: value for name, value in run.options.items() if name in Limits.model_fields}
+    return replace(report_of(run, cases, summary=run.summary), options=options)

@@ -1,0 +1,308 @@
+"""The commands `judge`, `calibrate` and `dialects`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.history_commands import path_option
+from workbench.cli.shared_options import FILE, Execution, case_option, config_option, judging_options
+
+if TYPE_CHECKING:
+    from workbench.engine.run import Run
+    from workbench.engine.workspace import Workspace
+    from workbench.model.identity import CaseAt
+    from workbench.report.dialect_table import NamedDialects
+    from workbench.report.judge_agreement import Judgements
+
+
+_SAME, _FLIPPED, _WRONG, _ERRORS, _INTERRUPTED = 0, 1, 2, 3, 130
+
+
+# `workbench judge`: judges the stored answers of a run again, and says how far the judgements agree.
+
+
+@click.command()
+@click.argument("run", default="latest")
+@case_option
+@config_option
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Number of judgements.")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Maximum parallel cases.")
+@judging_options
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@path_option
+def judge(
+    *,
+    run: str,
+    cases: tuple[str, ...],
+    config: Path | None,
+    repeat: int,
+    concurrency: int | None,
+    judging: Execution,
+    report_format: str,
+    path: Path,
+) -> int:
+    """Judge stored answers again, and say how far the judgements agree.
+
+    No agent runs. RUN is the id of a run, the start of an id, or `latest`. Every judgement asks the models again and is
+    stored as a run. The criteria are those of the run, or of --config. For each criterion that asks a model, the output
+    has the agreement of all judgements (the original one included), Cohen's kappa (Fleiss' for three or more), and the
+    cases whose verdict flips. A judgement that failed has no verdict and flips nothing.
+
+    Exit status: 0 no case flips; 1 some do; 2 the command, configuration or a file is wrong; 3 a case could not be
+    judged, or not by all samples with --require-all-samples; 130 interrupted.
+    """
+    from workbench.cli.console import write_document, write_lines
+    from workbench.engine.workspace import Workspace
+    from workbench.model.results import MetricStatus
+    from workbench.report.judge_agreement import agreement_lines, agreement_record, agreements
+    from workbench.report.report_formats import dump
+
+    with Workspace.open(path) as workspace:
+        options = {"config": config, "concurrency": concurrency, **judging}
+        judgements, interrupted, has_wrong_input = _judged(workspace, run, cases, options, repeat=repeat)
+        requires_all_samples = judging["require_all_samples"] or workspace.settings.judge.require_all_samples
+    found = agreements(judgements)
+    if report_format == "json":
+        write_document(dump(agreement_record(judgements, found), indent=2) + "\n")
+    else:
+        write_lines(agreement_lines(judgements, found))
+    if interrupted:
+        return _INTERRUPTED
+    if has_wrong_input:
+        return _WRONG
+    anew = [metric for results in judgements.results[1:] for result in results for metric in result.metrics]
+    if any(metric.status is MetricStatus.ERROR for metric in anew):
+        return _ERRORS
+    if requires_all_samples and any(metric.missing_samples is not None for metric in anew):
+        return _ERRORS
+    return _FLIPPED if any(each.flips for each in found) else _SAME
+
+
+def _judged(
+    workspace: Workspace, name: str, cases: Sequence[str], given: Execution, *, repeat: int
+) -> tuple[Judgements, bool, bool]:
+    """The judgements, the original one first; whether the user stopped, and whether a file is wrong."""
+    from workbench.cli.console import message
+    from workbench.cli.run_commands import command_line
+    from workbench.engine.plan import PlanError, RunOptions
+    from workbench.model.identity import cases_by_name
+    from workbench.model.text import counted, did_you_mean
+    from workbench.report.judge_agreement import Judgements
+    from workbench.store.errors import StoreError
+    from workbench.store.history.history_schema import file_of
+
+    if not file_of(workspace.root).exists():
+        raise StoreError(file_of(workspace.root), "there are no runs yet")
+    with workspace.history() as history:
+        stored = history.run(name)
+        results = list(history.results(stored.run_id))
+    known = cases_by_name((result.case.eval_id, result.case.occurrence) for result in results)
+    unknown = [case for case in cases if case not in known]
+    if unknown:
+        raise PlanError(*(f"run {stored.run_id} has no case {each!r}{did_you_mean(each, known)}" for each in unknown))
+    chosen = {case for name in cases for case in known[name]}
+    results = [each for each in results if not cases or (each.case.eval_id, each.case.occurrence) in chosen]
+    options = RunOptions.model_validate({**given, "command": command_line()})
+    ids, judged = [stored.run_id], [results]
+    interrupted = has_wrong_input = False
+    for time in range(1, repeat + 1):
+        plan = workspace.plan_judging(stored, results, options, time=time)
+        if time == 1:
+            for text in (*plan.notices, *plan.problems):
+                message(text)
+            calls = sum(workspace.estimate(plan).judge_calls.values()) * repeat
+            message(f"run {stored.run_id}: {counted(plan.total, 'case')} judged anew, about {counted(calls, 'call')}")
+            if plan.total < len(results):
+                message(f"{counted(len(results) - plan.total, 'case')} cannot be judged again: nothing of it is stored")
+        run = workspace.start(plan)
+        _wait(run, label=f"judgement {time} of {repeat}")
+        ids.append(run.run_id)
+        judged.append(run.results())
+        interrupted, has_wrong_input = run.interrupted, has_wrong_input or run.has_wrong_input
+        if interrupted:
+            break
+    return Judgements(ids, judged), interrupted, has_wrong_input
+
+
+def _wait(run: Run, *, label: str) -> None:
+    """Listen to a run until it ends; standard error says how far it is."""
+    import sys
+
+    from workbench.cli.console import graceful_interrupt, message
+    from workbench.cli.printers import Progress
+    from workbench.model.run_events import CaseFinished, Notice
+    from workbench.report.text_report import spending_line
+
+    told = {*run.plan.notices, *run.plan.problems}
+    with Progress(total=run.plan.total, shown=sys.stderr.isatty()) as progress:
+
+        def announce(text: str) -> None:
+            with progress.hidden():
+                message(text)
+
+        with graceful_interrupt(run.cancel, announce=announce):
+            for event in run.iter_events():
+                if isinstance(event, CaseFinished):
+                    progress.finished(event.status)
+                elif isinstance(event, Notice) and event.message not in told:
+                    announce(event.message)
+    message(f"{label}: run {run.run_id}")
+    for spent in run.summary().models:
+        message(spending_line(spent))
+
+
+# `workbench calibrate`: holds the judges of a run against labels that people gave.
+
+
+@click.command()
+@click.argument("labels", type=FILE)
+@click.option("--run", default="latest", show_default=True, help="The run whose judges are compared with the labels.")
+@click.option("--criterion", metavar="NAME", help="The criterion that all labels are about; rows need not name it.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@path_option
+def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: str, path: Path) -> int:
+    """Hold the judges of a run against labels that people gave.
+
+    LABELS is JSONL, CSV or JSON with the columns eval_id and label. The columns eval_set, repeat, turn (both counted
+    from 1), criterion and rubric say more exactly what a label is about. A label is pass or fail (also valid, yes, 1
+    ...), a rating, or CANDIDATE, BASELINE or TIE. The output has the confusion of labels and verdicts, precision and
+    recall of the judge, Cohen's kappa, and every disagreement with the judge's reason.
+    """
+    from workbench.cli.console import write_document, write_lines
+    from workbench.cli.history_commands import open_history
+    from workbench.report.calibration import calibrate as hold_against
+    from workbench.report.calibration import calibration_lines, calibration_record
+    from workbench.report.report_formats import dump
+    from workbench.store.datasets.dataset_lint import read_labels
+    from workbench.store.errors import StoreError
+    from workbench.store.history.history_schema import file_of
+    from workbench.store.project_discovery import find_root
+
+    given = read_labels(labels)
+    root = find_root(path)
+    with open_history(root) as history:
+        if history is None:
+            raise StoreError(file_of(root), "there are no runs yet")
+        run_id = history.run(run).run_id
+        results = list(history.results(run_id))
+    found = hold_against(given, results, criterion=criterion, run_id=run_id)
+    if report_format == "json":
+        write_document(dump(calibration_record(run_id, found), indent=2) + "\n")
+    else:
+        write_lines(calibration_lines(run_id, found))
+    return 0
+
+
+_AGREE, _DISAGREE, _UNREADABLE = 0, 1, 2
+
+
+# `workbench dialects`: what ADK, Vertex AI and agentevals say of the same tool calls, side by side.
+
+
+@click.command()
+@click.argument("what", metavar="[DATASET|RUN]", default="latest")
+@case_option
+@click.option("--expected", type=FILE, help="The eval set to compare DATASET, an eval set of recorded sessions, with.")
+@click.option("--disagreements", "only_disagreements", is_flag=True, help="Show only where the dialects disagree.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@path_option
+def dialects(
+    *,
+    what: str,
+    cases: tuple[str, ...],
+    expected: Path | None,
+    only_disagreements: bool,
+    report_format: str,
+    path: Path,
+) -> int:
+    """Show what ADK, Vertex AI and agentevals say of the same tool calls.
+
+    DATASET is that of `workbench score`: rows with predicted_trajectory and reference_trajectory, or an eval set of
+    recorded sessions with --expected. RUN is the id of a run, the start of an id, or `latest`. No agent runs. The
+    output has the score of each dialect and the reason for each disagreement. Below it says how each dialect treats
+    duplicates, empty trajectories, arguments and several turns.
+
+    Exit status: 0 all dialects agree; 1 some disagree; 2 the command, a file or a row is wrong.
+    """
+    from workbench.cli.console import message, write_document, write_lines
+    from workbench.report.dialect_table import dialect_lines, dialect_record
+    from workbench.report.report_formats import dump
+
+    file = Path(what)
+    if expected is not None and not file.is_file():
+        raise click.UsageError("--expected needs an eval set of recorded sessions to hold against it.")
+    unread: dict[CaseAt, str] = {}
+    problems: list[str] = []
+    found = list(_of_dataset(file, expected, unread, problems) if file.is_file() else _of_run(what, path))
+    chosen = _chosen([*(each.at for each in found), *unread], cases, where=what)
+    found = [each for each in found if each.at in chosen]
+    problems += [problem for at, problem in unread.items() if at in chosen]
+    for problem in problems:
+        message(problem)
+    if report_format == "json":
+        write_document(dump(dialect_record(found), indent=2) + "\n")
+    else:
+        write_lines(dialect_lines(found, only_disagreements=only_disagreements))
+    if problems:
+        return _UNREADABLE
+    return _DISAGREE if any(case.dialects.disagreements for case in found) else _AGREE
+
+
+def _of_dataset(
+    file: Path, expected: Path | None, unread: dict[CaseAt, str], problems: list[str]
+) -> Iterator[NamedDialects]:
+    """The rows that can be read; what is wrong with the others goes to `unread`, with the files to `problems`."""
+    from workbench.metrics.case_view import CaseView, JudgedCase
+    from workbench.metrics.dialects import dialects_of
+    from workbench.report.dialect_table import NamedDialects
+    from workbench.store.datasets.dataset_reader import read_recorded
+
+    recorded = read_recorded(file, expected=expected)
+    problems += recorded.problems
+    for each in recorded.cases:
+        if each.problem is not None:
+            unread[each.eval_id, each.occurrence] = each.problem
+            continue
+        turns = (each.case.conversation if each.case is not None else None) or ()
+        judged = JudgedCase(case=each.case, expected=turns, execution=each.execution, columns=each.columns)
+        yield NamedDialects((each.eval_id, each.occurrence), dialects_of(CaseView(judged)))
+
+
+def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
+    from workbench.cli.history_commands import stored_report
+    from workbench.metrics.case_view import CaseView, JudgedCase
+    from workbench.metrics.dialects import dialects_of
+    from workbench.report.dialect_table import NamedDialects
+    from workbench.store.project_discovery import find_root
+
+    for case in stored_report(find_root(path), run).cases:
+        turns = (case.expected.conversation if case.expected is not None else None) or ()
+        result = case.result
+        judged = JudgedCase(case=case.expected, expected=turns, execution=result.execution, is_row=result.is_row)
+        key = case.result.case
+        yield NamedDialects((key.eval_id, key.occurrence), dialects_of(CaseView(judged)), case.result.repeat)
+
+
+def _chosen(found: Sequence[CaseAt], cases: tuple[str, ...], *, where: str) -> Set[CaseAt]:
+    """Those that were asked for. Raises PlanError for a case that is not there."""
+    from workbench.engine.plan import PlanError
+    from workbench.model.identity import cases_by_name
+    from workbench.model.text import did_you_mean
+
+    if not cases:
+        return frozenset(found)
+    known = cases_by_name(found)
+    unknown = [case for case in cases if case not in known]
+    if unknown:
+        raise PlanError(*(f"{where} has no case {each!r}{did_you_mean(each, known)}" for each in unknown))
+    return frozenset(at for case in cases for at in known[case])

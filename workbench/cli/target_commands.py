@@ -1,0 +1,119 @@
+"""`workbench target add`: write a new agent into `workbench.toml`, asking for what was not said."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.console import message, write_lines
+from workbench.cli.shared_options import FOLDER, SummaryGroup
+
+if TYPE_CHECKING:
+    from workbench.store.settings import NewTarget
+
+
+_KINDS = ("function", "adk", "langchain", "agent_engine", "a2a", "http", "command", "recorded")
+_ASKED = "asked for in a terminal"
+
+
+class _KindChoice(click.Choice[str]):
+    """The kinds, spelt and shown as workbench.toml has them: with dashes they are understood, as all options are."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002 - as click calls it
+        return str(choice).replace("-", "_")
+
+
+@click.group(cls=SummaryGroup)
+def target() -> None:
+    """Add an agent to workbench.toml."""
+
+
+@target.command()
+@click.argument("name", required=False)
+@click.option("--kind", type=_KindChoice(_KINDS), help=f"How the agent is reached ({_ASKED}).")
+@click.option(
+    "--target",
+    "location",
+    metavar="WHERE",
+    help=f"module:callable, folder, URL or command, depending on --kind ({_ASKED}).",
+)
+@click.option(
+    "--eval-set", "eval_sets", metavar="PATTERN", multiple=True, help=f"Its eval sets, repeatable ({_ASKED})."
+)
+@click.option("--path", type=FOLDER, default=Path(), help="A folder of the project. Default: the current one.")
+def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: tuple[str, ...], path: Path) -> int:
+    """Add an agent called NAME to the settings of the project, at the end of workbench.toml.
+
+    It need not be there yet: what is missing is said.
+    """
+    from workbench.store.errors import StoreError, shown_path
+    from workbench.store.project_discovery import find_root
+    from workbench.store.settings import NewTarget, add_target, check_target, eval_sets_by_default
+
+    root = find_root(path)
+    asks = sys.stdin.isatty()
+    missing = [word for word, given in (("NAME", name), ("--kind", kind), ("--target", location)) if given is None]
+    if missing and not asks:
+        raise click.UsageError(f"without a terminal nothing is asked: {', '.join(missing)} must be given")
+    kind = kind or click.prompt("kind", type=_KindChoice(_KINDS), err=True)
+    name = name or click.prompt("name", err=True)
+    patterns = eval_sets
+
+    def described(where: str) -> NewTarget:
+        return NewTarget(name=str(name), kind=str(kind), location=where, eval_sets=patterns)
+
+    try:
+        where = location if location is not None else _ask(str(kind), lambda text: check_target(described(text)))
+        if not patterns:
+            usual = eval_sets_by_default(str(kind), str(name))
+            if asks and missing:
+                answer = click.prompt("eval sets (empty: by their place)", default=" ".join(usual), err=True)
+                usual = answer.split()
+            patterns = tuple(usual)
+        file = add_target(described(where), root)
+    except StoreError as error:
+        if error.line is not None:  # of the file that is there, not of what was asked for
+            raise
+        raise click.UsageError(": ".join(part for part in (error.place, error.message) if part)) from None
+    write_lines([f"target {name} is in {shown_path(file)}"])
+    for problem in _missing(described(where), root):
+        message(problem)
+    message("`workbench doctor --check` says whether it can be reached")
+    return 0
+
+
+def _missing(target: NewTarget, root: Path) -> Iterator[str]:
+    """What of the agent is not there, as `doctor` says it, one sentence each. Nothing is imported or asked."""
+    from workbench.cli.doctor_command import health_of
+    from workbench.store.errors import StoreError
+    from workbench.store.project_discovery import configured_target
+    from workbench.store.settings import FILE_NAME, TargetSettings
+
+    settings = TargetSettings(kind=target.kind, target=target.location)
+    try:
+        configured = configured_target(target.name, settings, root=root)
+    except StoreError as error:
+        yield f"{FILE_NAME}: targets.{target.name}.target: {error}"
+        return
+    yield from health_of([configured], ask=False)[target.name].problems
+
+
+def _ask(kind: str, check: Callable[[str], None]) -> str:
+    """Where the agent is: asked until it fits the kind."""
+    from workbench.store.errors import StoreError
+    from workbench.store.settings import LOCATIONS
+
+    while True:
+        where: str = click.prompt(LOCATIONS[kind], err=True)
+        try:
+            check(where)
+        except StoreError as error:
+            if not error.place.endswith(".target"):
+                raise
+            message(error.message)
+        else:
+            return where

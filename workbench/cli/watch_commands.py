@@ -1,0 +1,434 @@
+"""The commands `watch` and `explain`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from pydantic import BaseModel
+
+from workbench.cli.console import message, write_document, write_lines
+from workbench.cli.printers import stdout_style
+from workbench.cli.shared_options import Execution, case_options, config_option, execution_options, judging_options
+from workbench.model.identity import JobKey
+from workbench.model.results import CaseStatus, MetricStatus
+from workbench.model.run_events import Notice, QuotaWait
+from workbench.model.text import counted, one_line
+from workbench.report.report_formats import case_line, dump
+from workbench.report.run_report import (
+    PARTLY_JUDGED,
+    SYMBOLS,
+    ReportedCase,
+    counts_text,
+    duration_text,
+    missing_samples_lines,
+    time_taken,
+)
+from workbench.report.text_report import explain as explain_result
+from workbench.report.text_report import explain_at_length, quota_wait_text, spending_line
+from workbench.store.history.history import History
+from workbench.watch.selector import results_of
+from workbench.watch.watch_events import (
+    AllKnown,
+    ChangeSeen,
+    Decided,
+    RunBegun,
+    RunTold,
+    SourceBroken,
+    VerdictKnown,
+    VerdictsHold,
+    WatchEvent,
+    WatchStarted,
+)
+
+if TYPE_CHECKING:
+    from workbench.engine.plan import Selection
+    from workbench.engine.workspace import Workspace
+    from workbench.model.identity import Dependency
+    from workbench.watch.selector import Decision
+    from workbench.watch.watch_session import WatchSession
+
+
+# `workbench watch`: watch mode without the terminal application, a line for each verdict.
+
+T = TypeVar("T")
+
+_LOOK_FOR_READER = 1.0  # seconds
+
+
+@click.command()
+@case_options
+@config_option
+@execution_options
+@judging_options
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(("text", "jsonl")),
+    default="text",
+    help="Lines for people, or one JSON object a line.",
+)
+@click.option("--plain", is_flag=True, help="No colours.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
+)
+def watch(
+    *,
+    what: tuple[str, ...],
+    cases: tuple[str, ...],
+    target: str | None,
+    config: Path | None,
+    execution: Execution,
+    judging: Execution,
+    report_format: str,
+    plain: bool,
+    verbose: bool,
+) -> int:
+    """Watch the project and run what a change affects.
+
+    At the start, verdicts of earlier runs that still hold are shown as such, and the other cases run. Then every save
+    runs the cases that it affects, and no others; one that only changes what is expected is judged again without
+    running the agent. The arguments are those of `workbench run`. A project without a case is watched until it has
+    one. Ctrl-C ends the watch.
+    """
+    from workbench.cli.console import INTERRUPTED, READER_GONE, has_reader, message
+    from workbench.cli.run_commands import command_line, open_workspace, selections_of
+    from workbench.engine.plan import NoCases, RunOptions
+    from workbench.engine.workspace import is_marked
+    from workbench.watch.watch_plan import without_addresses
+    from workbench.watch.watch_session import open_watch
+
+    workspace, named = open_workspace(what, target=target)
+    options = RunOptions.model_validate(
+        {
+            "config": None if config is None else config.resolve(),  # by which a change of it is known
+            **execution,
+            **judging,
+            "command": command_line(),
+            "adk_results": False,
+        }
+    )
+
+    def select(space: Workspace) -> Sequence[Selection]:
+        return selections_of(space, named, cases=cases)
+
+    def refuse_mistakes(look: Callable[[], object]) -> None:
+        """Raise what is wrong with the cases that were asked for; a project that has none yet is watched until then."""
+        try:
+            look()
+        except NoCases:
+            is_project = is_marked(workspace.root) or workspace.project.targets
+            if what or cases or target or not is_project:
+                raise
+
+    def refuse_nothing() -> None:
+        refuse_mistakes(lambda: workspace.plan(without_addresses(select(workspace), workspace.project), options))
+
+    with workspace:
+        said = workspace.problems
+        for problem in said:
+            message(problem)
+        refuse_mistakes(lambda: select(workspace))  # at once; more is known when the watch has planned the cases
+        session = open_watch(workspace, select, options, off_loop=_in_thread)
+        if report_format == "jsonl":
+            _listen(session, JsonLines(open_history=workspace.history), refuse_nothing=refuse_nothing)
+        else:
+            _listen(session, TextLines(plain=plain, verbose=verbose, said=said), refuse_nothing=refuse_nothing)
+    return INTERRUPTED if has_reader() else READER_GONE
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    import asyncio
+
+    return await asyncio.to_thread(function)
+
+
+def _listen(session: WatchSession, lines: Lines, *, refuse_nothing: Callable[[], None]) -> None:
+    """Print what happens until Ctrl-C or SIGTERM, or until nobody reads it.
+
+    `refuse_nothing` may raise where there is no case to begin with.
+    """
+    import asyncio
+    import contextlib
+    import signal
+
+    from workbench.cli.console import has_reader
+    from workbench.watch.watch_events import WatchStarted
+
+    async def listen() -> None:
+        async for event in session.events():
+            if isinstance(event, WatchStarted) and not event.total:
+                refuse_nothing()
+            lines.show(event)
+
+    async def until_stopped() -> None:
+        def look_for_reader() -> None:
+            if has_reader():
+                asyncio.get_running_loop().call_later(_LOOK_FOR_READER, look_for_reader)
+            else:
+                listening.cancel()
+
+        listening = asyncio.ensure_future(listen())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt it is
+                asyncio.get_running_loop().add_signal_handler(number, listening.cancel)
+        look_for_reader()
+        with contextlib.suppress(asyncio.CancelledError):
+            await listening
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(until_stopped())
+
+
+# The lines that `workbench watch` prints: for people, or as JSON.
+
+_MOST_PATHS = 3
+_WRITTEN_TOGETHER = 100  # lines: the reader is woken for each writing
+
+
+class Lines(ABC):
+    """Prints what a watch tells.
+
+    Not that something was saved which nobody has ever used, nor how things stand where that was said last: these lines
+    may go into a file of the project themselves, or somebody may write a log there.
+    """
+
+    _last: AllKnown | None = None  # without what was spent; None where something else was told after it
+
+    def show(self, event: WatchEvent) -> None:
+        """Print one event."""
+        if isinstance(event, RunTold) and isinstance(event.event, QuotaWait):
+            self._print(event.event)
+        if isinstance(event, RunBegun | RunTold | Decided) or (isinstance(event, ChangeSeen) and not event.is_used):
+            return
+        if not isinstance(event, AllKnown) or event.summary.models or _standing(event) != self._last:
+            self._print(event)
+        self._last = _standing(event) if isinstance(event, AllKnown) else None
+
+    @abstractmethod
+    def _print(self, event: WatchEvent | QuotaWait) -> None: ...
+
+
+class JsonLines(Lines):
+    """One object a line, with its `kind`; a verdict has the case as `workbench run --format json` writes it."""
+
+    def __init__(self, *, open_history: Callable[[], History]) -> None:
+        """Of verdicts that hold, what the agents did is read from the history."""
+        self._open_history = open_history
+
+    def _print(self, event: WatchEvent | QuotaWait) -> None:
+        if isinstance(event, VerdictKnown):
+            case = ReportedCase(event.result, event.case)
+            write_document(_verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save))
+        elif isinstance(event, VerdictsHold):
+            with self._open_history() as history:
+                lines = (
+                    _verdict("stored", ReportedCase(result, event.planned[job].case), holds=True, seconds=None)
+                    for job, result in results_of(history, event.verdicts)
+                )
+                while several := "".join(islice(lines, _WRITTEN_TOGETHER)):
+                    write_document(several)
+        elif isinstance(event, BaseModel):
+            _write(event.model_dump(mode="json"))
+
+
+class TextLines(Lines):
+    """Lines for people: verdicts and changes to standard output, what went wrong beside the cases to standard error."""
+
+    def __init__(self, *, plain: bool, verbose: bool, said: Iterable[str]) -> None:
+        """`said` are problems that were told before anything was watched: the watch will tell some of them too."""
+        self._style = stdout_style(plain=plain, verbose=verbose)
+        self._said = set(said)
+
+    def _print(self, event: WatchEvent | QuotaWait) -> None:
+        if isinstance(event, QuotaWait):
+            message(f"{event.model}: {quota_wait_text(event.seconds)}")
+        elif isinstance(event, Notice):
+            if event.message not in self._said:
+                message(event.message)
+            self._said.discard(event.message)  # where it is wrong again later, that is news
+        else:
+            write_lines(self._lines(event))
+
+    def _lines(self, event: WatchEvent) -> Iterator[str]:
+        if isinstance(event, WatchStarted):
+            how = f" ({event.reason})" if event.reason else ""
+            files, folders = counted(event.files, "file"), counted(event.folders, "folder")
+            yield self._style.paint(f"watching {files} in {folders}{how}; Ctrl-C ends", "2")
+        elif isinstance(event, ChangeSeen):
+            yield self._style.paint(f"{_time()}  {one_line(_change(event))}", "1")
+        elif isinstance(event, SourceBroken):
+            place = event.path if event.line is None else f"{event.path}:{event.line}"
+            waits = "1 case waits" if event.cases == 1 else f"{event.cases} cases wait"
+            yield self._style.paint(one_line(f"! {place} cannot be compiled: {event.message} ({waits})"), "35")
+        elif isinstance(event, VerdictKnown):
+            yield from self._verdict(event)
+        elif isinstance(event, VerdictsHold):
+            for job, verdict in event.verdicts.items():
+                partly = (PARTLY_JUDGED,) if verdict.job.misses_samples else ()
+                yield self._headline(verdict.job.status, job, "(stored)", *partly)
+        elif isinstance(event, AllKnown):
+            stale = f", {event.stale} without a verdict that holds" if event.stale else ""
+            total = counted(event.summary.total, "case")
+            yield self._style.paint(f"{_time()}  {total}: {counts_text(event.summary)}{stale}", "2")
+            for spent in event.summary.models:
+                yield self._style.paint(f"          {one_line(spending_line(spent))}", "2")
+
+    def _verdict(self, event: VerdictKnown) -> Iterator[str]:
+        result = event.result
+        times = [time_taken(result.agent_seconds)]
+        if event.seconds_since_save is not None:
+            times.append(f"({duration_text(event.seconds_since_save)} after the save)")
+        yield self._headline(result.status, JobKey(case=result.case, repeat=result.repeat), *times)
+        case = ReportedCase(result, event.case)
+        passed = [metric for metric in case.judged if metric.status is MetricStatus.PASSED]
+        yield from (f"    {line}" for line in missing_samples_lines(passed))
+        if result.status is not CaseStatus.PASSED:
+            yield from (f"    {line}" for line in explain_result(case))
+            if self._style.verbose:
+                yield from (f"    {line}" for line in explain_at_length(case))
+
+    def _headline(self, status: CaseStatus, job: JobKey, *more: str) -> str:
+        words = "  ".join((f"{SYMBOLS[status]} {status.value}", one_line(_name(job)), *more))
+        return self._style.paint(words, _COLOURS.get(status, "0"))
+
+
+_COLOURS = {CaseStatus.PASSED: "32", CaseStatus.FAILED: "31", CaseStatus.ERROR: "35", CaseStatus.NOT_EVALUATED: "33"}
+
+
+def _standing(event: AllKnown) -> AllKnown:
+    """How all cases stand, without what it took to know that."""
+    return event.model_copy(update={"summary": event.summary.model_copy(update={"models": ()})})
+
+
+def _verdict(source: str, case: ReportedCase, *, holds: bool, seconds: float | None) -> str:
+    told = {"kind": "verdict", "source": source, "holds": holds, "seconds_since_save": seconds}
+    return case_line(case, told)
+
+
+def _write(data: dict[str, Any]) -> None:
+    write_document(dump(data) + "\n")
+
+
+def _name(job: JobKey) -> str:
+    repeat = f" [{job.repeat + 1}]" if job.repeat else ""
+    return f"{job.case}{repeat}"
+
+
+def _change(event: ChangeSeen) -> str:
+    shown = ", ".join(event.paths[:_MOST_PATHS])
+    more = f" and {len(event.paths) - _MOST_PATHS} more" if len(event.paths) > _MOST_PATHS else ""
+    parts = []
+    if event.run:
+        parts.append(f"{event.run} of {event.total} run")
+    if event.judged:
+        parts.append(f"{event.judged} of {event.total} only judged")
+    if event.waiting:
+        parts.append(f"{event.waiting} of {event.total} wait")
+    what = "; ".join(parts) or f"concerns none of {counted(event.total, 'case')}"
+    why = f": {event.reason}" if event.reason else ""
+    if event.held:
+        why += f". None of it runs by itself: {event.held}; `workbench run --affected` runs it"
+    return f"{shown or 'the project'}{more} saved - {what}{why}"
+
+
+def _time() -> str:
+    return f"{datetime.now():%H:%M:%S}"
+
+
+# `workbench explain`: why a case would run after the last changes, or would not.
+
+_WRONG = 2
+
+
+@click.command()
+@case_options
+@click.option("--verbose", is_flag=True, help="List everything that the verdict depends on.")
+def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None, verbose: bool) -> int:
+    """Say why a case would run after the last changes, or would not.
+
+    The arguments are those of `workbench run`. Nothing runs. A verdict stays current until something changes that the
+    case used: code that ran, modules, files, folders, environment variables, packages, or the case itself.
+    """
+    from workbench.cli.console import message, write_lines
+    from workbench.cli.run_commands import open_workspace, plan_of, selections_of
+    from workbench.engine.plan import RunOptions
+    from workbench.watch.selector import decide_plan
+
+    workspace, named = open_workspace(what, target=target)
+    with workspace:
+        workspace.stay_offline()
+        plan = plan_of(workspace, selections_of(workspace, named, cases=cases), RunOptions())
+        problems = plan.file_problems
+        for text in (*plan.notices, *problems):
+            message(text)
+        for decision in decide_plan(workspace, plan):
+            write_lines(_lines(workspace, decision, verbose=verbose))
+    return _WRONG if problems else 0
+
+
+def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
+    from workbench.model.text import neutralise
+    from workbench.report.run_report import PARTLY_JUDGED
+    from workbench.watch.selector import Action
+    from workbench.watch.snapshot import State
+    from workbench.watch.watch_events import words_of
+
+    does = {
+        Action.NOTHING: "would not run: its verdict holds",
+        Action.JUDGE: "would only be judged again",
+        Action.RUN: "would run",
+        Action.WAIT: "waits until its source can be compiled",
+        Action.LEAVE: "would not run in watch mode; `workbench run --affected` runs it",
+    }
+    state = State()
+    repeat = f" [{decision.job.repeat + 1}]" if decision.job.repeat else ""
+    is_recorded = decision.planned.is_recorded
+    would = "would be judged" if is_recorded and decision.action is Action.JUDGE else does[decision.action]
+    yield neutralise(f"{decision.job.case}{repeat}: {would}")
+    for reason in decision.reasons:
+        yield neutralise(f"  because {words_of(reason, root=workspace.root, state=state)}")
+    verdict = decision.verdict
+    if verdict is None:
+        return
+    ended = f"{verdict.job.finished_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    partly = f", {PARTLY_JUDGED}" if verdict.job.misses_samples else ""
+    yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}{partly}")
+    number = verdict.scored_with if is_recorded else verdict.dependencies
+    rows = () if number is None else workspace.verdicts.rows_of(number)
+    nothing = "nothing but what was recorded and its criteria" if is_recorded else "nothing that is known"
+    yield from _dependencies(workspace, rows, nothing=nothing, verbose=verbose)
+
+
+def _dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, verbose: bool) -> Iterator[str]:
+    """How many rows of each kind there are, and with `verbose` all of them."""
+    from workbench.model.text import neutralise
+    from workbench.watch.watch_events import noun_of
+
+    found = sorted((workspace.verdicts.row(row) for row in rows), key=lambda row: (noun_of(row.kind), row.key))
+    counts = Counter(noun_of(row.kind) for row in found)
+    kinds_of = {noun_of(row.kind): row.kind for row in found}
+    kinds = ", ".join(f"{count} {noun_of(kinds_of[noun], count=count)}" for noun, count in sorted(counts.items()))
+    yield f"  it depends on: {kinds or nothing}"
+    if verbose:
+        prefix = f"{workspace.root}/"
+        width = max(map(len, counts), default=0)
+        yield from (neutralise(f"    {noun_of(row.kind):<{width}}  {_shown_key(row, prefix)}") for row in found)
+
+
+def _shown_key(row: Dependency, prefix: str) -> str:
+    from workbench.model.identity import DependencyKind
+
+    key = row.key.replace(prefix, "")
+    if row.kind != DependencyKind.IMPORT:
+        return key
+    folder, _, names = key.rpartition("::")
+    return f"{names.replace(',', ', ')} looked for in {folder}"

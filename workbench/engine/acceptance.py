@@ -1,0 +1,380 @@
+"""Differences accepted: the actual side becomes the expectation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workbench.engine.accepted_lists import (
+    LEGACY,
+    TOOL_USES,
+    TurnEdit,
+    accept_in_events,
+    accept_in_lists,
+    parts_with_text,
+)
+from workbench.engine.plan import Plan, PlanError, SetContext
+from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import EvalCase, IntermediateData, Invocation, InvocationEvents
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
+from workbench.model.text import counted
+from workbench.report.turn_diff import (
+    Difference,
+    DifferenceKind,
+    Path,
+    TurnComparison,
+    compare_turn,
+    responses_of,
+    state_differences,
+    tell_calls,
+)
+from workbench.store.errors import StoreError
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.json.json_path import Place
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
+
+
+# What can be accepted of a result, and why it cannot be.
+
+HunkKey = tuple[int | None, DifferenceKind, int | None, int | None, Path]
+
+_OF_CALLS = frozenset(
+    {
+        DifferenceKind.CALL_MISSING,
+        DifferenceKind.CALL_EXTRA,
+        DifferenceKind.CALL_MOVED,
+        DifferenceKind.ARGUMENT_MISSING,
+        DifferenceKind.ARGUMENT_EXTRA,
+        DifferenceKind.ARGUMENT_CHANGED,
+        DifferenceKind.TOOL_RESPONSE_CHANGED,
+    }
+)
+
+
+class Refused(Exception):
+    """What the agent did cannot become the expectation; the message is a sentence that says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hunk:
+    """One difference that can be accepted by itself. `turn` counts from 0; None for the final session state."""
+
+    turn: int | None
+    difference: Difference
+
+    @property
+    def key(self) -> HunkKey:
+        """What tells the hunk from the others of its case."""
+        found = self.difference
+        return (self.turn, found.kind, found.expected_call, found.actual_call, found.path)
+
+
+def hunks(case: EvalCase, execution: Execution) -> tuple[Hunk, ...]:
+    """Every difference between a case and what the agent did, in the order in which it is read.
+
+    Turns that only one side has are none. Nor is a final state that the agent did not report.
+    """
+    found = [
+        Hunk(turn=number, difference=difference)
+        for number, comparison in enumerate(turn_comparisons(case, execution))
+        for difference in comparison.differences
+    ]
+    return (*found, *state_hunks(case, execution))
+
+
+def turn_comparisons(
+    case: EvalCase, execution: Execution, *, is_row: bool = False, is_recorded: bool = False
+) -> list[TurnComparison]:
+    """The turns that both sides have, compared.
+
+    The calls of a row only where both tell of some, and its response where one is recorded or an agent was asked.
+    """
+    turns: Sequence[Invocation] = case.conversation or ()
+    pairs = ((wanted, turn.invocation) for wanted, turn in zip(turns, execution.turns, strict=False))
+    return [
+        compare_turn(
+            wanted,
+            actual,
+            compares_calls=not is_row or tell_calls(wanted, actual),
+            compares_response=not is_recorded or actual.final_response is not None,
+        )
+        for wanted, actual in pairs
+    ]
+
+
+def state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:
+    """The values of the expected final state that are not there."""
+    if not case.final_session_state or execution.final_state is None:
+        return []
+    found = state_differences(case.final_session_state, execution.final_state)
+    return [Hunk(turn=None, difference=difference) for difference in found]
+
+
+def refusal(case: EvalCase, result: CaseResult) -> str | None:
+    """Why nothing of this result can be accepted; None where hunks can be."""
+    if result.status is CaseStatus.ERROR:
+        return "the case ended in an error: what the agent did until then is no expectation"
+    if case.conversation is None:
+        return "a conversation with a simulated user has no expected turns"
+    if not result.execution.turns:
+        return "what the agent did is no longer stored; run the case again"
+    for number, (wanted, turn) in enumerate(zip(case.conversation, result.execution.turns, strict=False), start=1):
+        if wanted.user_content.text() != turn.invocation.user_content.text():
+            return f"turn {number} of the case asks something else than the agent was asked; run the case again"
+    return None
+
+
+def refusal_of_hunks(execution: Execution, wanted: Iterable[Hunk]) -> str | None:
+    """Why these hunks cannot all be accepted: nobody knows what was called; None where they can be."""
+    of_calls = {hunk.turn for hunk in wanted if hunk.turn is not None and hunk.difference.kind in _OF_CALLS}
+    return next(filter(None, (why_unknown(execution.turns[number], number) for number in sorted(of_calls))), None)
+
+
+def why_unknown(turn: TurnResult, number: int) -> str | None:
+    """Why the calls of a turn, which is counted from 0, cannot be expected from now on; None where they are known."""
+    if turn.calls_unknown is not None:
+        return f"which tools turn {number + 1} called is not known: {turn.calls_unknown}"
+    if turn.arguments_unknown is not None:
+        return f"with which arguments turn {number + 1} called its tools is not known: {turn.arguments_unknown}"
+    return None
+
+
+def refusal_of_whole(case: EvalCase, result: CaseResult) -> str | None:
+    """Why whole turns, or the whole case, cannot be accepted; None where they can be."""
+    wanted, given = len(case.conversation or ()), len(result.execution.turns)
+    return refusal(case, result) or (
+        None if wanted == given else f"the case has {counted(wanted, 'turn')} and the agent was told {given}"
+    )
+
+
+# Writes accepted hunks into a document.
+
+
+def accept(document: EvalSetDocument, index: int, accepted: Sequence[Hunk], actual: Execution) -> None:
+    """Make what the agent did the expectation of the case at `index`, in these hunks: one step of undo.
+
+    The hunks must be of the case as it is in the document and of `actual`. Names and arguments are written without ids,
+    responses without thoughts; what tools gave back only where the case writes it down. Raises Refused where a hunk is
+    no difference any more, and StoreError where the edit cannot be made; nothing is changed then.
+    """
+    known = {hunk.key for hunk in hunks(document.case(index), actual)}
+    if any(hunk.key not in known for hunk in accepted):
+        raise Refused("the case has changed since: that difference is not there any more")
+    turns: dict[int, list[Hunk]] = {}
+    for hunk in accepted:
+        if hunk.turn is not None:
+            turns.setdefault(hunk.turn, []).append(hunk)
+    with document.step("accept what the agent did"):
+        for turn, of_turn in turns.items():
+            _accept_in_turn(document, index, of_turn, actual.turns[turn].invocation)
+        for hunk in accepted:
+            if hunk.turn is None:
+                _accept_state(document, index, hunk, actual)
+
+
+def _accept_in_turn(document: EvalSetDocument, index: int, accepted: Sequence[Hunk], actual: Invocation) -> None:
+    case, turn = document.case(index), accepted[0].turn
+    assert turn is not None
+    conversation = case.conversation or []
+    expected = conversation[turn]
+    place: dict[DocumentFormat, Place] = {
+        DocumentFormat.CURRENT: ("conversation", turn),
+        DocumentFormat.LEGACY_EVALS: ("data", turn),
+        DocumentFormat.LEGACY_TURNS: (turn,),
+    }
+    edit = TurnEdit(
+        document,
+        index,
+        place[document.format],
+        expected,
+        actual,
+        compare_turn(expected, actual),
+        [hunk.difference for hunk in accepted],
+        has_tool_responses=any(responses_of(other) for other in conversation),
+    )
+    if document.format is not DocumentFormat.CURRENT:
+        accept_in_lists(edit, LEGACY)
+    elif _holds_events(expected, case):
+        accept_in_events(edit)
+    else:
+        accept_in_lists(edit, TOOL_USES)
+    for found in edit.of_kind(DifferenceKind.RESPONSE_CHANGED):
+        _accept_response(edit, found.actual)
+
+
+def _holds_events(turn: Invocation, case: EvalCase) -> bool:
+    """Whether a turn is in the form of events; one that says nothing takes the form of the others in its case."""
+    forms = [turn.intermediate_data, *(other.intermediate_data for other in case.conversation or ())]
+    said = next((form for form in forms if form is not None and form != IntermediateData()), None)
+    return isinstance(said, InvocationEvents)
+
+
+def _accept_response(edit: TurnEdit, text: str | None) -> None:
+    """The final response: its text; where the agent gave none, none is expected."""
+    if edit.document.format is not DocumentFormat.CURRENT:
+        edit.write(("reference",), text or "")
+    elif text is None:
+        edit.document.remove_value((*edit.place, "final_response"), case=edit.case)
+    else:
+        edit.write(("final_response", "parts"), parts_with_text(edit.raw("final_response", "parts"), text))
+
+
+def _accept_state(document: EvalSetDocument, index: int, hunk: Hunk, actual: Execution) -> None:
+    """One value of the final state; where the session ended without it, it is not expected."""
+    path = hunk.difference.path
+    given: Any = actual.final_state
+    for step in path:
+        if isinstance(given, dict) and step not in given:
+            document.remove_value(("final_session_state", *path), case=index)
+            return
+        given = given[step]
+    document.set_value(("final_session_state", *path), given, case=index)
+
+
+# Accepting in a project: the checks that keep it from destroying anything, the edit, and what is scored again.
+
+_RUNS_LOOKED_AT = 20
+"""How many results of a case are looked through for the one that is accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """What is to be accepted: of this result these hunks, found against the case as it is `shown`.
+
+    `is_whole`: they are all those of a turn or of the case, which is only for a conversation that took its course.
+    """
+
+    shown: EvalCase
+    result: CaseResult
+    hunks: Sequence[Hunk]
+    is_whole: bool = False
+
+
+class _Judgement(NamedTuple):
+    """What a result was judged by."""
+
+    scoring_key: str
+    config: EvalConfig
+
+
+class Acceptances:
+    """Accepts results into the documents of one workspace. Used from one thread at a time."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._versions: dict[CaseKey, list[EvalCase]] = {}  # of a case: those that accepting started from and led to
+        self._judged: dict[CaseKey, tuple[EvalCase, CaseResult]] = {}  # how cases were when results were judged again
+
+    def accept(self, wanted: Acceptance, *, label: str) -> EvalCase:
+        """Edit the document of the case in one step of undo, and save it; gives the case as it is now.
+
+        Raises Refused with the reason, FileChanged where the file changed meanwhile, and StoreError.
+        """
+        key, documents = wanted.result.case, self._workspace.documents
+        document = documents.document(key.eval_set)
+        index = index_of(document, key)
+        self._check(wanted, document, index)
+        before = document.case(index)
+
+        def change(document: EvalSetDocument) -> EvalCase:
+            accept(document, index, wanted.hunks, wanted.result.execution)
+            return document.case(index)
+
+        after = documents.edit_and_save(key.eval_set, change, label=label)
+        versions = self._versions.setdefault(key, [])
+        versions += [case for case in (before, after) if case not in versions]
+        self._judged[key] = after, wanted.result
+        return after
+
+    def plan_rescoring(self, result: CaseResult, *, judged: EvalCase) -> Plan:
+        """The plan that judges a result, and the other repeats of its run, by the case as it is now.
+
+        `judged` is the case that they were held against. Raises PlanError.
+        """
+        newest = self._newest_judgement(result)
+        return self._workspace.plan_rescoring(
+            self._repeats_of(result),
+            judged={result.case: judged},
+            criteria={} if newest is None else {result.case.eval_set: newest.config},
+        )
+
+    def plans_after_undo(self, eval_sets: Collection[str]) -> Iterator[Plan]:
+        """The plans that judge the newest results of cases again where accepting was undone, or done again.
+
+        Of any other edit there is none, nor where a result cannot be judged: its verdict stays what it was.
+        """
+        for key, (judged, accepted) in list(self._judged.items()):
+            now = self._case_now(key) if key.eval_set in eval_sets else None
+            if now is None or now == judged or now not in self._versions[key]:
+                continue
+            result = next((found for found in self._newest(key) if found.repeat == accepted.repeat), accepted)
+            self._judged[key] = now, result
+            try:
+                yield self.plan_rescoring(result, judged=judged)
+            except PlanError:
+                continue
+
+    def _case_now(self, key: CaseKey) -> EvalCase | None:
+        """A case as it is now; None where it has gone or cannot be read."""
+        try:
+            document = self._workspace.documents.document(key.eval_set)
+            return document.case(index_of(document, key))
+        except (Refused, StoreError):
+            return None
+
+    def _check(self, wanted: Acceptance, document: EvalSetDocument, index: int) -> None:
+        key, case = wanted.result.case, document.case(index)
+        reason = (refusal_of_whole if wanted.is_whole else refusal)(case, wanted.result)
+        reason = reason or refusal_of_hunks(wanted.result.execution, wanted.hunks)
+        if reason is not None:
+            raise Refused(reason)
+        if case != wanted.shown:
+            raise Refused("the case is no longer as it was shown; look at it again")
+        if document.dirty:
+            raise Refused("the eval set has edits that are not saved, and accepting saves; save or undo them first")
+        if case not in self._versions.get(key, ()) and self._has_changed(wanted.result, case, document):
+            raise Refused("the case has changed since it was judged; run it again")
+
+    def _has_changed(self, result: CaseResult, case: EvalCase, document: EvalSetDocument) -> bool:
+        """Whether the case is another than the result was judged by, as far as the history knows."""
+        target = self._workspace.project.targets.get(result.case.target)
+        newest = self._newest_judgement(result)
+        if newest is None or target is None or not newest.scoring_key:
+            return False
+        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=newest.config)
+        return context.plan(result.case, case).scoring_hash != newest.scoring_key
+
+    def _newest_judgement(self, result: CaseResult) -> _Judgement | None:
+        """How a repeat of a case was judged in the newest run of the case; None where the history does not know."""
+        try:
+            with self._workspace.history() as history:
+                jobs = [found.job for found in history.executions_of(result.case, limit=_RUNS_LOOKED_AT)]
+                newest = [job for job in jobs if job.run_id == jobs[0].run_id and job.key.repeat == result.repeat]
+                config = history.run(jobs[0].run_id).criteria.get(result.case.eval_set) if newest else None
+        except StoreError:
+            return None  # no history is kept: what is shown is all there is
+        return None if config is None else _Judgement(newest[0].scoring_key, config)
+
+    def _repeats_of(self, result: CaseResult) -> Sequence[CaseResult]:
+        return [other for other in self._newest(result.case) if other.repeat != result.repeat] + [result]
+
+    def _newest(self, key: CaseKey) -> Sequence[CaseResult]:
+        """The results of a case in its newest run, as far as the history knows."""
+        try:
+            with self._workspace.history() as history:
+                return history.latest_results([key]).get(key, [])
+        except StoreError:
+            return []
+
+
+def index_of(document: EvalSetDocument, key: CaseKey) -> int:
+    """Where a case stands in its document. Raises Refused where it is gone."""
+    for entry in document.entries:
+        if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
+            return entry.index
+    raise Refused("the case is no longer in its file")

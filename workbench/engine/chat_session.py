@@ -1,0 +1,507 @@
+"""Chats with agents, and conversations kept as cases."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from workbench.agents.agent_host import AgentError, AgentSession, OnOpened, OnSpan, SessionEnd, SessionRequest, ToolDesk
+from workbench.engine.acceptance import why_unknown
+from workbench.engine.case_run import DEFAULT_USER
+from workbench.engine.run import EventLog
+from workbench.engine.run_resources import EngineThread, Hosts
+from workbench.model.evalset import (
+    Content,
+    EvalCase,
+    IntermediateData,
+    Invocation,
+    InvocationEvents,
+    Part,
+    SessionInput,
+)
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, Failure, FailureKind, TurnResult
+from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
+from workbench.model.target import AgentKind, Target
+from workbench.model.trace import trajectory_of
+from workbench.report.turn_diff import responses_of, said_in
+from workbench.store.errors import StoreError
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.new_evalsets import new_eval_set
+from workbench.store.filetypes import EVAL_SET_SUFFIX
+from workbench.store.settings import RunSettings
+
+# Conversations by hand: one session with an agent in a process of its own, said to turn by turn.
+
+OpenSession = Callable[[OnSpan, OnOpened], Awaitable[AgentSession]]
+
+_PATIENCE = 5.0  # seconds a session has to tell its state, and to end by itself
+
+
+class ChatError(Exception):
+    """There is nothing to talk to; the message says why."""
+
+
+class Chat:
+    """One session with an agent, from its first turn to its end. Every method may be called from any thread.
+
+    `session_input` is how it started: nothing in it is left open.
+    """
+
+    def __init__(self, target: Target, session_input: SessionInput, *, call_engine: Callable[..., None]) -> None:
+        self.target = target
+        self.session_input = session_input
+        self.log = EventLog[ChatEvent](last=ChatEnded)
+        self._call_engine = call_engine
+        self._conversation: Conversation | None = None
+        self._done: Future[None] | None = None
+
+    def attach(self, conversation: Conversation, done: Future[None]) -> None:
+        """Connect the chat to what carries it out. For the engine."""
+        self._conversation = conversation
+        self._done = done
+
+    def say(self, said: str | Content) -> None:
+        """Tell the agent something, after what was said before. Returns at once; nothing happens once it is over."""
+        content = Content.of_text(said, role="user") if isinstance(said, str) else said
+        if self._conversation is not None:
+            self._call_engine(self._conversation.say, content)
+
+    def events(self) -> AsyncIterator[ChatEvent]:
+        """Every event from the first on, for any number of listeners on any event loop."""
+        return self.log.events()
+
+    def iter_events(self) -> Iterator[ChatEvent]:
+        """Every event from the first on, waiting for those to come; for a thread without an event loop."""
+        return self.log.iter_events()
+
+    def cancel(self) -> None:
+        """Stop the turn that is under way; the session ends with it. Returns at once."""
+        if self._conversation is not None:
+            self._call_engine(self._conversation.cancel)
+
+    def end(self) -> None:
+        """End the session, at once where a turn is under way. Returns before it has ended."""
+        if self._conversation is not None:
+            self._call_engine(self._conversation.end)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session has ended and its process is gone."""
+        return self._done is not None and self._done.done()
+
+    def close(self) -> None:
+        """End the session and wait until nothing of it is left."""
+        self.end()
+        if self._done is not None:
+            self._done.result()
+
+
+def start_chat(
+    target: Target,
+    session_input: SessionInput,
+    *,
+    hosts: Hosts,
+    settings: RunSettings,
+    thread: EngineThread,
+    tools: ToolDesk | None = None,
+) -> Chat:
+    """Open a session for a conversation by hand. No process is started before the first turn. Raises ChatError.
+
+    What the session input leaves open is as where a case leaves it open. `tools` is asked before tools are called.
+    """
+    if target.kind is AgentKind.RECORDED:
+        raise ChatError(f"target {target.name!r} holds recorded sessions: there is no agent to talk to")
+    given = SessionInput(
+        app_name=session_input.app_name or target.name,
+        user_id=session_input.user_id or DEFAULT_USER,
+        session_id=session_input.session_id,
+        state=dict(session_input.state),
+    )
+    request = SessionRequest(
+        app_name=given.app_name,
+        user_id=given.user_id,
+        session_id=given.session_id,
+        state=given.state,
+        announce_spans=True,
+        alone=True,  # new code in every session, and a turn that is stopped stops nobody else
+        tools=tools,
+    )
+
+    async def open_session(on_span: OnSpan, on_opened: OnOpened) -> AgentSession:
+        # The host that runs have: what they keep warm serves the chat too.
+        host = hosts.host(target, isolation=settings.isolation, concurrency=settings.concurrency)
+        return await host.open(request, on_span=on_span, on_opened=on_opened)
+
+    chat = Chat(target, given, call_engine=thread.call)
+    conversation = Conversation(chat.log, open_session=open_session, timeout_seconds=settings.timeout_seconds)
+    chat.attach(conversation, thread.submit(conversation.carry_out()))
+    return chat
+
+
+class Conversation:
+    """The engine's side of a chat; used on its loop.
+
+    `timeout_seconds` is how long a turn may take, from the moment the agent is imported.
+    """
+
+    def __init__(self, log: EventLog[ChatEvent], *, open_session: OpenSession, timeout_seconds: float) -> None:
+        self._log = log
+        self._open_session = open_session
+        self._timeout = timeout_seconds
+        self._said: asyncio.Queue[Content | None] = asyncio.Queue()  # None: nothing more will be said
+        self._turns = 0
+        self._answering: asyncio.Task[TurnResult] | None = None
+        self._opened = asyncio.Event()
+
+    def say(self, content: Content) -> None:
+        """See `Chat.say`."""
+        self._said.put_nowait(content)
+
+    def cancel(self) -> None:
+        """See `Chat.cancel`."""
+        if self._answering is not None:
+            self._answering.cancel()
+
+    def end(self) -> None:
+        """See `Chat.end`."""
+        self.cancel()
+        self._said.put_nowait(None)
+
+    async def carry_out(self) -> None:
+        """Hold the session until it ends; whatever happens, nothing is left of it."""
+        session = await self._open_session(lambda span: self._log.append(StepSeen(span=span)), self._opened.set)
+        failure: Failure | None = None
+        printed = SessionEnd()
+        try:
+            printed = await self._converse(session)
+        except AgentError as error:  # between two turns
+            failure = error.failure
+            printed = SessionEnd(stdout_tail=error.stdout_tail, stderr_tail=error.stderr_tail)
+        finally:
+            await session.kill()
+            self._log.append(
+                ChatEnded(
+                    failure=failure,
+                    unsaid=tuple(self._unsaid()),
+                    stdout_tail=printed.stdout_tail,
+                    stderr_tail=printed.stderr_tail,
+                )
+            )
+
+    async def _converse(self, session: AgentSession) -> SessionEnd:
+        """Say one thing after the other until there is no more to say, or a turn fails."""
+        while (content := await self._said.get()) is not None:
+            failed = await self._turn(session, content)
+            if failed is not None:
+                return failed
+            await self._tell_state(session)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await session.finish()
+        except TimeoutError:
+            return await session.kill()
+
+    async def _turn(self, session: AgentSession, content: Content) -> SessionEnd | None:
+        """One turn; where it fails, how the session ended."""
+        turn, self._turns = self._turns, self._turns + 1
+        self._log.append(TurnBegan(turn=turn, content=content, at=datetime.now(UTC)))
+        started = time.perf_counter()
+        self._answering = answering = asyncio.ensure_future(session.turn(content, turn=turn))
+        opened = asyncio.ensure_future(self._opened.wait())
+        await asyncio.wait([answering, opened], return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
+        await asyncio.wait([answering], timeout=self._timeout)
+        self._answering = None
+        if answering.done() and not answering.cancelled() and answering.exception() is None:
+            self._log.append(TurnAnswered(turn=turn, result=answering.result()))
+            return None
+        failure, printed = await self._failure(session, answering, turn)
+        self._log.append(
+            TurnFailed(
+                turn=turn,
+                status=CaseStatus.CANCELLED if failure is None else CaseStatus.ERROR,
+                duration_seconds=time.perf_counter() - started,
+                failure=failure,
+            )
+        )
+        return printed
+
+    async def _failure(
+        self, session: AgentSession, answering: asyncio.Task[TurnResult], turn: int
+    ) -> tuple[Failure | None, SessionEnd]:
+        """Why a turn has no answer (None: it was cancelled), and what its process printed."""
+        if answering.done() and not answering.cancelled():
+            error = answering.exception()
+            if not isinstance(error, AgentError):  # of ours, not of the agent
+                raise error if error is not None else RuntimeError("the turn has an answer")
+            failure = error.failure.model_copy(update={"turn": turn})
+            return failure, SessionEnd(stdout_tail=error.stdout_tail, stderr_tail=error.stderr_tail)
+        timed_out = not answering.done()
+        answering.cancel()
+        printed = await session.kill()
+        if not timed_out:
+            return None, printed
+        message = f"took longer than {self._timeout:g} s"
+        tail = printed.stderr_tail or None
+        return Failure(kind=FailureKind.TIMEOUT, message=message, turn=turn, stderr_tail=tail), printed
+
+    async def _tell_state(self, session: AgentSession) -> None:
+        """Tell what the state is after a turn. Raises AgentError."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                state = await session.state()
+        except TimeoutError:
+            message = f"the agent's process did not tell the state of the session within {_PATIENCE:g} s"
+            raise AgentError(Failure(kind=FailureKind.TIMEOUT, message=message)) from None
+        self._log.append(StateSeen(turn=self._turns - 1, state=state))
+
+    def _unsaid(self) -> Iterator[Content]:
+        while not self._said.empty():
+            content = self._said.get_nowait()
+            if content is not None:
+                yield content
+
+
+# A conversation by hand as an eval case, written as the cases beside it are.
+
+_LOOKED_AT = 20  # cases that tell how a set is written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseForm:
+    """How the cases of a set are written, for a new one among them.
+
+    `as_events`: what happened on the way is a list of events, not lists of calls and responses. `tool_responses`: the
+    cases hold what tools gave back, too.
+    """
+
+    format: DocumentFormat = DocumentFormat.CURRENT
+    as_events: bool = False
+    tool_responses: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCase:
+    """What is to be expected from now on: turns as the agent did them, and how the session starts.
+
+    `final_state` is the state to expect at the end; None expects none.
+    """
+
+    eval_id: str
+    turns: Sequence[TurnResult]
+    session_input: SessionInput
+    final_state: Mapping[str, Any] | None = None
+
+
+def form_of(document: EvalSetDocument) -> CaseForm:
+    """The form that the first cases of a set have."""
+    as_events = tool_responses = False
+    if document.format is DocumentFormat.CURRENT:
+        invocations = list(_first_invocations(document))
+        forms = [invocation.intermediate_data for invocation in invocations if invocation.intermediate_data is not None]
+        as_events = bool(forms) and isinstance(forms[0], InvocationEvents)
+        tool_responses = any(responses_of(invocation) for invocation in invocations)
+    return CaseForm(format=document.format, as_events=as_events, tool_responses=tool_responses)
+
+
+def write_case(document: EvalSetDocument, case: NewCase) -> None:
+    """Put a case at the end of a set, or in the place of the one that has its id. Raises StoreError, also where nobody
+    knows what is to be expected. Of an agent that tells nothing of its calls nothing of them is written."""
+    told = [pair for pair in enumerate(case.turns) if not pair[1].is_untold]
+    unknown = next(filter(None, (why_unknown(turn, number) for number, turn in told)), None)
+    if unknown is not None:
+        raise StoreError(document.path, f"{case.eval_id} cannot be kept: {unknown}")
+    data = _case_data(document, case)
+    found = next((entry.index for entry in document.entries if entry.eval_id == case.eval_id), None)
+    if found is None:
+        document.insert_case(len(document), data)
+        return
+    document.remove_case(found)
+    document.insert_case(found, data)
+
+
+def _first_invocations(document: EvalSetDocument) -> Iterator[Invocation]:
+    for entry in document.entries[:_LOOKED_AT]:
+        if entry.problem is None:
+            yield from document.case(entry.index).conversation or ()
+
+
+def _case_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
+    form = form_of(document)
+    if form.format is not DocumentFormat.CURRENT:
+        return _legacy_data(document, case)
+    data: dict[str, Any] = {
+        "eval_id": case.eval_id,
+        "conversation": [
+            _turn_data(turn, form, invocation_id=f"{case.eval_id}_{number}")
+            for number, turn in enumerate(case.turns, start=1)
+        ],
+        "session_input": _session_data(case.session_input),
+        "creation_timestamp": time.time(),
+    }
+    if case.final_state is not None:
+        data["final_session_state"] = dict(case.final_state)
+    return data
+
+
+def _turn_data(turn: TurnResult, form: CaseForm, *, invocation_id: str) -> dict[str, Any]:
+    invocation = turn.invocation
+    data = {"invocation_id": invocation_id, "user_content": _dumped(invocation.user_content)}
+    response = _without_thoughts(invocation.final_response)
+    if response is not None:
+        data["final_response"] = response
+    if invocation.intermediate_data is not None:
+        data["intermediate_data"] = _events_data(invocation, form) if form.as_events else _flat_data(turn, form)
+    return data
+
+
+def _flat_data(turn: TurnResult, form: CaseForm) -> dict[str, Any]:
+    invocation, data = turn.invocation, dict[str, Any]()
+    if not turn.is_untold:
+        data["tool_uses"] = [_call(call.name, call.args) for call in trajectory_of(invocation)]
+    if form.tool_responses and not turn.is_untold:
+        data["tool_responses"] = [_response(item.name, item.response) for item in responses_of(invocation)]
+    data["intermediate_responses"] = [[said.author, [{"text": said.text}]] for said in said_in(invocation)]
+    return data
+
+
+def _events_data(invocation: Invocation, form: CaseForm) -> dict[str, Any]:
+    """The events with what is expected of them; an agent that reported lists has all its calls in one event."""
+    found = invocation.intermediate_data
+    if isinstance(found, InvocationEvents):
+        told = [(event.author, (event.content and event.content.parts) or []) for event in found.invocation_events]
+    else:
+        told = list(_as_events(found))
+    events = []
+    for author, parts in told:
+        kept = [part for part in (_part(part, form) for part in parts) if part is not None]
+        if kept:
+            events.append({"author": author, "content": {"role": "model", "parts": kept}})
+    return {"invocation_events": events}
+
+
+def _as_events(data: IntermediateData | None) -> Iterator[tuple[str, list[Part]]]:
+    if data is not None:
+        yield "agent", [Part(function_call=call) for call in data.tool_uses]
+        yield "agent", [Part(function_response=response) for response in data.tool_responses]
+        for said in data.intermediate_responses:
+            yield said.author, said.parts
+
+
+def _part(part: Part, form: CaseForm) -> dict[str, Any] | None:
+    """What is expected of a part; None for what no case expects: thoughts, and answers of tools where none has them."""
+    if part.function_call is not None:
+        return {"function_call": _call(part.function_call.name or "", part.function_call.args)}
+    if part.function_response is not None:
+        found = part.function_response
+        return {"function_response": _response(found.name, found.response)} if form.tool_responses else None
+    return {"text": part.text} if part.text and not part.thought else None
+
+
+def _legacy_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
+    """An eval of the older format, which knows text alone and no final state."""
+    if case.final_state is not None:
+        raise StoreError(document.path, "the older format holds no final session state; migrate the file first")
+    return {
+        "name": case.eval_id,
+        "data": [_legacy_turn(document, turn.invocation) for turn in case.turns],
+        "initial_session": _session_data(case.session_input),
+    }
+
+
+def _legacy_turn(document: EvalSetDocument, invocation: Invocation) -> dict[str, Any]:
+    if any(part.text is None for part in invocation.user_content.parts or ()):
+        raise StoreError(document.path, "the older format holds nothing but text; migrate the file first")
+    response = invocation.final_response
+    return {
+        "query": invocation.user_content.text(),
+        "expected_tool_use": [
+            {"tool_name": call.name, "tool_input": dict(call.args or {})} for call in trajectory_of(invocation)
+        ],
+        "expected_intermediate_agent_responses": [
+            {"author": said.author, "text": said.text} for said in said_in(invocation)
+        ],
+        "reference": response.text(thoughts=False) if response is not None else "",
+    }
+
+
+def _session_data(session_input: SessionInput) -> dict[str, Any]:
+    return {"app_name": session_input.app_name, "user_id": session_input.user_id, "state": dict(session_input.state)}
+
+
+def _call(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
+    # No arguments are not the same as arguments that are empty.
+    return {"name": name} if args is None else {"name": name, "args": dict(args)}
+
+
+def _response(name: str | None, response: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {"name": name or "", "response": dict(response or {})}
+
+
+def _without_thoughts(content: Content | None) -> dict[str, Any] | None:
+    if content is None:
+        return None
+    spoken = [part for part in content.parts or () if not part.thought]
+    return _dumped(Content(role=content.role or "model", parts=spoken))
+
+
+def _dumped(content: Content) -> dict[str, Any]:
+    dumped: dict[str, Any] = content.model_dump(mode="json", exclude_none=True)
+    return {"role": dumped.pop("role", "user"), **dumped}
+
+
+# A conversation of a simulated user as a fixed case: the same words, and what the agent did as what is expected.
+
+
+def can_be_kept(result: CaseResult) -> bool:
+    """Whether there is a conversation to keep: one that came to its end, or to its limit."""
+    simulation = result.execution.simulation
+    return simulation is not None and simulation.end is not None and result.execution.failure is None
+
+
+def fixed_case(result: CaseResult, case: EvalCase, *, taken: Collection[str]) -> NewCase:
+    """The conversation of a scenario as a case of its own, under an id that is not `taken`."""
+    numbered = (f"{case.eval_id}_played{'' if number == 1 else f'_{number}'}" for number in count(1))
+    given = case.session_input or SessionInput()
+    session_input = SessionInput(
+        app_name=given.app_name or result.case.target,
+        user_id=given.user_id or DEFAULT_USER,
+        state=dict(given.state),
+    )
+    eval_id = next(name for name in numbered if name not in taken)
+    return NewCase(eval_id=eval_id, turns=result.execution.turns, session_input=session_input)
+
+
+def keep_conversations(path: Path, results: Sequence[CaseResult], cases: Mapping[CaseKey, EvalCase]) -> Sequence[str]:
+    """Add the conversations that can be kept to an eval set, which is made where there is none; gives the new ids.
+
+    `cases` has the scenarios. Raises StoreError; the set is then as it was.
+    """
+    keepable = [result for result in results if can_be_kept(result)]
+    if not keepable:
+        return ()
+    if path.exists():
+        document = EvalSetDocument.open(path)
+    elif path.name.endswith(EVAL_SET_SUFFIX):
+        document = new_eval_set(path, path.name.removesuffix(EVAL_SET_SUFFIX))
+    else:
+        raise StoreError(
+            path, found="no such file", expected=f"an eval set, or the name of a new one: *{EVAL_SET_SUFFIX}"
+        )
+    kept: list[str] = []
+    for result in keepable:
+        taken = {entry.eval_id for entry in document.entries}
+        new = fixed_case(result, cases[result.case], taken=taken)
+        write_case(document, new)
+        kept.append(new.eval_id)
+    document.save()
+    return kept

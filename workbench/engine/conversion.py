@@ -1,0 +1,397 @@
+"""Conversion between datasets, eval sets and lists of messages, with a report of what the other cannot hold."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from workbench.engine.plan import PlanError
+from workbench.model.evalset import Content, EvalCase, Invocation
+from workbench.model.identity import name_of_case
+from workbench.model.text import counted
+from workbench.model.trace import trajectory_of, written
+from workbench.report.turn_diff import responses_of, said_in
+from workbench.store.datasets.dataset_reader import holds_rows, read_dataset
+from workbench.store.datasets.dataset_rows import ID, MESSAGES, REFERENCE_MESSAGES, Columns, Dataset, Row
+from workbench.store.datasets.dataset_writer import as_json, content_of, losses_of, lost_in_json
+from workbench.store.datasets.message_rows import (
+    Conversation,
+    ToolResult,
+    Turn,
+    is_messages,
+    langchain_messages,
+    openai_messages,
+    read_messages,
+)
+from workbench.store.errors import StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.filetypes import EVAL_SET_SUFFIXES, name_of_file
+
+# What a conversion cannot carry over: said before it is missed.
+
+
+class Losses:
+    """What is lost, in words, with the cases that lose it."""
+
+    def __init__(self) -> None:
+        self._cases: dict[str, dict[str, None]] = {}
+        self.unread = 0  # rows or cases that are lost as a whole, because they cannot be read
+
+    def add(self, what: str, *, case: str) -> None:
+        """Note that a case loses something. `case` is a name that no other has: each counts once."""
+        self._cases.setdefault(what, {})[case] = None
+
+    def add_unread(self, what: str, *, reason: str, case: str) -> None:
+        """Note that a row or case cannot be read and is left out."""
+        self.unread += 1
+        self.add(f"a {what} that cannot be read is left out: {reason}", case=case)
+
+    def lines(self) -> Iterator[str]:
+        """One line for each kind of loss: how many cases, and the first of them."""
+        for what, cases in self._cases.items():
+            first = next(iter(cases))
+            yield f"{what} ({counted(len(cases), 'case')}{'' if len(cases) == 1 else ', the first'}: {first})"
+
+
+# Sessions: what datasets, eval sets and lists of messages have in common, and what each of them has besides.
+
+Side = Literal["reference", "response"]
+"""What an agent should have done, or what it did."""
+
+COLUMNS: Mapping[Side, tuple[str, str, str]] = {
+    "reference": ("reference", "reference_trajectory", REFERENCE_MESSAGES),
+    "response": ("response", "predicted_trajectory", MESSAGES),
+}
+"""The columns with the answer, the calls and the messages of each side."""
+
+
+@dataclass
+class Session:
+    """A session by its id; `columns` are those of a row that say nothing of this side of it.
+
+    `name` is what losses call it: sessions may have the same id.
+    """
+
+    eval_id: str
+    name: str
+    conversation: Conversation
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+def side_in(rows: Sequence[Row]) -> Side:
+    """The side that the rows of a dataset have: the reference, where any has one."""
+    return "reference" if any(_has(row, "reference") for row in rows) else "response"
+
+
+def told_side_in(rows: Sequence[Row]) -> Side:
+    """The side that tells what happened: the response, where any row has one."""
+    return "response" if any(_has(row, "response") for row in rows) else "reference"
+
+
+def _has(row: Row, side: Side) -> bool:
+    return any(row.columns.get(name) is not None for name in COLUMNS[side])
+
+
+def sessions_of_rows(dataset: Dataset, *, side: Side, losses: Losses) -> Iterator[Session]:
+    """One side of the rows that can be read; the others are losses."""
+    answer, calls, messages = COLUMNS[side]
+    for name, row in sound_rows(dataset, losses):
+        conversation = conversation_of(row, side)
+        own = {"prompt", answer, calls, ID, *((messages,) if is_messages(row.columns.get(messages)) else ())}
+        others = {column: value for column, value in row.columns.items() if column not in own and value is not None}
+        for kind in sorted({kind for turn in conversation.turns for kind in turn.left_out}):
+            losses.add(f"parts that are no text: {kind}", case=name)
+        yield Session(row.eval_id, name, conversation, others)
+
+
+def sound_rows(dataset: Dataset, losses: Losses) -> Iterator[tuple[str, Row]]:
+    """The rows that can be read, each with its name for losses; the others are losses, each with its reason."""
+    for name, row in zip(names_of(row.eval_id for row in dataset.rows), dataset.rows, strict=True):
+        if row.problems:
+            losses.add_unread("row", reason=str(row.problems[0]), case=name)
+        else:
+            yield name, row
+
+
+def names_of(eval_ids: Iterable[str]) -> Iterator[str]:
+    """What cases with these ids are called, each by a name of its own, also where one has `id#2` for its id."""
+    seen: Counter[str] = Counter()
+    taken: set[str] = set()
+    for eval_id in eval_ids:
+        while (name := name_of_case(eval_id, seen[eval_id])) in taken:
+            seen[eval_id] += 1
+        taken.add(name)
+        yield name
+
+
+def conversation_of(row: Row, side: Side) -> Conversation:
+    """What was said on one side of a row: its messages, or the one turn that its columns are."""
+    answer, calls = (
+        (row.reference, row.reference_trajectory) if side == "reference" else (row.response, row.predicted_trajectory)
+    )
+    value = row.columns.get(COLUMNS[side][2])
+    if is_messages(value):
+        conversation = read_messages(value)
+        if (conversation.prompt, conversation.answer, conversation.calls) == (row.prompt, answer, calls):
+            return conversation
+    return Conversation(turns=[Turn(prompt=row.prompt, calls=calls, answer=answer)])
+
+
+def sessions_of_set(path: Path, *, losses: Losses) -> Iterator[Session]:
+    """The sessions of an eval set that are conversations; the other cases are losses.
+
+    Raises StoreError, also where the JSON around the cases is broken.
+    """
+    document = EvalSetDocument.open(path)
+    document.refuse_broken_json()
+    for name, entry in zip(names_of(entry.eval_id for entry in document.entries), document.entries, strict=True):
+        try:
+            case = document.case(entry.index)
+        except StoreError as error:
+            losses.add_unread("case", reason=str(error), case=name)
+            continue
+        if case.conversation is None:
+            losses.add("a conversation scenario is left out: nothing was said yet", case=name)
+            continue
+        if not case.conversation:
+            losses.add("a case without turns is left out", case=name)
+            continue
+        for what in _lost_of_case(case):
+            losses.add(what, case=name)
+        turns = []
+        for invocation in case.conversation:
+            for what in _lost_of_turn(invocation):
+                losses.add(what, case=name)
+            turns.append(_turn_of(invocation))
+        yield Session(case.eval_id, name, Conversation(turns=turns))
+
+
+def _turn_of(invocation: Invocation) -> Turn:
+    answer = invocation.final_response
+    return Turn(
+        prompt=_text_of(invocation.user_content),
+        calls=None if invocation.intermediate_data is None else trajectory_of(invocation),
+        results=[
+            ToolResult(item.name, json.dumps(item.response, ensure_ascii=False)) for item in responses_of(invocation)
+        ],
+        said=[said.text for said in said_in(invocation)],
+        answer=None if answer is None else _text_of(answer),
+    )
+
+
+def _text_of(content: Content) -> str | None:
+    texts = [part.text for part in content.parts or () if part.text is not None and not part.thought]
+    return "\n".join(texts) if texts else None
+
+
+def _lost_of_case(case: EvalCase) -> Iterator[str]:
+    if case.session_input is not None:
+        yield "how the session starts (session_input)"
+    if case.final_session_state is not None:
+        yield "the state in which it should end (final_session_state)"
+    if case.rubrics:
+        yield "rubrics"
+    for name in case.model_extra or ():
+        yield f"the field {name}"
+
+
+def _lost_of_turn(invocation: Invocation) -> Iterator[str]:
+    if invocation.rubrics:
+        yield "rubrics"
+    if invocation.app_details is not None:
+        yield "what the agent was told and had (app_details)"
+    for name in invocation.model_extra or ():
+        yield f"the field {name} of turns"
+    for content in (invocation.user_content, invocation.final_response):
+        for part in (content and content.parts) or ():
+            if part.thought:
+                yield "thoughts"
+            for kind in part.model_extra or ():
+                yield f"parts that are no text: {kind}"
+
+
+# Conversion between datasets, eval sets and lists of messages, with a report of what the other cannot hold.
+
+Form = Literal["rows", "evalset", "openai", "langchain"]
+"""What a file holds: rows of a dataset, an eval set, or conversations as lists of messages."""
+
+_WRITE_MESSAGES = {"openai": openai_messages, "langchain": langchain_messages}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converted:
+    """The file that a conversion gives; `losses` has a line for each kind of thing that it cannot hold.
+
+    `unread` is how many rows or cases are left out because they cannot be read; `losses` names them too.
+    """
+
+    content: bytes
+    number: int
+    losses: tuple[str, ...]
+    unread: int
+
+
+def form_of(path: Path) -> Form:
+    """What a file of this name holds, where nobody says otherwise."""
+    return "evalset" if path.name.endswith(EVAL_SET_SUFFIXES) else "rows"
+
+
+def convert(
+    source: Path | str, to: Path, *, form: Form, side: Side | None = None, columns: Columns | None = None
+) -> Converted:
+    """The file `to` with what `source` holds, as `form`; nothing is written.
+
+    `side` says which side of the rows an eval set or a conversation is, or becomes: by default the reference of rows
+    for an eval set, and what was answered for messages. `columns` as in `read_dataset`. Raises PlanError where there is
+    nothing to convert, and StoreError where a file cannot be read or written.
+    """
+    losses = Losses()
+    if isinstance(source, Path) and not holds_rows(source):
+        if form == "evalset":
+            raise PlanError(f"{source} is an eval set already: expected another form, such as --to rows")
+        sessions = list(sessions_of_set(source, losses=losses))
+        if form == "rows":
+            return _as_file(to, list(_rows_of(sessions, side=side or "reference", losses=losses)), losses)
+        return _as_file(to, list(_messages_of(sessions, form, losses=losses)), losses)
+    dataset = read_dataset(source, columns=columns)
+    if form == "rows":
+        if side is not None:
+            raise PlanError("--side: rows keep both sides; expected it only with an eval set or messages")
+        rows = [_own_columns(row.columns, losses, case=name) for name, row in sound_rows(dataset, losses)]
+        return _as_file(to, rows, losses)
+    if form == "evalset":
+        chosen = side or side_in(dataset.rows)
+        return _as_eval_set(to, sessions_of_rows(dataset, side=chosen, losses=losses), losses)
+    sessions = list(sessions_of_rows(dataset, side=side or told_side_in(dataset.rows), losses=losses))
+    return _as_file(to, list(_messages_of(sessions, form, losses=losses)), losses)
+
+
+def _as_file(to: Path, rows: list[Mapping[str, Any]], losses: Losses) -> Converted:
+    names = list(names_of(str(row.get(ID) or f"row_{number}") for number, row in enumerate(rows, start=1)))
+    for what, number in losses_of(to, rows):
+        losses.add(what, case=names[number - 1])
+    return Converted(content=content_of(to, rows), number=len(rows), losses=tuple(losses.lines()), unread=losses.unread)
+
+
+def _own_columns(columns: Mapping[str, Any], losses: Losses, *, case: str) -> Mapping[str, Any]:
+    """The columns of a row; messages are the columns that they say."""
+    for _, _, name in COLUMNS.values():
+        if is_messages(columns.get(name)):
+            losses.add(f"all of {name} but prompt, calls and answer", case=case)
+            columns = {key: value for key, value in columns.items() if key != name}
+    return columns
+
+
+def _rows_of(sessions: Iterable[Session], *, side: Side, losses: Losses) -> Iterator[Mapping[str, Any]]:
+    """A row for each turn."""
+    answer, calls, _ = COLUMNS[side]
+    for session in sessions:
+        turns = session.conversation.turns
+        if len(turns) > 1:
+            losses.add("that turns belong together: each becomes a row of its own", case=session.name)
+        for number, turn in enumerate(turns, start=1):
+            if turn.results:
+                losses.add("what tools gave back", case=session.name)
+            if turn.said:
+                losses.add("what was said on the way", case=session.name)
+            yield {
+                ID: session.eval_id if len(turns) == 1 else f"{session.eval_id}_turn_{number}",
+                "prompt": turn.prompt,
+                answer: turn.answer,
+                calls: None if turn.calls is None else written(turn.calls),
+            }
+
+
+def _messages_of(sessions: Iterable[Session], form: Form, *, losses: Losses) -> Iterator[Mapping[str, Any]]:
+    for session in sessions:
+        for turn in session.conversation.turns:
+            for what in _lost_of_messages(turn):
+                losses.add(what, case=session.name)
+        messages = _WRITE_MESSAGES[form](session.conversation)
+        yield {ID: session.eval_id, MESSAGES: messages, **{n: v for n, v in session.columns.items() if n != MESSAGES}}
+
+
+def _lost_of_messages(turn: Turn) -> Iterator[str]:
+    speaks = bool(turn.answer is not None or turn.said or turn.calls)
+    if turn.calls is None and speaks:
+        yield "that it is not known which tools were called: in messages none were"
+    if turn.calls == [] and not speaks:
+        yield "that no tool was called: messages without an answer do not say so"
+    if any(call.args is None for call in turn.calls or ()):
+        yield "that a call was written without arguments: in messages they are empty"
+    if turn.calls and turn.said:
+        yield "the order of what was said and called on the way"
+
+
+def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Converted:
+    if to.suffix != ".json":
+        raise StoreError(to, f"is no name of an eval set: expected one that ends in {' or '.join(EVAL_SET_SUFFIXES)}")
+    taken: Counter[str] = Counter()
+    cases = []
+    for session in sessions:
+        for name in session.columns:
+            losses.add(f"the column {name}", case=session.name)
+        if session.conversation.system is not None:
+            losses.add("the instructions (system messages)", case=session.name)
+        eval_id = _free_id(session.eval_id, taken)
+        if eval_id != session.eval_id:
+            losses.add("an id that another case has: it is numbered", case=session.name)
+        case = _case_of(replace(session, eval_id=eval_id))
+        for what in lost_in_json(case):
+            losses.add(what, case=session.name)
+        cases.append(case)
+    name = name_of_file(to)
+    whole = as_json({"eval_set_id": name, "name": name, "eval_cases": cases})
+    text = json.dumps(whole, ensure_ascii=False, indent=2)
+    content = (text + "\n").encode()
+    return Converted(content=content, number=len(cases), losses=tuple(losses.lines()), unread=losses.unread)
+
+
+def _free_id(eval_id: str, taken: Counter[str]) -> str:
+    """An id of its own for a case: ids that others have too are numbered."""
+    free = eval_id
+    while taken[free]:
+        taken[eval_id] += 1
+        free = f"{eval_id}_{taken[eval_id]}"
+    taken[free] += 1
+    return free
+
+
+def _case_of(session: Session) -> Mapping[str, Any]:
+    return {
+        "eval_id": session.eval_id,
+        "conversation": [
+            {"invocation_id": f"{session.eval_id}_{number}", **_invocation_of(turn)}
+            for number, turn in enumerate(session.conversation.turns, start=1)
+        ],
+    }
+
+
+def _invocation_of(turn: Turn) -> Mapping[str, Any]:
+    """The turn as an eval set has it; what is not known is absent."""
+    parts = [] if turn.prompt is None else [{"text": turn.prompt}]
+    data: dict[str, Any] = {"user_content": {"role": "user", "parts": parts}}
+    if turn.answer is not None:
+        data["final_response"] = {"role": "model", "parts": [{"text": turn.answer}]}
+    if turn.calls is not None:
+        uses = [{"name": call.name} | ({} if call.args is None else {"args": call.args}) for call in turn.calls]
+        data["intermediate_data"] = {
+            "tool_uses": uses,
+            "tool_responses": [_tool_response(result) for result in turn.results],
+            "intermediate_responses": [["agent", [{"text": text}]] for text in turn.said],
+        }
+    return data
+
+
+def _tool_response(result: ToolResult) -> Mapping[str, Any]:
+    """What a tool gave back: an eval set has an object there, so that anything else becomes its `result`."""
+    try:
+        response = json.loads(result.content)
+    except (ValueError, RecursionError):
+        response = result.content
+    named = {} if result.name is None else {"name": result.name}
+    return {**named, "response": response if isinstance(response, dict) else {"result": response}}

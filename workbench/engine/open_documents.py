@@ -1,0 +1,589 @@
+"""Eval sets that are open: edited together, undone together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from workbench.engine.set_files import Done, SetOperations, Versions, compare_versions
+from workbench.store.datasets.remote_data import is_address
+from workbench.store.errors import IsDataset, StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.new_evalsets import CaseDifference, differing_cases
+from workbench.store.evalsets.recovery import Recovery, RecoveryFolder
+from workbench.store.files import Signature, make_folder, read_bytes, relative_name, signature_of
+from workbench.store.filetypes import is_no_json
+
+# One eval set that is open: its document, and how that stands to the file.
+
+# The eval sets of a project as they are being edited: read when they are asked for, kept while anything can be
+# undone.
+
+T = TypeVar("T")
+
+_NOT_SEEN: Signature = (-1,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentStanding:
+    """How an eval set stands between its file and its edits.
+
+    `undoable` and `redoable` are what the next undo and redo would do, in words. `changed_on_disk`: there are unsaved
+    edits, and the file is no longer the one they were made to. `changed_cases`: the ids of cases with unsaved edits.
+    `problem`: why the file cannot be read as it is on disk now; what is shown is then its last good state.
+    `revision` is another number whenever the content is another.
+    """
+
+    dirty: bool
+    undoable: str | None
+    redoable: str | None
+    changed_on_disk: bool
+    changed_cases: frozenset[str]
+    problem: StoreError | None
+    revision: int
+
+
+class OpenDocument:
+    """A document, brought to where its file is by `look` as far as no edit is lost by that."""
+
+    def __init__(self, document: EvalSetDocument) -> None:
+        self.document = document
+        self.problem: StoreError | None = None  # why the file cannot be read now
+        self.has_news = False  # whether a look at the file made a difference that has not been told
+        self.edited_at = 0  # when it was edited, undone or redone last, in the order of its project
+        self._in_conflict = False
+        self._seen = _NOT_SEEN  # the file when it was looked at last
+        self._saved_at_once: set[int] = set()  # steps, by their number, that went to disk when they were made
+        self._joint_edits: dict[int, JointEdit] = {}  # steps, by their number, that are steps of other sets too
+
+    @classmethod
+    def open(cls, path: Path) -> OpenDocument:
+        """Raises StoreError."""
+        opened = cls(EvalSetDocument.open(path))
+        opened._settle()
+        return opened
+
+    def look(self) -> None:
+        """See what became of the file. Without unsaved edits its new content is taken, undoably where there are steps.
+
+        With unsaved edits they stay, in conflict with the file; where it cannot be read its last good state stays.
+        """
+        signature = signature_of(self.document.path)
+        if signature == self._seen and (self.document.dirty or not self._in_conflict):
+            return
+        before = self._sight()
+        self._seen = signature
+        self._in_conflict = self._differs()
+        self.problem = None
+        if self._in_conflict and not self.document.dirty:
+            self._take_over()
+        self.has_news = self.has_news or self._sight() != before
+
+    def take_news(self) -> bool:
+        """Look, and say whether a look made a difference to anything that can be seen since this was asked last."""
+        self.look()
+        had, self.has_news = self.has_news, False
+        return had
+
+    def edit(self, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """Change the document in one step; where `change` raises nothing remains of it."""
+        before = self.document.steps_done
+        with self.document.step(label):
+            result = change(self.document)
+        if self.document.steps_done > before:
+            self._forget_steps_after(before)
+        return result
+
+    def edit_and_save(self, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """As `edit`, saved at once, as undoing and redoing it will be. Where only saving fails the edit stays."""
+        before = self.document.steps_done
+        result = self.edit(change, label=label)
+        if self.document.steps_done > before:
+            self._saved_at_once.add(self.document.steps_done)
+            self.save()
+        return result
+
+    def edit_within(self, joint: JointEdit, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """As `edit`, as part of an edit of several sets, which saves it; undoing and redoing it are saved too."""
+        before = self.document.steps_done
+        result = self.edit(change, label=label)
+        if self.document.steps_done > before:
+            self._saved_at_once.add(self.document.steps_done)
+            self._joint_edits[self.document.steps_done] = joint
+        return result
+
+    def joint_edit(self, number: int) -> JointEdit | None:
+        """The edit of several sets that the step of this number is part of."""
+        return self._joint_edits.get(number)
+
+    def undo(self) -> str | None:
+        """Take back the last step, and save that where the step was saved at once; gives what it was."""
+        return self._step(self.document.steps_done, self.document.undo)
+
+    def redo(self) -> str | None:
+        """Do again what was undone last, and save that where it was saved at once; gives what it was."""
+        return self._step(self.document.steps_done + 1, self.document.redo)
+
+    def save(self) -> None:
+        """Write unsaved edits. Raises FileChanged where the file is not what they were made to, and StoreError."""
+        if self.document.dirty:
+            self.document.save()
+            self._settle()
+
+    def overwrite(self) -> None:
+        """Write the file, whatever is there now, with its folder where that is gone. Raises StoreError."""
+        make_folder(self.document.path.parent)
+        self.document.save(overwrite=True)
+        self._settle()
+
+    def save_over(self, theirs: bytes | None) -> None:
+        """Write the file in place of what was seen there. Raises FileChanged where it is another again."""
+        self.document.save_over(theirs)
+        self._settle()
+
+    def reload(self) -> None:
+        """Take what is on disk, as a step of undo. Raises StoreError."""
+        before = self.document.steps_done
+        self.document.reload()
+        self._forget_steps_after(before)
+        self._settle()
+
+    def take(self, recovered: EvalSetDocument) -> None:
+        """Take the edits of a recovered document as a step of undo."""
+        before = self.document.steps_done
+        self.document.recover(recovered.content(), recovered.stamp)
+        self._forget_steps_after(before)
+        self._seen = _NOT_SEEN
+
+    def move(self, path: Path) -> None:
+        """The file has another name now."""
+        self.document.path = path
+
+    def standing(self) -> DocumentStanding:
+        """How it stands, as of the last look."""
+        document = self.document
+        return DocumentStanding(
+            dirty=document.dirty,
+            undoable=document.undoable,
+            redoable=document.redoable,
+            changed_on_disk=document.dirty and self._in_conflict,
+            changed_cases=document.changed_cases(),
+            problem=self.problem,
+            revision=document.revision,
+        )
+
+    def _sight(self) -> tuple[int, bool, str]:
+        return self.document.revision, self._in_conflict, str(self.problem or "")
+
+    def _differs(self) -> bool:
+        try:
+            return self.document.changed_on_disk()
+        except StoreError:  # it is there and cannot be read
+            return True
+
+    def _take_over(self) -> None:
+        try:
+            if self.document.undoable or self.document.redoable:
+                self.reload()
+            else:  # nothing to undo is worth keeping the old content for
+                self.document = EvalSetDocument.open(self.document.path)
+                self._settle()
+        except StoreError as error:
+            self.problem = error
+            self._in_conflict = False
+            if isinstance(error.__cause__, OSError):
+                self._seen = _NOT_SEEN  # a permission may be given without a trace in what we compare
+
+    def _settle(self) -> None:
+        """The document is as on disk now."""
+        stamp = self.document.stamp
+        self._seen = stamp.signature if stamp is not None else _NOT_SEEN
+        self._in_conflict = False
+        self.problem = None
+
+    def _step(self, number: int, go: Callable[[], str | None]) -> str | None:
+        save = number in self._saved_at_once and not self.document.dirty
+        label = go()
+        if label is not None and save:
+            self.save()
+        return label
+
+    def _forget_steps_after(self, number: int) -> None:
+        self._saved_at_once = {step for step in self._saved_at_once if step <= number}
+        self._joint_edits = {step: joint for step, joint in self._joint_edits.items() if step <= number}
+
+
+# An edit of several eval sets at once, such as moving a case: saved as one, undone and done again as one.
+
+Change = Callable[[EvalSetDocument], Any]
+
+
+class JointEdit:
+    """One step of undo in each of several open documents; none of them is taken back without the others."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[OpenDocument, int]] = []
+
+    @property
+    def documents(self) -> Sequence[OpenDocument]:
+        """What was edited, in the order of the edits."""
+        return [opened for opened, _ in self._steps]
+
+    def make(self, changes: Sequence[tuple[OpenDocument, Change]], *, label: str) -> None:
+        """Make the edits and save them in this order. Where anything fails nothing remains of it.
+
+        Raises StoreError, and FileChanged before anything is edited where a set is in conflict with its file.
+        """
+        for opened, _ in changes:
+            if opened.standing().changed_on_disk:
+                opened.save()  # raises FileChanged
+        try:
+            for opened, change in changes:
+                opened.edit_within(self, change, label=label)
+                number = opened.document.steps_done
+                if opened.joint_edit(number) is self:  # the edit changed something
+                    self._steps.append((opened, number))
+            for opened, _ in changes:
+                opened.save()
+        except StoreError:
+            for opened, number in reversed(self._steps):
+                if opened.document.steps_done == number:
+                    opened.undo()
+            raise
+
+    def undo(self) -> None:
+        """Take back the edits, the last one first. Raises StoreError, before any, where one was edited since."""
+        for opened, number in self._steps:
+            self._check(opened, number, now=opened.document.steps_done)
+        for opened, _ in reversed(self._steps):
+            opened.undo()
+
+    def redo(self) -> None:
+        """Make the edits again. Raises StoreError, before any, where that can no longer be in one of the documents."""
+        for opened, number in self._steps:
+            self._check(opened, number, now=opened.document.steps_done + 1)
+        for opened, _ in self._steps:
+            opened.redo()
+
+    def _check(self, opened: OpenDocument, number: int, *, now: int) -> None:
+        opened.look()
+        path = opened.document.path
+        if opened.joint_edit(number) is not self or now != number:
+            raise StoreError(path, "this is a step there too, and it was edited since: take that back first")
+        if opened.standing().changed_on_disk or opened.problem is not None or not path.exists():
+            raise StoreError(path, "this is a step there too, and its file was changed since: decide on that first")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEdits:
+    """Unsaved edits of an earlier session: of which set, and how its cases differ from the file.
+
+    `differences` is None where the file is gone or broken; `problem` says why the edits themselves cannot be read.
+    """
+
+    recovery: Recovery
+    eval_set: str
+    differences: tuple[CaseDifference, ...] | None
+    problem: str = ""
+
+
+class OpenDocuments:
+    """The documents of one project, by their path relative to its root. Used from one thread at a time."""
+
+    def __init__(self, root: Path, *, is_dataset: Callable[[str], bool] = is_no_json) -> None:
+        """`is_dataset` says of a set whether it is none, but a dataset; it may raise StoreError."""
+        self._root = root
+        self._is_dataset = is_dataset
+        self._open: dict[str, OpenDocument] = {}
+        self._unreadable: dict[str, Signature] = {}  # sets of which nothing could be read, with the file as it was then
+        self._gone: dict[int, OpenDocument] = {}  # of sets whose files an operation removed, by its number
+        self._operations = SetOperations(root)
+        self._recovery = RecoveryFolder(root)
+        self._kept: dict[Path, int] = {}  # the documents that have a recovery file, and the revision in it
+        self._order = 0
+
+    def document(self, eval_set: str) -> EvalSetDocument:
+        """An eval set with its unsaved edits; without any, as it is on disk now.
+
+        Where the file can no longer be read the last good state is given, and `standing` says what is wrong. Raises
+        StoreError where there is none.
+        """
+        return self._look(eval_set).document
+
+    def document_on_disk(self, eval_set: str) -> EvalSetDocument:
+        """As `document`, for what must not go by a state that no file has: raises StoreError where there is none."""
+        opened = self._look(eval_set)
+        if opened.problem is not None:
+            raise opened.problem
+        return opened.document
+
+    def edit(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """Change a document in one step of undo, unsaved. Where `change` raises, nothing remains of it."""
+        with self._changing(eval_set) as opened:
+            return opened.edit(change, label=label)
+
+    def edit_and_save(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """As `edit`, saved at once, as undoing it and doing it again will be. Raises FileChanged and StoreError.
+
+        Where only saving fails the edit stays, unsaved.
+        """
+        with self._changing(eval_set) as opened:
+            return opened.edit_and_save(change, label=label)
+
+    def edit_together(self, changes: Sequence[tuple[str, Change]], *, label: str) -> None:
+        """Change several sets in one step and save them, in this order. Where anything fails nothing remains of it.
+
+        Raises StoreError, and FileChanged where one of them is in conflict with its file.
+        """
+        joint = JointEdit()
+        joint.make([(self._look(eval_set), change) for eval_set, change in changes], label=label)
+        self._note_edited(joint)
+
+    def undo(self, eval_set: str) -> str | None:
+        """Take back the last step of a set, in all sets that it was made to; gives what it was.
+
+        Where the step was saved at once this is saved too. Raises StoreError where another set stands against it.
+        """
+        done = self._undo(eval_set)
+        return done.label if done is not None else None
+
+    def redo(self, eval_set: str) -> str | None:
+        """Do again what was undone last in a set, in all sets that it was made to; saved as `undo` does."""
+        done = self._redo(eval_set)
+        return done.label if done is not None else None
+
+    def undo_newest(self, eval_set: str | None) -> Done | None:
+        """Take back what was done last: in this set, or with the files of sets. None where there is nothing."""
+        opened = self._open.get(eval_set) if eval_set is not None else None
+        edited_at = opened.edited_at if opened is not None and opened.document.undoable else 0
+        if self._operations.undoable_at > edited_at:
+            return self.undo_operation()
+        return self._undo(eval_set) if eval_set is not None else None
+
+    def redo_newest(self, eval_set: str | None) -> Done | None:
+        """Do again what was undone last: in this set, or with the files of sets. None where there is nothing."""
+        opened = self._open.get(eval_set) if eval_set is not None else None
+        edited_at = opened.edited_at if opened is not None and opened.document.redoable else 0
+        if self._operations.redoable_at > edited_at:
+            return self.redo_operation()
+        return self._redo(eval_set) if eval_set is not None else None
+
+    def save(self, eval_set: str, *, overwrite: bool = False) -> None:
+        """Write a set with unsaved edits. Raises FileChanged where the file changed, unless `overwrite` is chosen.
+
+        A file that is gone is written again where `overwrite` is chosen, with its folder. Raises StoreError.
+        """
+        opened = self._look(eval_set)
+        if overwrite:
+            opened.overwrite()
+        else:
+            opened.save()
+        self._forget_kept(opened)
+
+    def save_over(self, eval_set: str, theirs: bytes | None) -> None:
+        """Write a set in place of what was seen on disk (None: no file). Raises FileChanged where that changed too."""
+        opened = self._look(eval_set)
+        opened.save_over(theirs)
+        self._forget_kept(opened)
+
+    def versions(self, eval_set: str) -> Versions:
+        """A set as it is here and as it is on disk. Raises StoreError where the file is there and cannot be read."""
+        document = self.document(eval_set)
+        path = document.path
+        return compare_versions(document, read_bytes(path)[0] if path.exists() else None)
+
+    def look_again(self) -> frozenset[str]:
+        """The sets that are another than when this was asked last, because of their files, whoever saw it first.
+
+        As cheap as asking the file system. Sets that were never asked for are not looked at.
+        """
+        now = {name: signature_of(self._root / name) for name in self._unreadable}
+        others = [name for name, signature in now.items() if signature != self._unreadable[name]]
+        self._unreadable = now
+        return frozenset([name for name, opened in self._open.items() if opened.take_news()] + others)
+
+    def reload(self, eval_set: str) -> None:
+        """Take what is on disk; an undo brings back the edits that were not saved. Raises StoreError."""
+        with self._changing(eval_set) as opened:
+            opened.reload()
+            self._forget_kept(opened)
+
+    def standing(self, eval_set: str) -> DocumentStanding:
+        """How a set stands. Raises StoreError where nothing of it could ever be read."""
+        return self._look(eval_set).standing()
+
+    def dirty(self) -> tuple[str, ...]:
+        """The sets with unsaved edits."""
+        return tuple(sorted(name for name, opened in self._open.items() if opened.document.dirty))
+
+    # The files of sets.
+
+    def create_set(self, eval_set: str, *, eval_set_id: str) -> None:
+        """Make an eval set without cases. Raises StoreError, also where the file is there already."""
+        self._operations.create(eval_set, eval_set_id=eval_set_id, at=self._next())
+
+    def duplicate_set(self, eval_set: str, copy: str) -> None:
+        """Write a set, with its unsaved edits, under another name too; its id becomes that name. Raises StoreError."""
+        self._operations.duplicate(self.document(eval_set), eval_set, copy, at=self._next())
+
+    def rename_set(self, eval_set: str, new: str) -> None:
+        """Give the file of a set another name; unsaved edits and what can be undone go with it. Raises StoreError."""
+        opened = self._open.get(eval_set)
+        if opened is not None and opened.document.dirty and opened.document.named_by_file:
+            raise StoreError(opened.document.path, "its case is named by the file: save its edits before renaming it")
+        self._follow(self._operations.rename(eval_set, new, at=self._next()))
+
+    def delete_set(self, eval_set: str) -> None:
+        """Remove the file of a set, which undo brings back, unsaved edits too. Raises StoreError."""
+        self._follow(self._operations.delete(eval_set, at=self._next()))
+
+    def undo_operation(self) -> Done | None:
+        """Take back the last operation on files. Raises StoreError where that would cost anything written since."""
+        return self._follow(self._operations.undo(self._next()))
+
+    def redo_operation(self) -> Done | None:
+        """Do again the operation on files that was undone last. Raises StoreError as `undo_operation` does."""
+        return self._follow(self._operations.redo(self._next()))
+
+    # What outlives a crash.
+
+    def keep(self) -> None:
+        """Bring the recovery files up to date: one for each set with unsaved edits. Raises StoreError."""
+        for opened in self._open.values():
+            document = opened.document
+            if not document.dirty:
+                self._forget_kept(opened)
+            elif self._kept.get(document.path) != document.revision:
+                self._recovery.write(document)
+                self._kept[document.path] = document.revision
+
+    def found(self) -> list[FoundEdits]:
+        """What earlier sessions left unsaved, the newest first."""
+        return [self._found(recovery) for recovery in self._recovery.found()]
+
+    def restore(self, recovery: Recovery) -> str:
+        """Take up unsaved edits of an earlier session as one step of undo; gives the set. Raises StoreError.
+
+        They are in a recovery file of this session before the old one goes.
+        """
+        eval_set = self._name(recovery)
+        recovered = self._recovery.load(recovery)
+        opened = self._open.get(eval_set)
+        if opened is None:
+            opened = self._open[eval_set] = OpenDocument(recovered)
+        else:
+            opened.take(recovered)
+        opened.edited_at = self._next()
+        opened.look()
+        self.keep()
+        self._recovery.discard(recovery)
+        return eval_set
+
+    def recovered_versions(self, recovery: Recovery) -> Versions:
+        """A set with the unsaved edits of an earlier session, and as it is on disk. Raises StoreError."""
+        path = recovery.document
+        return compare_versions(self._recovery.load(recovery), read_bytes(path)[0] if path.exists() else None)
+
+    def discard(self, recovery: Recovery) -> None:
+        """Throw away what an earlier session left. Raises StoreError."""
+        self._recovery.discard(recovery)
+
+    def _undo(self, eval_set: str) -> Done | None:
+        with self._changing(eval_set) as opened:
+            label, joint = opened.document.undoable, opened.joint_edit(opened.document.steps_done)
+            if joint is not None:
+                joint.undo()
+                return self._done_together(label, joint)
+            return _done(opened.undo(), eval_set)
+
+    def _redo(self, eval_set: str) -> Done | None:
+        with self._changing(eval_set) as opened:
+            label, joint = opened.document.redoable, opened.joint_edit(opened.document.steps_done + 1)
+            if joint is not None:
+                joint.redo()
+                return self._done_together(label, joint)
+            return _done(opened.redo(), eval_set)
+
+    def _done_together(self, label: str | None, joint: JointEdit) -> Done | None:
+        self._note_edited(joint)
+        return _done(label, *(name for name, opened in self._open.items() if opened in joint.documents))
+
+    def _note_edited(self, joint: JointEdit) -> None:
+        at = self._next()
+        for opened in joint.documents:
+            opened.edited_at = at
+
+    def _look(self, eval_set: str) -> OpenDocument:
+        opened = self._open.get(eval_set)
+        if opened is not None:
+            opened.look()
+            return opened
+        path = self._root / eval_set
+        signature = signature_of(path)
+        try:
+            if self._is_dataset(eval_set):
+                raise IsDataset(eval_set if is_address(eval_set) else path)
+            opened = self._open[eval_set] = OpenDocument.open(path)
+        except StoreError:
+            self._unreadable.setdefault(eval_set, signature)  # `look_again` has yet to tell of a newer one
+            raise
+        opened.has_news = self._unreadable.pop(eval_set, None) is not None
+        return opened
+
+    @contextmanager
+    def _changing(self, eval_set: str) -> Iterator[OpenDocument]:
+        opened = self._look(eval_set)
+        before = opened.document.steps_done
+        try:
+            yield opened
+        finally:
+            if opened.document.steps_done != before:
+                opened.edited_at = self._next()
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+    def _follow(self, done: Done | None) -> Done | None:
+        """Let the open documents go where the files went."""
+        if done is None:
+            return None
+        opened = self._gone.pop(done.number, None)
+        if done.before is not None:
+            opened = self._open.pop(done.before, opened)
+        if opened is None:
+            return done
+        self._forget_kept(opened)
+        if done.after is None:
+            self._gone[done.number] = opened
+        elif done.before is None or not opened.document.named_by_file:
+            opened.move(self._root / done.after)
+            self._open[done.after] = opened
+        return done
+
+    def _forget_kept(self, opened: OpenDocument) -> None:
+        if self._kept.pop(opened.document.path, None) is not None:
+            self._recovery.discard(opened.document)
+
+    def _found(self, recovery: Recovery) -> FoundEdits:
+        eval_set = self._name(recovery)
+        try:
+            recovered = self._recovery.load(recovery)
+        except StoreError as error:
+            return FoundEdits(recovery=recovery, eval_set=eval_set, differences=None, problem=str(error))
+        try:
+            differences = tuple(differing_cases(recovered, EvalSetDocument.open(recovery.document)))
+        except StoreError:
+            return FoundEdits(recovery=recovery, eval_set=eval_set, differences=None)
+        return FoundEdits(recovery=recovery, eval_set=eval_set, differences=differences)
+
+    def _name(self, recovery: Recovery) -> str:
+        """The name that the rest of the program has for the set."""
+        return relative_name(recovery.document, self._root)
+
+
+def _done(label: str | None, *eval_sets: str) -> Done | None:
+    return None if label is None else Done(label=label, eval_sets=eval_sets)

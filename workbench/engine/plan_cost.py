@@ -1,0 +1,325 @@
+"""What a plan will take, at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Generic, NamedTuple, TypeVar
+
+from workbench.engine.plan import Plan, PlannedCase, is_scripted, options_of
+from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, tokens_of
+from workbench.metrics.metric_types import ModelJudge
+from workbench.metrics.registry import prepare
+from workbench.model.criteria import EvalConfig
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.target import AgentKind, Target
+from workbench.simulation.user_prompts import NO_LIMIT
+from workbench.store.history.history_queries import StoredJob
+from workbench.store.settings import JudgeSettings
+
+# What is made when it is first needed.
+
+T = TypeVar("T")
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Once(Generic[T]):
+    """One thing."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: T | None = None
+
+    def get(self) -> T:
+        """The one that was made."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
+def once_each(make: Callable[[Key], T]) -> Callable[[Key], T]:
+    """A thing for each key."""
+    made: dict[Key, T] = {}
+
+    def get(key: Key) -> T:
+        try:
+            return made[key]
+        except KeyError:
+            one = made[key] = make(key)
+            return one
+
+    return get
+
+
+# What a plan costs: how often agents and judges are called and, from what earlier runs took, time and tokens.
+
+_FREE_KINDS = frozenset({AgentKind.FUNCTION, AgentKind.RECORDED})
+
+_RAN = frozenset({CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED, CaseStatus.ERROR})
+
+FEW_JOBS = 10
+"""How many jobs of agents with a model nobody needs to be asked about."""
+
+_MOST_SAMPLED = 40
+"""How many cases are looked at for their tokens: their traces have to be read."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An amount for the whole plan, scaled up from the `known` of its `of` cases."""
+
+    amount: float
+    known: int
+    of: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeCost:
+    """What one judge model will be asked: so many `calls`, of which those with known answers will cost nothing.
+
+    `open_ended` cases come besides, of which nobody knows beforehand how many turns they will have.
+
+    `tokens` and `dollars` are None where earlier runs do not tell; `price_unknown` says why where the price does not.
+    """
+
+    model: str
+    calls: int
+    open_ended: int = 0
+    tokens: Estimate | None = None
+    dollars: Estimate | None = None
+    price_unknown: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserCost:
+    """How often a model will be asked to play users: in so many conversations, `at_most` so often in all of them.
+
+    It is None where a conversation may have any number of turns.
+    """
+
+    model: str
+    conversations: int
+    at_most: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanCost:
+    """What carrying out a plan will take.
+
+    `jobs` are cases times repeats that have to run, `kept` those whose earlier result still counts. `agent_turns` is
+    how often an agent is spoken to, as far as that is known beforehand; `model_jobs` and `model_turns` are the part of
+    both that goes to agents backed by a model. Of `open_ended` jobs nobody knows how many turns they will have.
+    `judge_calls` are by criterion, `judges` by model, and so are the `users` that models play. `seconds` and `tokens`,
+    which are those of agents, are None where earlier runs say nothing about any of the cases.
+    """
+
+    cases: int
+    repeats: int
+    jobs: int
+    kept: int
+    agent_turns: int
+    model_jobs: int
+    model_turns: int
+    judge_calls: Mapping[str, int] = field(default_factory=dict)
+    judges: Sequence[JudgeCost] = ()
+    open_ended: int = 0
+    users: Sequence[UserCost] = ()
+    seconds: Estimate | None = None
+    tokens: Estimate | None = None
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether to ask before it is carried out: repeats, judges, simulated users, or many jobs with a model."""
+        return bool(self.repeats > 1 or self.judge_calls or self.users or self.model_jobs > FEW_JOBS)
+
+
+def prices_of(settings: JudgeSettings) -> Prices:
+    """The prices of models, with those that the settings give."""
+    return Prices({model: OwnPrice(price.input, price.output) for model, price in settings.prices.items()})
+
+
+ReadResults = Callable[[Collection[CaseKey]], Mapping[CaseKey, Sequence[CaseResult]]]
+"""Reads the results of some cases, by repeat, in the newest run in which each ran."""
+
+
+def cost_of(
+    plan: Plan,
+    *,
+    earlier: Mapping[CaseKey, Sequence[StoredJob]] | None = None,
+    results_of: ReadResults = lambda _keys: {},
+    prices: Prices | None = None,
+) -> PlanCost:
+    """The cost of a plan, given how every case ended last and a way to read the results of some of them.
+
+    What judges cost is left open without `prices`.
+    """
+    earlier = earlier or {}
+    fresh = [planned for key, planned in plan.jobs if key not in plan.stored]
+    agents = [planned for planned in fresh if planned.needs_agent]
+    backed = [planned for planned in agents if planned.target.kind not in _FREE_KINDS]
+    questions = () if plan.options.replay_calls is not None else tuple(_questions(fresh))
+    with_models = dict.fromkeys([*(planned.key for planned in backed), *(question.case for question in questions)])
+    results = _some_results(list(with_models), earlier, results_of)
+    return PlanCost(
+        cases=len(plan.cases),
+        repeats=plan.limits.runs,
+        jobs=len(fresh),
+        kept=plan.total - len(fresh),
+        agent_turns=plan.agent_turns,
+        model_jobs=len(backed),
+        model_turns=sum(planned.turns or 0 for planned in backed),
+        judge_calls=_by(questions, lambda question: question.metric),
+        judges=_judges(questions, results, prices),
+        open_ended=sum(planned.turns is None for planned in agents),
+        users=() if plan.options.replay_calls is not None else tuple(_users(agents)),
+        seconds=_seconds(agents, earlier, lanes=plan.limits.concurrency),
+        tokens=_tokens(backed, results),
+    )
+
+
+def _is_scripted(asked: tuple[Target, str]) -> bool:
+    return is_scripted(*asked)
+
+
+def _users(jobs: Iterable[PlannedCase]) -> Iterator[UserCost]:
+    """What simulated users are asked for; a script is not asked."""
+    limits: dict[str, list[int]] = {}
+    are_scripted = once_each(_is_scripted)
+    for planned in jobs:
+        if planned.scenario is None:
+            continue
+        options = options_of(planned.config)
+        if not are_scripted((planned.target, options.model)):
+            limits.setdefault(options.model, []).append(options.limit)
+    for model, each in limits.items():
+        # The starting prompt is the first turn, and nobody is asked for what comes after the last.
+        at_most = None if NO_LIMIT in each else sum(limit - 1 for limit in each)
+        yield UserCost(model=model, conversations=len(each), at_most=at_most)
+
+
+class _Question(NamedTuple):
+    """What a criterion asks of a model about one case: so many times."""
+
+    case: CaseKey
+    metric: str
+    model: str
+    calls: int
+
+
+def _questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
+    known: dict[int, Sequence[tuple[str, ModelJudge]]] = {}  # by config, which the jobs keep alive
+    are_scripted = once_each(_is_scripted)
+    for planned in jobs:
+        config = planned.config
+        if id(config) not in known:
+            known[id(config)] = tuple(_model_judges(config))
+        kept = {metric.name for metric in planned.kept}
+        for metric, judge in known[id(config)]:
+            model = judge.options.model or config.judge
+            if metric not in kept and not are_scripted((planned.target, model)):
+                yield _Question(planned.key, metric, model, judge.calls(planned.turns or 0))
+
+
+def _model_judges(config: EvalConfig) -> Iterator[tuple[str, ModelJudge]]:
+    for prepared in prepare(config):
+        for judge, _ in prepared.judges:
+            if isinstance(judge, ModelJudge):
+                yield prepared.criterion.metric, judge
+
+
+def _by(questions: Iterable[_Question], name: Callable[[_Question], str]) -> Mapping[str, int]:
+    calls: dict[str, int] = {}
+    for question in questions:
+        calls[name(question)] = calls.get(name(question), 0) + question.calls
+    return calls
+
+
+def _judges(
+    questions: Sequence[_Question], results: Mapping[CaseKey, Sequence[CaseResult]], prices: Prices | None
+) -> Sequence[JudgeCost]:
+    if not questions:
+        return ()
+    usual = dict(_usual_tokens(results))
+    cases = len({question.case for question in questions})
+    judges = []
+    for model, calls in _by(questions, lambda question: question.model).items():
+        by_metric = _by((each for each in questions if each.model == model), lambda question: question.metric)
+        unknown = None if prices is None else prices.why_unknown(model)
+        tokens = dollars = None
+        if usual.keys() >= by_metric.keys():
+            known = len(results.keys() & {question.case for question in questions})
+            given = sum(usual[metric].input * count for metric, count in by_metric.items())
+            made = sum(usual[metric].output * count for metric, count in by_metric.items())
+            tokens = Estimate(given + made, known=known, of=cases)
+            if prices is not None and unknown is None:
+                cost = sum(prices.cost(model, usual[metric]) * count for metric, count in by_metric.items())
+                dollars = Estimate(float(cost), known=known, of=cases)
+        judges.append(
+            JudgeCost(
+                model=model,
+                calls=calls,
+                open_ended=len({each.case for each in questions if each.model == model and not each.calls}),
+                tokens=tokens,
+                dollars=dollars,
+                price_unknown=unknown,
+            )
+        )
+    return judges
+
+
+def _usual_tokens(results: Mapping[CaseKey, Sequence[CaseResult]]) -> Iterator[tuple[str, Tokens]]:
+    """The tokens of an answer to each criterion: the mean of those that judges gave before."""
+    told: dict[str, list[Tokens]] = {}
+    for result in chain.from_iterable(results.values()):
+        for metric in result.metrics:
+            samples = (score.judgement.calls for score in metric.per_invocation if score.judgement is not None)
+            tokens = [known for each in chain.from_iterable(samples) if (known := tokens_of(each.usage)) is not None]
+            told.setdefault(metric.name, []).extend(tokens)
+    for metric_name, each in told.items():
+        if each:
+            means = (round(sum(side) / len(each)) for side in zip(*each, strict=True))
+            yield metric_name, Tokens(*means)
+
+
+def _seconds(
+    jobs: Sequence[PlannedCase], earlier: Mapping[CaseKey, Sequence[StoredJob]], *, lanes: int
+) -> Estimate | None:
+    """The time of all jobs, spread over the lanes; no shorter than the longest of them."""
+    took: dict[CaseKey, float] = {}
+    for key in {planned.key for planned in jobs}:
+        ran = [job.duration_seconds for job in earlier.get(key, ()) if job.status in _RAN]
+        if ran:
+            took[key] = sum(ran) / len(ran)
+    if not took:
+        return None
+    usual = sum(took.values()) / len(took)
+    work = sum(took.get(planned.key, usual) for planned in jobs)
+    seconds = max(work / min(lanes, len(jobs)), *took.values())
+    return Estimate(seconds, known=len(took), of=len({planned.key for planned in jobs}))
+
+
+def _some_results(
+    keys: Sequence[CaseKey], earlier: Mapping[CaseKey, Sequence[StoredJob]], results_of: ReadResults
+) -> Mapping[CaseKey, Sequence[CaseResult]]:
+    """The results of cases spread evenly over those of them that ran before."""
+    ran = [key for key in keys if key in earlier]
+    return results_of(ran[:: max(1, -(-len(ran) // _MOST_SAMPLED))]) if ran else {}
+
+
+def _tokens(jobs: Sequence[PlannedCase], results: Mapping[CaseKey, Sequence[CaseResult]]) -> Estimate | None:
+    """The tokens of all jobs, by the mean of those whose results are known."""
+    keys = {planned.key for planned in jobs}
+    used = [mean for key in keys & results.keys() if (mean := _mean_tokens(results[key])) is not None]
+    return Estimate(len(jobs) * sum(used) / len(used), known=len(used), of=len(keys)) if used else None
+
+
+def _mean_tokens(results: Sequence[CaseResult]) -> float | None:
+    """The tokens of one repeat; None where no model told."""
+    spent = [
+        sum(turn.usage.spent for turn in result.execution.turns if turn.usage is not None)
+        for result in results
+        if any(turn.usage is not None for turn in result.execution.turns)
+    ]
+    return sum(spent) / len(spent) if spent else None

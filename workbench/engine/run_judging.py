@@ -1,0 +1,509 @@
+"""Judges of a run, results judged again, and runs that are resumed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.engine.plan import (
+    Plan,
+    PlanError,
+    PlannedCase,
+    RunOptions,
+    Selection,
+    environment_of,
+    judge_models_of,
+    with_executed,
+)
+from workbench.engine.plan_cost import prices_of
+from workbench.engine.planner import Planner
+from workbench.engine.recorded_data import recorded_target
+from workbench.llm.model_replay import Recording, Replay, Script, read_script
+from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
+from workbench.llm.models import Account, Budget, Cache, ModelOptions, Models
+from workbench.metrics.judges.judge_calls import MOST_SAMPLES
+from workbench.metrics.registry import info_of, needs_of
+from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import EvalCase
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, ModelSpending
+from workbench.model.target import Target
+from workbench.model.text import counted
+from workbench.model.trace import trajectory_of
+from workbench.store.datasets.dataset_reader import Recorded, RecordedCase
+from workbench.store.errors import StoreError
+from workbench.store.files import SESSION, is_running, session_mark
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import StoredJob, StoredRun
+from workbench.store.settings import JudgeSettings
+
+if TYPE_CHECKING:
+    from workbench.engine.run import Run
+
+
+# The models of a workspace, which judge and play users: asked with the keys of the target, answers kept in the
+# project.
+
+
+class Judges:
+    """Access to models, kept from run to run. Used on the engine's loop."""
+
+    def __init__(self, root: Path, *, warn: Callable[[str], None]) -> None:
+        self._cache = Cache(root, warn=warn)
+        self._models: dict[tuple[frozenset[tuple[str, str]], ModelOptions, Script | None], Models] = {}
+
+    def models_for(self, target: Target, settings: JudgeSettings) -> Models:
+        """The models as this target's environment reaches them: what its `.env` says counts where nothing else does.
+
+        Raises StoreError for a script of it that cannot be read.
+        """
+        options = ModelOptions(
+            concurrency=settings.concurrency,
+            per_minute=settings.requests_per_minute,
+            tries=settings.tries,
+            timeout_seconds=settings.timeout_seconds,
+        )
+        environment = environment_of(target)
+        script = None if target.scripted_models is None else read_script(target.scripted_models)
+        key = frozenset(environment.items()), options, script
+        if key not in self._models:
+            self._models[key] = Models(environment, options, replies=self._cache, script=script)
+        return self._models[key]
+
+    async def close(self) -> None:
+        """Give connections and the file of answers back."""
+        models, self._models = list(self._models.values()), {}
+        await asyncio.gather(*(each.close() for each in models))
+        await self._cache.close()
+
+
+class JudgesOfRun:
+    """How the judges of one run are asked: on its account, and from a file or into one where it says so."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        settings: JudgeSettings,
+        *,
+        judges: Callable[[], Judges],
+        changed: Callable[[], None],
+        warn: Callable[[str], None],
+        waits: Callable[[str, float], None],
+    ) -> None:
+        """`changed` hears of everything that is asked, `waits` of a model that is not asked for so many seconds.
+
+        Raises StoreError where the file of calls will not do.
+        """
+        budget = Budget(calls=plan.limits.max_model_calls, cost=plan.limits.max_model_cost)
+        self._account = Account(
+            prices_of(settings), budget, before=plan.spent, changed=changed, stopped=warn, waits=waits
+        )
+        self._settings = settings
+        self._use_cache = plan.options.use_cache
+        self._judgement = plan.options.judgement
+        self._judges = judges
+        record, replay = plan.options.record_calls, plan.options.replay_calls
+        self._recording = None if record is None else Recording(record)
+        self._replay = None if replay is None else Replay(replay)
+
+    def ask_for(self, target: Target) -> Ask:
+        """What asks the models of a target."""
+        if self._replay is not None:
+            return _numbered(self._replayed(self._replay), self._judgement)
+        models = self._judges().models_for(target, self._settings)
+        ask = partial(models.ask, use_cache=self._use_cache, account=self._account)
+        return _numbered(ask if self._recording is None else self._recording.of(ask), self._judgement)
+
+    def spending(self) -> tuple[ModelSpending, ...]:
+        """What was asked so far, without what the plan says was spent before."""
+        return self._account.spending()
+
+    def _replayed(self, replay: Replay) -> Ask:
+        async def ask(request: ModelRequest) -> ModelReply:
+            reply = await replay.ask(request)
+            if not request.renewed:  # the same once more
+                self._account.known(request.model)
+            return reply
+
+        return ask
+
+
+def _numbered(ask: Ask, judgement: int) -> Ask:
+    """Asks for the samples of this judgement: those of another have other numbers, and other answers in the cache."""
+
+    async def ask_numbered(request: ModelRequest) -> ModelReply:
+        return await ask(request.model_copy(update={"sample": request.sample + judgement * MOST_SAMPLES}))
+
+    return ask_numbered if judgement else ask
+
+
+# How models are asked, by runs and beside them: opened with the first request, and what befalls the cache of all.
+
+
+def opened_when_asked(open_models: Callable[[], Ask]) -> Ask:
+    """Asks through what `open_models` gives, which is called with the first request.
+
+    A file that will not do there (StoreError) is a ModelError for whoever asks.
+    """
+    opened: Ask | None = None
+
+    async def ask(request: ModelRequest) -> ModelReply:
+        nonlocal opened
+        if opened is None:
+            try:
+                opened = open_models()
+            except StoreError as error:
+                raise ModelError(Trouble.NOT_RECORDED, str(error)) from error
+        return await opened(request)
+
+    return ask
+
+
+def ask_outside_runs(target: Target, settings: JudgeSettings, *, judges: Callable[[], Judges]) -> Ask:
+    """Asks the models of a target within the budgets of the settings, which count for this alone."""
+    account = Account(prices_of(settings), Budget(calls=settings.max_calls, cost=settings.max_cost))
+    return opened_when_asked(lambda: partial(judges().models_for(target, settings).ask, account=account))
+
+
+# What befalls the cache of models' answers, which all runs of a project share.
+
+
+class CacheWarnings:
+    """What goes wrong with the cache that all share: told to the run that asks models, else to the next that does."""
+
+    def __init__(self) -> None:
+        self._run: Run | None = None
+        self._untold: list[str] = []
+
+    def tell(self, message: str) -> None:
+        """Something went wrong, for whomever it was used."""
+        if self._run is None or self._run.is_over:
+            self._untold.append(message)
+        else:
+            self._run.warn(message)
+
+    def tell_to(self, run: Run) -> None:
+        """This run asks models from now on."""
+        self._run = run
+        untold, self._untold = self._untold, []
+        for message in untold:
+            run.warn(message)
+
+
+# Scoring again what an agent did in an earlier run, without running it.
+
+COMMAND = "scored again"
+"""What the history says of a run that only scored."""
+
+JUDGEMENT = "judgement"
+"""The option of a run that says which judgement of the same answers it is."""
+
+_NOT_ASKED = (
+    "not scored again: its criterion, or what it compares with, is not what was judged by, and asking anew costs; "
+    "run the case to have it scored"
+)
+
+
+def plan_rescoring(
+    planner: Planner,
+    results: Sequence[CaseResult],
+    *,
+    judged: Mapping[CaseKey, EvalCase],
+    criteria: Mapping[str, EvalConfig],
+) -> Plan:
+    """The plan that judges these results by what their cases and criteria say now.
+
+    `judged` holds the cases, `criteria` (by set) those as they were when they were judged, as far as that is known.
+    Results of which nothing is stored that could be judged are left out. Raises PlanError, also where that leaves
+    nothing.
+    """
+    plan, pairs = _planned_anew(planner, results, RunOptions(runs=1, command=COMMAND, adk_results=False))
+    planned = [
+        _planned(case, result, judged=judged.get(result.case), criteria=criteria.get(result.case.eval_set))
+        for case, result in pairs
+    ]
+    return _only(plan, planned)
+
+
+def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult], options: RunOptions) -> Plan:
+    """The plan that judges these results of a run anew, by its criteria or those of the options: judgements by others
+    would tell nothing about the judge. What was only played is judged by the criteria of now.
+
+    Results of which nothing is stored are left out. Rows of a dataset are judged as they are stored: the dataset is not
+    read again. Raises PlanError, also where that leaves nothing, or no criterion asks a model.
+    """
+    usual = {name: config for name, config in run.criteria.items() if config.criteria}
+    gone = sorted({result.case.eval_set for result in results} - planner.eval_sets)
+    if gone and all(result.is_row for result in results) and len({result.case.eval_set for result in results}) == 1:
+        plan = _planned_rows(planner, results, options, config=usual.get(gone[0]))
+        planned = plan.cases
+    elif gone:
+        why = "is no eval set of this project, and the run has no rows of a dataset to judge again"
+        raise PlanError(*(f"{name}: {why}" for name in gone))
+    else:
+        plan, pairs = _planned_anew(planner, results, options, usual=usual)
+        planned = tuple(_executed(case, result) for case, result in pairs)
+    if not any("judge" in needs_of(config) for config in {id(case.config): case.config for case in planned}.values()):
+        raise PlanError("nothing to judge again: none of the criteria asks a judge model")
+    return _only(plan, planned)
+
+
+def options_to_judge(run: StoredRun, options: RunOptions, *, time: int) -> RunOptions:
+    """The options to judge the answers of a run again, after the judgements that there were when it was made."""
+    judgement = int(run.options.get(JUDGEMENT, 0)) + time
+    return options.model_copy(
+        update={"runs": 1, "adk_results": False, "judges_again": run.run_id, JUDGEMENT: judgement}
+    )
+
+
+def _planned_anew(
+    planner: Planner,
+    results: Sequence[CaseResult],
+    options: RunOptions,
+    *,
+    usual: Mapping[str, EvalConfig] | None = None,
+) -> tuple[Plan, Sequence[tuple[PlannedCase, CaseResult]]]:
+    """A plan of the cases of these results, and each with the result that is to be judged. Raises PlanError."""
+    usable = {(result.case, result.repeat): result for result in results if _can_be_judged(result)}
+    if not usable:
+        raise PlanError("nothing to score again: what the agent did is no longer stored")
+    ids: dict[str, list[str]] = {}
+    for key, _ in usable:
+        ids.setdefault(key.eval_set, []).append(key.eval_id)
+    selections = [Selection(eval_set=name, cases=tuple(cases)) for name, cases in ids.items()]
+    plan = planner.plan(selections, options, usual=usual)
+    cases = {case.key: case for case in plan.cases}
+    return plan, [(cases[result.case], result) for result in usable.values() if result.case in cases]
+
+
+def _planned_rows(
+    planner: Planner, results: Sequence[CaseResult], options: RunOptions, *, config: EvalConfig | None
+) -> Plan:
+    """The plan that judges stored rows of one dataset, by the criteria of the options or else `config`.
+
+    Columns that no metric of ours knows are not stored: a judge metric that needs one raises PlanError.
+    """
+    if options.config is not None:
+        config = planner.read_config(options.config)
+    if config is None:
+        raise PlanError("nothing to judge again: the criteria of the run are not stored; name some by --config")
+    usable = [result for result in results if result.execution.turns]
+    if not usable:
+        raise PlanError("nothing to judge again: what was recorded is no longer stored")
+    rows = tuple(
+        RecordedCase(
+            eval_id=result.case.eval_id,
+            occurrence=result.case.occurrence,
+            case=result.expected_by_row,
+            execution=result.execution,
+            columns=_columns_of(result),
+        )
+        for result in usable
+    )
+    name = usable[0].case.eval_set
+    recorded = Recorded(name, usable[0].eval_set_id, rows)
+    return planner.plan_rows(recorded, options, target=recorded_target(name, root=planner.root), config=config)
+
+
+def _columns_of(result: CaseResult) -> Mapping[str, Any]:
+    """The columns of a row, as far as they are stored: what was said, and the calls."""
+    said = result.execution.turns[0].invocation
+    sides = {"predicted_trajectory": ("response", said)}
+    if result.expected_by_row is not None and result.expected_by_row.conversation:
+        sides["reference_trajectory"] = ("reference", result.expected_by_row.conversation[0])
+    columns: dict[str, Any] = {"prompt": said.user_content.text()} if said.user_content.parts else {}
+    for trajectory, (text, turn) in sides.items():
+        if turn.final_response is not None:
+            columns[text] = turn.final_response.text()
+        if turn.intermediate_data is not None:
+            columns[trajectory] = [{"tool_name": call.name, "tool_input": call.args} for call in trajectory_of(turn)]
+    return columns
+
+
+def _only(plan: Plan, planned: Sequence[PlannedCase]) -> Plan:
+    """The plan of these cases alone, each as the repeat that it was."""
+    repeats = 1 + max((case.repeat or 0 for case in planned), default=0)
+    limits = plan.limits.model_copy(update={"runs": repeats})
+    return replace(plan, cases=tuple(planned), limits=limits, whole_sets=frozenset(), selections=())
+
+
+def _can_be_judged(result: CaseResult) -> bool:
+    return bool(result.execution.turns) or result.execution.failure is not None
+
+
+def _planned(
+    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, criteria: EvalConfig | None
+) -> PlannedCase:
+    if case.problem is not None or case.is_recorded:
+        return _executed(case, result)
+    return replace(_executed(case, result), kept=tuple(_kept(case, result, judged=judged, criteria=criteria)))
+
+
+def _executed(case: PlannedCase, result: CaseResult) -> PlannedCase:
+    """A case of which what the agent did is known."""
+    if case.problem is not None or case.is_recorded:
+        return replace(case, repeat=result.repeat)
+    return replace(case, executed=result.execution, repeat=result.repeat)
+
+
+def _kept(
+    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, criteria: EvalConfig | None
+) -> Iterator[MetricResult]:
+    """For each criterion that would have to ask: its old result, or one that says why there is none."""
+    before = {metric.name: metric for metric in result.metrics}
+    for criterion in case.config.criteria:
+        info = info_of(criterion.metric, case.config)
+        if info is None or "judge" not in info.needs or criterion.metric not in before:
+            continue
+        old = before[criterion.metric]
+        is_same = not info.needs_reference or (judged is not None and judged == case.case)
+        if (
+            is_same
+            and criteria is not None
+            and _judging(criterion.metric, criteria) == _judging(criterion.metric, case.config)
+        ):
+            yield old
+            # What a metric tells besides stands with it.
+            yield from (other for name, other in before.items() if name.startswith(f"{old.name}/"))
+        else:
+            yield MetricResult(
+                name=old.name,
+                score=None,
+                threshold=criterion.threshold,
+                status=MetricStatus.UNDEFINED,
+                reason=_NOT_ASKED,
+                total=old.total,
+            )
+
+
+def _judging(metric: str, config: EvalConfig) -> tuple[object, ...]:
+    """What shapes the judgement of a metric: its criterion, its definition where that is in the configuration, the
+    models that are asked, and how many of their samples are needed."""
+    criteria = tuple(criterion for criterion in config.criteria if criterion.metric == metric)
+    models = judge_models_of(config.model_copy(update={"criteria": criteria}))
+    return criteria, config.judge_metrics.get(metric), models, config.quorum
+
+
+# Going on with an earlier run: which one is meant, what it was to do, and which of its results still count.
+
+LATEST = "latest"
+
+_ASKED = "asked"  # options that change what happens, as they were given
+_KEPT = (
+    "config",
+    "simulate_tools",
+    "replay_tools",
+    "replay_calls",
+    "max_model_calls",
+    "max_model_cost",
+    "require_all_samples",
+)
+_SELECTIONS = "selections"  # in the options that a run keeps, beside the mark of the process that carries it out
+
+
+def resumable_options(plan: Plan) -> dict[str, Any]:
+    """What a run must keep besides its limits to be gone on with."""
+    options = plan.options.model_dump(include={*_KEPT, "unrecorded"}, exclude_none=True)
+    given = {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in options.items()}
+    selections = [selection.model_dump() for selection in plan.selections]
+    return {_SELECTIONS: selections, _ASKED: given, **session_mark()}
+
+
+def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
+    """The run that is meant by `name`: its id or the start of it, or "latest".
+
+    The latest one is the newest that was interrupted, whose process died, or whose judges could not all be asked; with
+    `eval_sets` one that had any of them.
+    Raises PlanError where there is none, or where it is still going on, and StoreError for an unknown id.
+    """
+    if name != LATEST:
+        run = history.run(name)
+        if _goes_on(run):
+            raise PlanError(f"run {run.run_id} has not ended: it can be resumed when it has")
+        return run
+    for run in history.runs():
+        had = {selection.eval_set for selection in selections_of(run)}
+        is_meant = had and (not eval_sets or had & set(eval_sets))
+        if is_meant and (_was_stopped(run) or (run.ended and _lacks_verdicts(history, run))):
+            return run
+    of_these = " of these eval sets" if eval_sets else ""
+    raise PlanError(
+        f"nothing to resume: no run{of_these} was interrupted, or has cases that were not judged (`--failed` runs what "
+        "did not pass)"
+    )
+
+
+def _lacks_verdicts(history: History, run: StoredRun) -> bool:
+    """Whether a judge could not be asked about some of its cases."""
+    return run.summary.error > 0 and any(_may_lack_verdict(job) for job in history.jobs(run.run_id))
+
+
+def _may_lack_verdict(job: StoredJob) -> bool:
+    """Whether its agent came to the end and its judges did not: such results are stored without a scoring key."""
+    return job.status is CaseStatus.ERROR and job.failure is None and not job.scoring_key
+
+
+def find_stopped_run(history: History) -> StoredRun | None:
+    """The newest run of eval cases, if it was interrupted or its process died; None if it ended or goes on."""
+    newest = next((run for run in history.runs() if selections_of(run)), None)
+    return newest if newest is not None and _was_stopped(newest) else None
+
+
+def selections_of(run: StoredRun) -> Sequence[Selection]:
+    """What a run was to do; nothing where it judged recordings."""
+    return [Selection.model_validate(kept) for kept in run.options.get(_SELECTIONS, ())]
+
+
+def as_before(options: RunOptions, run: StoredRun) -> RunOptions:
+    """The options with those of the run that is gone on with, where they say nothing else: no tool is called for real
+    that was simulated before."""
+    kept = run.options.get(_ASKED, {})
+    told = {name: kept[name] for name in _KEPT if name in kept and getattr(options, name) is None}
+    if "replay_tools" in told and "unrecorded" in kept:
+        told["unrecorded"] = kept["unrecorded"]
+    return RunOptions.model_validate({**options.model_dump(), **told}) if told else options
+
+
+def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
+    """The plan as a continuation of a run: without the jobs that it has a verdict of, on the same case and criteria.
+
+    Where the run was stopped while judges were being asked, or they could not be asked, what the agent had done by then
+    is judged.
+    """
+    hashes = {case.key: (case.execution_hash, case.scoring_hash) for case in plan.cases}
+    decided, jobs = history.finished_jobs(run.run_id), history.jobs(run.run_id)
+    unchanged = {
+        job.key for job in jobs if job.key in decided and hashes.get(job.case) == (job.execution_key, job.scoring_key)
+    }
+    wanted = unchanged & {key for key, _ in plan.jobs}
+    results = ((JobKey(case=result.case, repeat=result.repeat), result) for result in history.results(run.run_id))
+    stored = {key: result for key, result in results if key in wanted}
+    unjudged = [
+        job
+        for job, execution_key in history.unjudged(run.run_id).items()
+        if job not in stored and job.case in hashes and hashes[job.case][0] == execution_key
+    ]
+    results_of = ((job, history.unjudged_result(run.run_id, job)) for job in unjudged)
+    executed = {job: result.execution for job, result in results_of if result is not None}
+    for job in jobs:
+        if _may_lack_verdict(job) and hashes.get(job.case, ("",))[0] == job.execution_key:
+            result = history.result(run.run_id, job.key)
+            if result is not None and result.met_outage and result.execution.turns:
+                executed[job.key] = result.execution
+    again = f", and what agents did in {len(executed)} more is judged" if executed else ""
+    notice = f"run {run.run_id} goes on: {len(stored)} of {counted(plan.total, 'result')} taken from it{again}"
+    going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
+    return with_executed(going_on, executed)
+
+
+def _was_stopped(run: StoredRun) -> bool:
+    return (run.interrupted or not run.ended) and not _goes_on(run)
+
+
+def _goes_on(run: StoredRun) -> bool:
+    """Whether the process that carries the run out is still there."""
+    return not run.ended and run.options.get("session") != SESSION and is_running(run.options)

@@ -1,0 +1,237 @@
+"""What runs share: the thread of the engine, hosts of agents, services of metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from workbench.agents.agent_host import (
+    AgentError,
+    AgentHost,
+    CustomScoreAnswer,
+    CustomScoreRequest,
+    LeftByAgents,
+    host_for,
+    load_hosts,
+)
+from workbench.engine.plan import Limits, Plan, Selection
+from workbench.engine.run_judging import CacheWarnings, opened_when_asked
+from workbench.llm.model_types import Ask, ModelReply, ModelRequest
+from workbench.metrics.text_worker import TextScorer
+from workbench.model.results import Failure, FailureKind
+from workbench.model.target import AgentKind, Isolation, Target
+from workbench.store.project_discovery import Project
+
+if TYPE_CHECKING:
+    from workbench.engine.run_judging import Judges
+
+
+# The agents' hosts of a workspace: started when first needed, warm from run to run.
+
+_ROUNDS_TO_START = 3  # of the event loop: to begin, to listen for those who will call in, to start the process
+
+
+class Hosts:
+    """One host for each target and way of running it. Used on the engine's loop."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[tuple[Target, Isolation, int], AgentHost] = {}
+
+    def host_of(self, target: Target, plan: Plan) -> AgentHost:
+        """The host that runs a target within the limits of a plan."""
+        return self.host(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
+
+    def host(self, target: Target, *, isolation: Isolation, concurrency: int) -> AgentHost:
+        """The host of a target that is used in this way."""
+        key = (target, isolation, concurrency)
+        if key not in self._hosts:
+            self._hosts[key] = host_for(target, isolation=isolation, concurrency=concurrency)
+        return self._hosts[key]
+
+    async def start_interpreters(self, targets: Iterable[Target], limits: Limits) -> None:
+        """Start the interpreters of these agents, which a plan within these limits will most likely need.
+
+        Returns when they have been started, long before they are up.
+        """
+        for target in targets:
+            self.host(target, isolation=limits.isolation, concurrency=limits.concurrency).prepare(cases=0)
+        for _ in range(_ROUNDS_TO_START):
+            await asyncio.sleep(0)
+
+    def prepare(self, plan: Plan) -> None:
+        """Start what the plan's agents need.
+
+        They, and the user's metrics, run code as it is now, which may have changed since last time.
+        """
+        cases: Counter[Target] = Counter()
+        for key, planned in plan.jobs:
+            if key not in plan.stored:
+                cases[planned.target] += planned.needs_agent
+        for target, count in cases.items():
+            host = self.host_of(target, plan)
+            host.renew()
+            if count:
+                host.prepare(cases=count)
+
+    async def close(self) -> None:
+        """Close every host."""
+        hosts, self._hosts = list(self._hosts.values()), {}
+        await asyncio.gather(*(host.close() for host in hosts))
+
+
+# The engine's own thread and event loop, so that a front end that is busy never holds up a run.
+
+T = TypeVar("T")
+
+
+class EngineThread:
+    """An event loop that runs in a thread of its own until it is closed."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="workbench-engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine there; the future is this side's handle on it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, function: Callable[..., object], *args: Any) -> None:
+        """Call a function there soon; nothing happens where the loop has been closed."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *args)
+
+    def close(self, *, patience: float | None = None) -> None:
+        """Stop the loop and wait for the thread; after `patience` (seconds) it is left alone, whatever holds it up."""
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(patience)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+
+# What the runs of a project share: an event loop in a thread, processes of agents, what compares texts, judges.
+
+
+def agents_of(project: Project, selections: Iterable[Selection]) -> list[Target]:
+    """The targets of these cases that have an agent to run."""
+    wanted = {selection.eval_set for selection in selections}
+    named = {entry.target for entry in project.eval_sets if entry.relative in wanted}
+    targets = [target for name, target in project.targets.items() if name in named]
+    return [target for target in targets if target.kind is not AgentKind.RECORDED]
+
+
+class Resources:
+    """Made when first needed, kept from run to run until `close`, which leaves no process behind."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._thread: EngineThread | None = None
+        self._judges: Judges | None = None
+        self.hosts = Hosts()
+        self.text = TextScorer()
+        self.cache_warnings = CacheWarnings()
+
+    @property
+    def thread(self) -> EngineThread:
+        """Where the engine works; hosts and judges may be used there alone."""
+        if self._thread is None:
+            self._thread = EngineThread()
+        return self._thread
+
+    @property
+    def are_idle(self) -> bool:
+        """Whether nothing was ever started."""
+        return self._thread is None
+
+    def start_interpreters(self, agents: Collection[Target], limits: Limits) -> None:
+        """Start the interpreters that these agents need, which come up while others are busy.
+
+        Nothing of an agent's own runs. Waits until they have been started: once planning keeps this process busy, the
+        engine's thread would hardly get to it.
+        """
+        if agents:
+            load_hosts()
+            self.thread.submit(self.hosts.start_interpreters(agents, limits)).result()
+
+    def prepare_text(self, plan: Plan) -> None:
+        """Start what compares texts, which takes time, so that it is ready when the first case needs it."""
+        from workbench.metrics.registry import needs_of
+
+        if any("text" in needs_of(config) for config in {id(c.config): c.config for c in plan.cases}.values()):
+            self.text.start()
+
+    def open_judges(self) -> Judges:
+        """Made when the first model is asked, whoever asks it."""
+        from workbench.engine.run_judging import Judges  # with what asks models: not before one is asked
+
+        if self._judges is None:
+            self._judges = Judges(self._root, warn=self.cache_warnings.tell)
+        return self._judges
+
+    def close(self) -> None:
+        """End every process. Blocking; nothing may be running any more."""
+        if self._thread is None:
+            return
+        self._thread.submit(self._close_processes()).result()
+        self._thread.close()
+        self._thread = None
+
+    async def _close_processes(self) -> None:
+        await self.hosts.close()
+        await self.text.close()
+        judges, self._judges = self._judges, None
+        if judges is not None:
+            await judges.close()
+
+
+# What metrics may call on: the text helper, and the target's worker for functions of the user.
+
+
+class RunServices:
+    """The services of one run for the cases of one target. The host is only asked for when a function must run."""
+
+    def __init__(
+        self,
+        text: TextScorer,
+        host: Callable[[], AgentHost],
+        *,
+        timeout_seconds: float,
+        left: Callable[[], LeftByAgents],
+        ask: Callable[[], Ask],
+    ) -> None:
+        """`left` gives what agents had left when the run began; `ask` gives what asks models, when one is needed."""
+        self.text = text
+        self._host = host
+        self._timeout_seconds = timeout_seconds
+        self._left = left
+        self._ask = opened_when_asked(ask)
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Ask a model, or whoever answers in its place. Raises ModelError."""
+        return await self._ask(request)
+
+    async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
+        """Run a metric function in the target's worker, for as long as a case may take.
+
+        Raises AgentError where it could not do its work.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_seconds) as deadline:
+                return await self._host().score(replace(request, left=self._left()))
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            message = f"took longer than {self._timeout_seconds:g} s"
+            raise AgentError(Failure(kind=FailureKind.METRIC, message=message)) from error

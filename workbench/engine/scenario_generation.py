@@ -1,0 +1,210 @@
+"""Agents described, and scenarios generated for them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from workbench.agents.agent_host import AgentError, AgentHost, AgentSession, SessionRequest
+from workbench.engine.case_run import DEFAULT_USER
+from workbench.engine.plan_cost import prices_of
+from workbench.engine.run_judging import Judges, opened_when_asked
+from workbench.engine.run_resources import EngineThread, Hosts
+from workbench.llm.model_replay import Recording, Replay
+from workbench.llm.model_types import Ask
+from workbench.llm.models import Account, Budget
+from workbench.model.evalset import ConversationScenario, WantedScenarios
+from workbench.model.results import ModelSpending
+from workbench.model.target import AgentDescription, AgentKind, AgentPart, Target
+from workbench.model.text import did_you_mean
+from workbench.simulation.scenario_writer import Generated, GenerationError, ScenarioWriter
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.settings import Settings
+
+# What an agent says of itself: told by its process, without running it.
+
+_HANDS_OVER = "transfer_to_agent"
+"""The tool by which an ADK agent hands over to one below it; it has no declaration."""
+
+
+class NotDescribed(Exception):
+    """An agent could not say what it is, for the reason that the text gives."""
+
+
+async def described(target: Target, host: AgentHost, *, timeout_seconds: float) -> AgentDescription:
+    """What the agent says of itself, in a process that ends with that. Raises NotDescribed."""
+    request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False, alone=True)
+    session: AgentSession | None = None
+    try:
+        async with asyncio.timeout(None) as deadline:  # the import of the agent has a limit of its own
+
+            def begin() -> None:
+                deadline.reschedule(asyncio.get_running_loop().time() + timeout_seconds)
+
+            session = await host.open(request, on_span=lambda _: None, on_opened=begin)
+            return _with_tools_of(target, await session.describe())
+    except AgentError as error:
+        raise NotDescribed(f"{target.name}: {error.failure.message}") from error
+    except TimeoutError:
+        raise NotDescribed(f"{target.name} did not tell what it is within {timeout_seconds:g} s") from None
+    finally:
+        if session is not None:
+            await session.kill()
+
+
+def tools_in(description: AgentDescription) -> frozenset[str]:
+    """The names of all tools of an agent and those below it. Raises NotDescribed where it told of none."""
+    tools = frozenset(str(tool["name"]) for part in description.agents for tool in part.tools if "name" in tool)
+    if not tools:
+        name = description.agents[0].name
+        raise NotDescribed(f"{name}: it is not known which tools the agent has: name them as tools of the target")
+    return tools | ({_HANDS_OVER} if any(part.agents for part in description.agents) else frozenset())
+
+
+def _with_tools_of(target: Target, description: AgentDescription) -> AgentDescription:
+    """Of the functions of the agent's modules those alone that the target says are its tools, where it says so."""
+    names = {each.rpartition(":")[2].rpartition(".")[2] for each in target.tools}
+    if not names:
+        return description
+
+    def with_these(part: AgentPart) -> AgentPart:
+        return part.model_copy(update={"tools": tuple(tool for tool in part.tools if tool.get("name") in names)})
+
+    return description.model_copy(update={"agents": tuple(map(with_these, description.agents))})
+
+
+# Scenarios written by a model for one agent: the agent's process tells what it is, the model writes.
+
+_IN_INSTRUCTION = re.compile(r"{(\w+)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskOptions:
+    """How the model is asked: through the cache or anew, with what it answers written to a file or taken from one."""
+
+    use_cache: bool = True
+    record: Path | None = None
+    replay: Path | None = None
+
+
+class Generation:
+    """Scenarios that are being written. Every method may be called from any thread."""
+
+    def __init__(self, work: _Work, thread: EngineThread) -> None:
+        self._work = work
+        self._call_engine = thread.call
+        self.done: Future[Generated | None] = thread.submit(work.carry_out())
+        """What comes of it, None where it was cancelled. Raises GenerationError."""
+
+    @property
+    def progress(self) -> str:
+        """What is going on, in a few words."""
+        return self._work.progress
+
+    def cancel(self) -> None:
+        """Stop it. Returns at once."""
+        self._call_engine(self._work.cancel)
+
+    def close(self) -> None:
+        """Stop it, and wait until nothing of it is left."""
+        self.cancel()
+        wait([self.done])
+
+    def spending(self) -> tuple[ModelSpending, ...]:
+        """What the model was asked so far, and what that cost."""
+        return self._work.account.spending()
+
+
+def start_generation(
+    targets: Mapping[str, Target],
+    name: str,
+    wanted: WantedScenarios,
+    known: Sequence[ConversationScenario],
+    *,
+    hosts: Hosts,
+    judges: Callable[[], Judges],
+    settings: Settings,
+    options: AskOptions,
+    thread: EngineThread,
+) -> Generation:
+    """Have scenarios written for the target of this name that are not among `known`.
+
+    Raises GenerationError where there is no such target, and StoreError where the file of calls will not do.
+    """
+    target = targets.get(name)
+    if target is None:
+        raise GenerationError(f"there is no target {name!r}{did_you_mean(name, targets)}", is_outage=False)
+    budget = Budget(calls=settings.judge.max_calls, cost=settings.judge.max_cost)
+    account = Account(prices_of(settings.judge), budget)
+    recording = None if options.record is None else Recording(options.record)
+    replay = None if options.replay is None else Replay(options.replay)
+
+    def open_models() -> Ask:
+        if replay is not None:
+            return replay.ask
+        models = judges().models_for(target, settings.judge)
+        asked = partial(models.ask, use_cache=options.use_cache, account=account)
+        return asked if recording is None else recording.of(asked)
+
+    async def write(progress: Callable[[str], None]) -> Generated:
+        progress(f"asking {target.name} what it is")
+        run = settings.run
+        host = hosts.host(target, isolation=run.isolation, concurrency=run.concurrency)
+        try:
+            description = await described(target, host, timeout_seconds=run.timeout_seconds)
+        except NotDescribed as error:
+            raise GenerationError(str(error), is_outage=True) from error
+        progress(f"{wanted.model} is writing")
+
+        def count(found: int) -> None:
+            progress(f"{wanted.model} is writing: {found} of {wanted.count}")
+
+        writer = ScenarioWriter(wanted, description, known, ask=opened_when_asked(open_models), progress=count)
+        generated = await writer.write()
+        if target.kind is not AgentKind.ADK:
+            return generated
+        return replace(generated, state=dict.fromkeys(_keys_in(description), ""))
+
+    return Generation(_Work(write, account), thread)
+
+
+def known_scenarios(document: EvalSetDocument) -> Sequence[ConversationScenario]:
+    """The scenarios in a set; cases that cannot be read have none."""
+    cases = (document.case(entry.index) for entry in document.entries if entry.problem is None)
+    return [case.conversation_scenario for case in cases if case.conversation_scenario is not None]
+
+
+class _Work:
+    """The engine's side of it; used on its loop."""
+
+    def __init__(self, write: Callable[[Callable[[str], None]], Awaitable[Generated]], account: Account) -> None:
+        self._write = write
+        self._task: asyncio.Task[Generated] | None = None
+        self._is_cancelled = False
+        self.account = account
+        self.progress = ""
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def carry_out(self) -> Generated | None:
+        if self._is_cancelled:
+            return None
+        self._task = asyncio.ensure_future(self._write(self._tell))
+        await asyncio.wait([self._task])
+        return None if self._task.cancelled() else self._task.result()
+
+    def _tell(self, progress: str) -> None:
+        self.progress = progress
+
+
+def _keys_in(description: AgentDescription) -> list[str]:
+    """The keys of the state that instructions name: ADK refuses to run where one is missing."""
+    return [key for part in description.agents for key in _IN_INSTRUCTION.findall(part.instruction)]

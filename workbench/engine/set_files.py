@@ -1,0 +1,365 @@
+"""Eval-set files created, renamed, deleted; their versions, and how these are merged."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.engine.plan import criteria_below_every_score, problems_of, with_models
+from workbench.metrics.registry import check_inputs
+from workbench.store.errors import StoreError
+from workbench.store.evalsets.adk_rules import Problem
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.config_files import config_in, read_json
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.new_evalsets import CaseDifference, content_of_new_set, differing_cases
+from workbench.store.evalsets.validation import files_below, is_config, validate
+from workbench.store.files import KeptFile, SetFiles
+from workbench.store.filetypes import EVAL_SET_SUFFIXES, name_of_file
+from workbench.store.project_discovery import CRITERIA_FILE, EvalSetEntry, discover, find_root
+from workbench.store.settings import Settings, load_settings
+
+# Operations on the files of eval sets, each of which can be taken back until the end of the session.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """Something was undone or done again: what, and where the file of the set was and is, where that changed.
+
+    `before` is None where no file was there, `after` where none is now; both are None for an edit inside sets, which
+    are named by `eval_sets`. `number` stays with an operation when it is undone and redone, 0 for an edit inside a set.
+    """
+
+    label: str
+    number: int = 0
+    before: str | None = None
+    after: str | None = None
+    eval_sets: tuple[str, ...] = ()
+
+
+@dataclass
+class _Operation:
+    """A file came (`before` is None), went (`after` is None) or got another name. `kept` is what came or went."""
+
+    label: str
+    before: str | None
+    after: str | None
+    kept: KeptFile | None
+    number: int  # when it was done first, in the order of the project
+    at: int  # when it was done, undone or redone last
+
+    def done(self, before: str | None, after: str | None) -> Done:
+        """What carrying it out in one direction came to."""
+        return Done(label=self.label, number=self.number, before=before, after=after)
+
+
+class SetOperations:
+    """What was done with the files below a folder, and how to go back."""
+
+    def __init__(self, root: Path) -> None:
+        self._files = SetFiles(root)
+        self._done: list[_Operation] = []
+        self._undone: list[_Operation] = []
+
+    @property
+    def undoable_at(self) -> int:
+        """The order of the operation that the next undo takes back; 0 where there is none."""
+        return self._done[-1].at if self._done else 0
+
+    @property
+    def redoable_at(self) -> int:
+        """The order of the undo that the next redo reverts; 0 where there is none."""
+        return self._undone[-1].at if self._undone else 0
+
+    def create(self, eval_set: str, *, eval_set_id: str, at: int) -> None:
+        """Make an eval set without cases. Raises StoreError."""
+        content = content_of_new_set(self._files.path_of(eval_set), eval_set_id)
+        self._put(f"create {eval_set}", eval_set, content, at)
+
+    def duplicate(self, document: EvalSetDocument, eval_set: str, copy: str, *, at: int) -> None:
+        """Write what a document is now under another name, with that name as its id. Raises StoreError."""
+        path = self._files.path_of(copy)
+        duplicate = EvalSetDocument(path, document.content(), None)
+        if duplicate.format is DocumentFormat.CURRENT:
+            duplicate.set_value(("eval_set_id",), name_of_file(path))
+        self._put(f"duplicate {eval_set}", copy, duplicate.content(), at)
+
+    def rename(self, eval_set: str, new: str, *, at: int) -> Done:
+        """Give a file another name. Raises StoreError."""
+        self._files.move(eval_set, new)
+        return self._note(_Operation(f"rename {eval_set}", eval_set, new, None, at, at))
+
+    def delete(self, eval_set: str, *, at: int) -> Done:
+        """Remove a file. Raises StoreError."""
+        kept = self._files.take(eval_set)
+        return self._note(_Operation(f"delete {eval_set}", eval_set, None, kept, at, at))
+
+    def undo(self, at: int) -> Done | None:
+        """Take back the last operation; None where there is none. Raises StoreError, and stays as it was."""
+        if not self._done:
+            return None
+        operation = self._done[-1]
+        self._carry_out(operation, operation.after, operation.before)
+        operation.at = at
+        self._undone.append(self._done.pop())
+        return operation.done(operation.after, operation.before)
+
+    def redo(self, at: int) -> Done | None:
+        """Do the operation again that was undone last; None where there is none. Raises StoreError."""
+        if not self._undone:
+            return None
+        operation = self._undone[-1]
+        self._carry_out(operation, operation.before, operation.after)
+        operation.at = at
+        self._done.append(self._undone.pop())
+        return operation.done(operation.before, operation.after)
+
+    def _put(self, label: str, eval_set: str, content: bytes, at: int) -> None:
+        kept = KeptFile(data=content)
+        self._files.put(eval_set, kept)
+        self._note(_Operation(label, None, eval_set, kept, at, at))
+
+    def _note(self, operation: _Operation) -> Done:
+        self._done.append(operation)
+        self._undone.clear()
+        return operation.done(operation.before, operation.after)
+
+    def _carry_out(self, operation: _Operation, before: str | None, after: str | None) -> None:
+        if before is not None and after is not None:
+            self._files.move(before, after)
+        elif after is not None and operation.kept is not None:
+            self._files.put(after, operation.kept)
+        elif before is not None and operation.kept is not None:
+            operation.kept = self._files.take(before, expect=operation.kept.data)
+
+
+# Merging edits with what became of their file meanwhile, where the two are about different cases.
+
+_Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """What each side did to what both began from, and both in one.
+
+    In the differences "only in ours" is a case that the side added, "only in theirs" one that it removed. `in_both` are
+    the ids of the cases that both sides changed, each in its own way. `content` is None where there is no telling what
+    the file would have to be.
+    """
+
+    ours: tuple[CaseDifference, ...]
+    theirs: tuple[CaseDifference, ...]
+    in_both: tuple[str, ...]
+    content: bytes | None
+
+
+def merge(base: EvalSetDocument, ours: EvalSetDocument, theirs: EvalSetDocument) -> Merge:
+    """Merge two versions of an eval set that both began from `base`."""
+    mine, other = differing_cases(ours, base), differing_cases(theirs, base)
+    texts = [_texts(document) for document in (ours, theirs)]
+    changed_by_others = {_key(item) for item in other}
+    in_both = tuple(
+        item.eval_id
+        for item in mine
+        if _key(item) in changed_by_others and texts[0].get(_key(item)) != texts[1].get(_key(item))
+    )
+    content = None
+    if not in_both and not any(item.occurrence for item in (*mine, *other)):  # the second of an id may become the first
+        content = _made_again(mine, ours, base, theirs) or _made_again(other, theirs, base, ours)
+    return Merge(ours=tuple(mine), theirs=tuple(other), in_both=in_both, content=content)
+
+
+def _made_again(
+    changes: list[CaseDifference], side: EvalSetDocument, base: EvalSetDocument, onto: EvalSetDocument
+) -> bytes | None:
+    """The changes of a side, made on another document; None where case by case they are not all that the side did."""
+    try:
+        if _with(changes, side, base) != side.content():
+            return None
+        return _with(changes, side, onto)
+    except StoreError:  # something in the text around a case leaves no safe place for it
+        return None
+
+
+def _with(changes: list[CaseDifference], side: EvalSetDocument, onto: EvalSetDocument) -> bytes:
+    document = EvalSetDocument(onto.path, onto.content(), None)
+    texts = _texts(side)
+    places = _places(document)
+    gone = []
+    for change in changes:
+        key = _key(change)
+        if change.how == "changed":
+            document.set_case_text(places[key], texts[key])
+        elif change.how == "only in theirs" and key in places:
+            gone.append(places[key])
+    if gone:
+        document.remove_cases(gone)
+    order = list(texts)
+    for change in changes:
+        key = _key(change)
+        if change.how == "only in ours" and key not in _places(document):
+            _insert(document, side, key, after=order[: order.index(key)])
+    return document.content()
+
+
+def _insert(document: EvalSetDocument, side: EvalSetDocument, key: _Key, *, after: list[_Key]) -> None:
+    """Insert a case of a side after the nearest of those before it that the document has."""
+    places = _places(document)
+    index = next((places[before] + 1 for before in reversed(after) if before in places), 0)
+    source = _places(side)[key]
+    document.insert_case(index, side.raw_case(source))
+    document.set_case_text(index, side.case_text(source))
+
+
+def _texts(document: EvalSetDocument) -> dict[_Key, str]:
+    return {key: document.case_text(index) for key, index in _places(document).items()}
+
+
+def _places(document: EvalSetDocument) -> dict[_Key, int]:
+    return {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
+
+
+def _key(difference: CaseDifference) -> _Key:
+    return difference.eval_id, difference.occurrence
+
+
+# Two versions of an eval set side by side: the one that is edited here, and the one that is on disk.
+
+MOST_PARTS = 200
+"""How many parts that differ are held side by side; the others are only named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionPart:
+    """A part of the file that differs, as text; None where a version does not have it."""
+
+    title: str
+    ours: str | None
+    theirs: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """`theirs` is the content of the file on disk, None where there is none.
+
+    `differences` are the cases that differ, None where theirs is no eval set, which `problem` then explains. `parts`
+    are the first of what differs, the whole file where theirs is no eval set. `merge` says who did what, None where it
+    is not known what both began from.
+    """
+
+    ours: bytes
+    theirs: bytes | None
+    differences: tuple[CaseDifference, ...] | None
+    parts: tuple[VersionPart, ...]
+    merge: Merge | None = None
+    problem: str = ""
+
+
+def compare_versions(ours: EvalSetDocument, theirs: bytes | None) -> Versions:
+    """Compare a document with the content of its file."""
+    content = ours.content()
+    if theirs is None:
+        return Versions(ours=content, theirs=None, differences=None, parts=(), problem="there is no such file any more")
+    try:
+        other = EvalSetDocument(ours.path, theirs, None)
+    except StoreError as error:
+        whole = VersionPart(
+            title="the whole file", ours=content.decode(), theirs=theirs.decode("utf-8", errors="replace")
+        )
+        return Versions(ours=content, theirs=theirs, differences=None, parts=(whole,), problem=str(error))
+    differences = tuple(differing_cases(ours, other))
+    parts = (*_around_cases(ours, other), *_cases(ours, other, differences))[:MOST_PARTS]
+    base = ours.as_saved() if ours.dirty else None
+    merged = merge(base, ours, other) if base is not None else None
+    return Versions(ours=content, theirs=theirs, differences=differences, parts=parts, merge=merged)
+
+
+def _around_cases(ours: EvalSetDocument, theirs: EvalSetDocument) -> Iterator[VersionPart]:
+    mine, other = ours.text_around_cases(), theirs.text_around_cases()
+    if mine != other:
+        yield VersionPart(title="the eval set itself", ours=mine, theirs=other)
+
+
+def _cases(
+    ours: EvalSetDocument, theirs: EvalSetDocument, differences: tuple[CaseDifference, ...]
+) -> Iterator[VersionPart]:
+    mine, other = _indices(ours), _indices(theirs)
+    for difference in differences[:MOST_PARTS]:
+        if difference.how != "moved":
+            key = difference.eval_id, difference.occurrence
+            yield VersionPart(
+                title=difference.eval_id,
+                ours=ours.case_text(mine[key]) if key in mine else None,
+                theirs=theirs.case_text(other[key]) if key in other else None,
+            )
+
+
+def _indices(document: EvalSetDocument) -> dict[tuple[str, int], int]:
+    return {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
+
+
+# Validation of files with what only the engine knows: metrics and their options, and which agent a set belongs to.
+
+
+def files_to_validate(path: Path) -> list[Path]:
+    """The file itself; of a folder the eval sets and `test_config.json` files in it, and the criteria files that the
+    settings name for those sets."""
+    below = {file.resolve(): file for file in files_below([path])}
+    entries = _entries_of(below) if path.is_dir() else ()
+    configs = {each.config.resolve(): each.config for each in entries if each.config and each.path.resolve() in below}
+    return list({**configs, **below}.values())
+
+
+def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Problem]:
+    """What is wrong with files, as `validate` of the store says, and what a run would refuse of configurations."""
+    files = list(files_below(paths))
+    agents = {entry.path.resolve(): entry.target for entry in _entries_of(files)}
+    problems = validate(files, strict=strict, agent_of=lambda path: agents.get(path.resolve()))
+    for path in files:
+        with contextlib.suppress(StoreError):  # reported already
+            if is_config(read_json(path)):
+                problems += config_problems(path, _settings_for(path))
+    return problems
+
+
+def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
+    """The unknown metrics and options, and the wrong values, of a configuration. Raises StoreError."""
+    loaded = read_json(path)
+    config = with_models(config_in(loaded), settings)
+    invalid = list(problems_of(config))
+    places = {each.place for each in invalid}
+    for criterion, lowest in criteria_below_every_score(config):
+        if f"criteria.{criterion.metric}.threshold" in places:
+            continue
+        message = f"{criterion.threshold:g} is below every score (from {lowest:g} on), so that every case passes"
+        placed = loaded.error(f"criteria.{criterion.metric}.threshold", found="", expected="")
+        yield Problem.of_error(placed, rule="low-threshold", severity="warning", message=message)
+    for each in invalid:
+        error = loaded.error(each.place, found=each.found, expected=each.expected)
+        yield Problem.of_error(error, rule="criteria")
+    for each in check_inputs(config, ()):
+        error = loaded.error(each.place, found=each.found, expected=each.expected)
+        yield Problem.of_error(error, rule="inputs", severity="error" if _judges_eval_set(path) else "warning")
+
+
+def _judges_eval_set(path: Path) -> bool:
+    """True if a configuration is that of an eval set beside it, whose cases have no columns of a dataset."""
+    return path.name == CRITERIA_FILE and any(each.name.endswith(EVAL_SET_SUFFIXES) for each in path.parent.iterdir())
+
+
+def _settings_for(path: Path) -> Settings:
+    try:
+        return load_settings(find_root(path)).settings
+    except StoreError:  # of another file
+        return Settings()
+
+
+def _entries_of(files: Iterable[Path]) -> list[EvalSetEntry]:
+    """The eval sets of the projects that files are in, as far as discovery finds them."""
+    entries: list[EvalSetEntry] = []
+    for root in {find_root(path) for path in files if path.exists()}:
+        with contextlib.suppress(StoreError):
+            entries += (entry for entry in discover(root, load_settings(root)).eval_sets if entry.address is None)
+    return entries

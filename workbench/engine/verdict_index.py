@@ -1,0 +1,466 @@
+"""All stored verdicts by case, and the files that agents write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from workbench.agents.agent_host import LeftByAgents
+from workbench.agents.worker.recording import fingerprints
+from workbench.agents.worker.recording.fingerprints import ABSENT
+from workbench.model.identity import Dependencies, Dependency, DependencyKind, JobKey
+from workbench.model.results import CaseResult
+from workbench.model.target import Target
+from workbench.store.errors import StoreError
+from workbench.store.files import without_collecting
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import LeftFile, StoredVerdict
+from workbench.store.history.history_schema import file_of
+from workbench.store.history.history_writer import TRACES_OF_A_VARIANT
+
+# What agents have left in folders: names that do not count where one is listed, as long as nobody else touches them.
+
+_LATELY = 64  # executions of which it is looked whether they ran at the same time
+
+
+class _Work:
+    """What agents have made of one file: states that one agent after another made of the same thing belong together."""
+
+    __slots__ = ("_lately", "_parents", "blind", "told")
+
+    def __init__(self) -> None:
+        self.told: dict[str, float] = {}
+        """By state, when it was left so for the last time."""
+        self.blind: set[str] = set()
+        """States that do not depend on what was there before."""
+        self._parents: dict[str, str] = {}
+        self._lately: deque[LeftFile] = deque(maxlen=_LATELY)
+
+    def add(self, left: LeftFile) -> None:
+        state = left.fingerprint
+        self.told[state] = max(left.told_at, self.told.get(state, 0.0))
+        if left.found is None:
+            self.blind.add(state)
+        else:
+            self._join(left.found, state)
+        for other in self._lately:  # of agents that ran at the same time either may have found what the other was at
+            if other.told_at >= left.began_at and other.began_at <= left.told_at:
+                self._join(other.fingerprint, state)
+        self._lately.append(left)
+
+    def belong_together(self, one: str, other: str) -> bool:
+        return self._root(one) == self._root(other)
+
+    def _join(self, one: str, other: str) -> None:
+        self._parents[self._root(one)] = self._root(other)
+
+    def _root(self, state: str) -> str:
+        while (parent := self._parents.get(state, state)) != state:
+            self._parents[state] = self._parents.get(parent, parent)
+            state = parent
+        return state
+
+
+class LeftFiles:
+    """In which states agents have left files, and when."""
+
+    def __init__(self) -> None:
+        self._work: dict[str, _Work] = {}
+
+    def add(self, left: Iterable[LeftFile]) -> None:
+        """Learn of more, in the order in which it was told."""
+        for each in left:
+            self._work.setdefault(each.path, _Work()).add(each)
+
+    def goes_on(self, path: str, *, left: str, now: str, since: float) -> bool:
+        """Whether a file is `now` as agents made it of how another one `left` it, which began at `since`.
+
+        So that what all agents do to it together concerns none of them. What somebody else has put there concerns all
+        that ran before, whatever agents have made of it then: only agents that write without reading begin anew.
+        """
+        work = self._work.get(path)
+        if work is None or work.told.get(now, -1.0) < since:
+            return False
+        return now in work.blind or work.belong_together(left, now)
+
+    def newest(self, path: str) -> str | None:
+        """The state in which an agent left it last; None where none has written it."""
+        work = self._work.get(path)
+        return None if work is None else max(work.told, key=work.told.__getitem__)
+
+    def are_there(self) -> dict[str, bool]:
+        """For each file that an agent wrote, whether it was there when an agent was last done with it."""
+        return {path: self.newest(path) != ABSENT for path in self._work}
+
+
+class Names(NamedTuple):
+    """Names in a folder that agents wrote and left there: those that are there, and those that are not any more."""
+
+    there: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+
+class Leftovers:
+    """How things are now. Looks into each folder once."""
+
+    def __init__(self, are_there: Mapping[str, bool]) -> None:
+        """`are_there`: see `LeftFiles`."""
+        self._by_folder: dict[str, list[tuple[str, bool]]] = {}
+        for path, is_there in are_there.items():
+            folder, name = os.path.split(path)
+            self._by_folder.setdefault(folder, []).append((name, is_there))
+        self._names: dict[str, Names] = {}
+
+    def names(self, folder: str) -> Names:
+        """What does not count in a folder, and what counts as deleted."""
+        known = self._names.get(folder)
+        if known is None:
+            there, gone = set(), set()
+            for name, was_left in self._by_folder.get(folder, ()):
+                is_there = os.path.lexists(os.path.join(folder, name))  # noqa: PTH118 - thousands of them
+                if is_there == was_left:
+                    there.add(name)
+                elif was_left:
+                    gone.add(name)
+            known = self._names[folder] = Names(frozenset(there), frozenset(gone))
+        return known
+
+    def written(self, folder: str) -> frozenset[str]:
+        """All that agents ever wrote in a folder."""
+        return frozenset(name for name, _ in self._by_folder.get(folder, ()))
+
+    def told(self, listed: Collection[str], *, most: int) -> LeftByAgents:
+        """At most so many names, first those in folders that are known to be `listed`."""
+        there: dict[str, tuple[str, ...]] = {}
+        gone: dict[str, tuple[str, ...]] = {}
+        left = most
+        for folder in sorted(self._by_folder, key=lambda each: (each not in listed, each)):
+            if left <= 0:
+                break
+            found = self.names(folder)
+            for names, told in ((found.gone, gone), (found.there, there)):
+                if names and left > 0:
+                    told[folder] = tuple(sorted(names)[:left])
+                    left -= len(names)
+        return LeftByAgents(there, gone)
+
+
+# Every verdict that may still hold, with what each depended on: read from the history once, then kept up by runs.
+
+_NOTHING: array[int] = array("L")
+_JUDGEMENTS = 10
+"""How many verdicts on one execution are kept: whoever edits criteria comes back to those of a moment ago."""
+_LATELY_USED = 1_000  # sets
+_LEFT = frozenset({DependencyKind.STATE, DependencyKind.WRITTEN})
+_NO_VERDICTS: list[StoredVerdict] = []
+
+
+class Asked(NamedTuple):
+    """What an agent was asked: executions that were asked the same are samples of the same thing."""
+
+    target: str
+    execution_key: str
+    repeat: int
+
+
+class Verdicts:
+    """The newest verdicts of a project, by what was asked. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._by_asked: dict[Asked, list[StoredVerdict]] = {}
+        self._newest: dict[JobKey, StoredVerdict] = {}
+        self._rows: list[Dependency] = []
+        self._numbers: dict[Dependency, int] = {}
+        self._sets: dict[int, array[int]] = {}
+        self._uses: Counter[int] = Counter()  # of sets
+        self._unused: deque[int] = deque()
+        self._offset = 0  # of the numbers of sets and executions, from those of the history
+        self._highest = 0  # of these numbers
+        self._left = LeftFiles()
+        self._listed: set[str] = set()  # folders that something depends on as a list of names
+
+    @classmethod
+    def read(cls, history: History) -> Verdicts:
+        """What the history holds. Raises StoreError."""
+        verdicts = cls()
+        with without_collecting():
+            stored = history.last_verdicts()
+            for verdict in reversed(stored):
+                verdicts._add(verdict)
+            found: dict[int, list[int]] = {}
+            for number, row in history.dependencies(verdicts._uses.keys()):
+                found.setdefault(number, []).append(verdicts._number(row))
+            verdicts._sets = {number: array("L", rows) for number, rows in found.items()}
+            verdicts._left.add(history.left_by_agents())
+        return verdicts
+
+    def take_in(self, history: History) -> None:
+        """Add what other processes have stored since. Raises StoreError."""
+        with self._lock:
+            known = {_place(verdict) for verdicts in self._by_asked.values() for verdict in verdicts}
+            new = [verdict for verdict in reversed(history.last_verdicts()) if _place(verdict) not in known]
+            found: dict[int, set[int]] = {}
+            for number, row in history.dependencies({number for verdict in new for number in _sets_of(verdict)}):
+                found.setdefault(number, set()).add(self._number(row))
+            former = {number: self._sets.get(number + self._offset) for number in found}
+            if any(rows is not None and {*rows} != found[number] for number, rows in former.items()):
+                self._offset = self._highest + 1  # the file was deleted and begun anew, where numbers start from 1
+            for number, numbers in found.items():
+                self._sets.setdefault(number + self._offset, array("L", sorted(numbers)))
+            for verdict in new:
+                self._add(_renumbered(verdict, self._offset))
+            self._left.add(history.left_by_agents())
+
+    def add(self, stored: StoredVerdict, result: CaseResult) -> None:
+        """A run has stored a result."""
+        told = result.execution.dependencies
+        with self._lock:
+            if self._is_of_another_history(stored, told):
+                self._offset = self._highest + 1
+            stored = _renumbered(stored, self._offset)
+            self._add(stored)
+            if stored.dependencies is not None and told is not None:
+                self._learn(stored.dependencies, told.rows)
+                self._left.add(_left_by(told, stored))
+            if stored.scored_with is not None:
+                told_by = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
+                self._learn(stored.scored_with, frozenset().union(*(each.rows for each in told_by)))
+                for each in told_by:
+                    self._left.add(_left_by(each, stored))
+
+    def of(self, asked: Asked) -> Sequence[StoredVerdict]:
+        """The verdicts on what was asked, the newest first."""
+        return self._by_asked.get(asked, _NO_VERDICTS)[::-1]  # a copy, made at once
+
+    def for_job(self, job: JobKey, asked: Asked) -> Sequence[StoredVerdict]:
+        """The same, and at the end the job's own newest where so many others asked the same that it is not there."""
+        with self._lock:
+            known, own = self.of(asked), self._newest.get(job)
+        if own is None or (known and known[0] is own):  # nearly always
+            return known
+        if _asked(own) != asked or any(each is own for each in known):
+            return known
+        return [*known, own]
+
+    def newest(self, job: JobKey) -> StoredVerdict | None:
+        """The newest verdict on a case, whatever was asked then."""
+        with self._lock:
+            return self._newest.get(job)
+
+    def rows_of(self, number: int) -> Sequence[int]:
+        """The numbers of the rows in a set; none where the set has been forgotten."""
+        with self._lock:
+            return self._sets.get(number, _NOTHING)
+
+    def has_set(self, number: int) -> bool:
+        """Whether a set has not been forgotten."""
+        return number in self._sets
+
+    def row(self, number: int) -> Dependency:
+        """A row by its number."""
+        return self._rows[number]
+
+    @property
+    def row_count(self) -> int:
+        """Rows are numbered from 0 up to this, without it. Numbers never change."""
+        return len(self._rows)
+
+    def goes_on(self, path: str, *, left: str, now: str, since: float) -> bool:
+        """See `LeftFiles`."""
+        with self._lock:
+            return self._left.goes_on(path, left=left, now=now, since=since)
+
+    def last_left(self, path: str) -> str | None:
+        """The state in which an agent left a file last; None where none has written it."""
+        with self._lock:
+            return self._left.newest(path)
+
+    def leftovers(self) -> Leftovers:
+        """What agents have left, as it is now."""
+        with self._lock:
+            return Leftovers(self._left.are_there())
+
+    @property
+    def listed(self) -> Collection[str]:
+        """The folders that something depends on as a list of names."""
+        with self._lock:
+            return frozenset(self._listed)
+
+    def _is_of_another_history(self, stored: StoredVerdict, told: Dependencies | None) -> bool:
+        """Whether numbers mean others than they did: the file was deleted and begun anew, where they start from 1."""
+        stored = _renumbered(stored, self._offset)
+        if stored.execution is not None and stored.execution < self._highest - _LATELY_USED:
+            return all(each.execution != stored.execution for each in self.of(_asked(stored)))
+        known = None if stored.dependencies is None else self._sets.get(stored.dependencies)
+        return known is not None and told is not None and {*known} != {*map(self._number, told.rows)}
+
+    def _add(self, stored: StoredVerdict) -> None:
+        self._highest = max(self._highest, stored.execution or 0, *_sets_of(stored))
+        job = stored.job
+        former = self._newest.get(job.key)
+        self._newest[job.key] = stored
+        asked = _asked(stored)
+        known = self._by_asked.setdefault(asked, [])
+        for number in _sets_of(stored):
+            self._uses[number] += 2  # as the newest of its job, and as one of those on what was asked
+        if former is not None:
+            self._let_go(_sets_of(former))
+        gone = _outdated(known, stored) if len(known) >= TRACES_OF_A_VARIANT else _NO_VERDICTS
+        if gone:
+            known = self._by_asked[asked] = [each for each in known if each not in gone]
+            for each in gone:
+                self._let_go(_sets_of(each))
+        known.append(stored)
+
+    def _let_go(self, sets: Iterable[int]) -> None:
+        """Forget sets that nothing uses any more; a while later, as somebody may just be looking at them."""
+        self._uses.subtract(sets)
+        self._unused.extend(number for number in sets if not self._uses[number])
+        while len(self._unused) > _LATELY_USED:
+            number = self._unused.popleft()
+            if not self._uses[number]:
+                del self._uses[number]
+                self._sets.pop(number, None)
+
+    def _learn(self, number: int, rows: Collection[Dependency]) -> None:
+        if number not in self._sets:
+            self._sets[number] = array("L", [self._number(row) for row in rows])
+
+    def _number(self, row: Dependency) -> int:
+        number = self._numbers.get(row)
+        if number is None:
+            number = self._numbers[row] = len(self._rows)
+            self._rows.append(row)
+            if row.kind == DependencyKind.FOLDER:
+                self._listed.add(row.key)
+        return number
+
+
+def _left_by(told: Dependencies, stored: StoredVerdict) -> Iterator[LeftFile]:
+    found = {row.key: row.fingerprint for row in told.rows if row.kind == DependencyKind.FOUND}
+    for row in told.rows:
+        if row.kind in _LEFT:
+            yield LeftFile(row.key, row.fingerprint, told.told_at, stored.began_at, found.get(row.key))
+
+
+def _place(verdict: StoredVerdict) -> tuple[str, JobKey, bool]:
+    return verdict.job.run_id, verdict.job.key, verdict.is_judged
+
+
+def _asked(verdict: StoredVerdict) -> Asked:
+    job = verdict.job
+    return Asked(job.case.target, job.execution_key, job.key.repeat)
+
+
+def _renumbered(verdict: StoredVerdict, offset: int) -> StoredVerdict:
+    if not offset:
+        return verdict
+    numbers = (verdict.execution, verdict.dependencies, verdict.scored_with)
+    execution, dependencies, scored_with = (None if number is None else number + offset for number in numbers)
+    return verdict._replace(execution=execution, dependencies=dependencies, scored_with=scored_with)
+
+
+def _sets_of(verdict: StoredVerdict) -> list[int]:
+    return [number for number in (verdict.dependencies, verdict.scored_with) if number is not None]
+
+
+def _outdated(known: Sequence[StoredVerdict], new: StoredVerdict) -> list[StoredVerdict]:
+    """Verdicts on what the agent did in executions that are about to be forgotten, and old ones on the newest."""
+    executions = sorted({each.execution for each in (*known, new) if each.execution is not None})
+    kept = (*executions[-TRACES_OF_A_VARIANT:], None)
+    judged = [each for each in known if each.execution == new.execution]
+    return [*judged[: 1 - _JUDGEMENTS], *(each for each in known if each.execution not in kept)]
+
+
+# The verdicts of earlier runs, read once and kept up while runs go on; and what agents have left behind in them.
+
+_MOST_LEFT = 2_000  # names that every session is told of
+
+
+class StoredVerdicts:
+    """Those of one project. Every method may be called from any thread."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._verdicts: Verdicts | None = None
+        self._lock = threading.Lock()
+
+    def read(self) -> Verdicts:
+        """The verdicts that may still hold. Raises StoreError where they cannot be read."""
+        with self._lock:
+            if self._verdicts is None:
+                if file_of(self._root).exists():
+                    with History.open(self._root) as history:
+                        self._verdicts = Verdicts.read(history)
+                else:
+                    self._verdicts = Verdicts()
+            return self._verdicts
+
+    def take_in_others(self) -> None:
+        """Take in what other processes have stored. An unreadable history has nothing new."""
+        verdicts = self.read()
+        with contextlib.suppress(StoreError), History.open(self._root) as history:
+            verdicts.take_in(history)
+
+    def note(self, stored: Iterable[tuple[StoredVerdict, CaseResult]]) -> None:
+        """Verdicts were stored."""
+        with self._lock:  # what is being read meanwhile has them, or gets them now
+            if self._verdicts is not None:
+                for verdict, result in stored:
+                    self._verdicts.add(verdict, result)
+
+    def left_by_agents(self) -> LeftByAgents:
+        """What agents have left so far; an unreadable history knows nothing of it."""
+        with self._lock:
+            verdicts = self._verdicts
+        if verdicts is not None:
+            return verdicts.leftovers().told(verdicts.listed, most=_MOST_LEFT)
+        if not file_of(self._root).exists():
+            return LeftByAgents()
+        files = LeftFiles()
+        try:
+            with History.open(self._root) as history:
+                files.add(history.left_by_agents())
+                return Leftovers(files.are_there()).told(history.listed_folders(), most=_MOST_LEFT)
+        except StoreError:  # the run itself will say so, and go on without
+            return LeftByAgents()
+
+
+# What `watch = [...]` of a target names: files and folders whose change concerns all of its cases.
+
+
+def watched_by(target: Target) -> frozenset[Dependency]:
+    """A row for each path that the target names, as it is now."""
+    paths = paths_watched_by(target)
+    return frozenset(Dependency(DependencyKind.TREE.value, path, fingerprint_of_tree(path)) for path in paths)
+
+
+def paths_watched_by(target: Target) -> frozenset[str]:
+    """The paths that the target names, absolute."""
+    return frozenset(os.path.normpath(target.path / path) for path in target.watch)
+
+
+def with_watched(told: Dependencies | None, watched: frozenset[Dependency]) -> Dependencies | None:
+    """What a case depended on, with what its target names."""
+    if told is None or not watched:
+        return told
+    return told.model_copy(update={"rows": told.rows | watched})
+
+
+def fingerprint_of_tree(path: str, *, file: Callable[[str], str] = fingerprints.of_file) -> str:
+    """What a file holds, or all files below a folder, with their names. `file` gives the fingerprint of one."""
+    if not os.path.isdir(path):  # noqa: PTH112 - thousands of them
+        return file(path)
+    found = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if name not in fingerprints.IGNORED)
+        within = os.path.relpath(folder, path)
+        found += [f"{within}/{name}\0{file(os.path.join(folder, name))}" for name in sorted(names)]  # noqa: PTH118
+    return fingerprints.digest("\0".join(found).encode("utf-8", "surrogateescape"))

@@ -1,0 +1,169 @@
+"""Models of every other provider, through LiteLLM (the extra `litellm`): `provider/model`, servers at home included."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench.llm.gemini import ELSEWHERE, NOT_SAID_ELSEWHERE, said_of_connection, snake
+from workbench.llm.model_types import (
+    ModelError,
+    ModelReply,
+    ModelRequest,
+    Trouble,
+    failed,
+    is_secret_name,
+    seconds_of,
+    trouble_of_status,
+)
+from workbench.model.results import TokenUsage
+
+MISSING = "needs LiteLLM: pip install 'agent-eval-workbench[litellm]'"
+_NEED_KEY = frozenset({"anthropic", "cohere", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"})
+"""Providers that need a key. So it is known without the library, which takes seconds to load."""
+_OTHER_KEYS = {"gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
+_NO_KEY = re.compile(r"missing (credentials|[\w ]*api[ _]key)|unable to locate credentials|no key is set", re.I)
+"""What libraries of providers say where they find no key, under whichever status LiteLLM gives that."""
+_NO_CREDIT = re.compile(r"insufficient_quota|credit balance is too low", re.I)
+"""What OpenAI (429) and Anthropic (400) say of an account without credit."""
+_NO_SCHEMA = re.compile(r"response_format|json_schema", re.I)
+"""What servers at home say of a format that they do not know, some of them under status 500."""
+_TEMPORARY = {"Timeout": Trouble.TIMEOUT, "APIConnectionError": Trouble.UNAVAILABLE}
+
+
+class ThroughLiteLLM:
+    """Asks any provider. Keys and addresses are in the variables that LiteLLM names (`OPENAI_API_KEY` ...)."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._loading = asyncio.Lock()
+        self._library: Any = None
+
+    async def prepare(self, model: str) -> None:
+        """See Provider."""
+        if missing := missing_keys(model, self._environment):
+            raise ModelError(Trouble.NO_KEY, f"{model}: {no_key(missing)}")
+        async with self._loading:
+            if self._library is None:
+                self._library = await asyncio.to_thread(_load)
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """See Provider."""
+        try:
+            response = await self._library.acompletion(**_arguments(request, self._environment))
+        except Exception as error:  # every provider raises its own kinds; their status and name tell what it was
+            raise _error(error, request.model) from error
+        return _reply(response, request.model)
+
+    async def close(self) -> None:
+        """See Provider."""
+        if self._library is not None:
+            await self._library.close_litellm_async_clients()
+
+
+def key_names(model: str) -> tuple[str, ...]:
+    """The variables that may hold the key for a model, the usual one first."""
+    return f"{_prefix(model)}_API_KEY", *_OTHER_KEYS.get(model.partition("/")[0], ())
+
+
+def missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables of which one must hold the key for a model; empty if one does, or if no key is needed."""
+    if model.partition("/")[0] not in _NEED_KEY:
+        return ()
+    names = key_names(model)
+    # Some providers take a token in place of the key, under a name of their own.
+    prefix = f"{_prefix(model)}_"
+    has_key = any(
+        value and (name in names or (name.startswith(prefix) and (name.endswith("_KEY") or is_secret_name(name))))
+        for name, value in environment.items()
+    )
+    return () if has_key else names
+
+
+def no_key(names: Sequence[str]) -> str:
+    """What to do where none of these variables holds a key."""
+    return f"there is no key: set {' or '.join(names)} in the environment or in the agent's .env"
+
+
+def address_names(model: str) -> tuple[str, str]:
+    """The variables that may hold the address of its server."""
+    return f"{_prefix(model)}_API_BASE", f"{_prefix(model)}_BASE_URL"
+
+
+def _prefix(model: str) -> str:
+    return model.partition("/")[0].upper().replace("-", "_")
+
+
+def _load() -> Any:
+    # Otherwise it fetches a list of prices from the network while it is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    try:
+        import litellm
+    except ImportError as error:
+        raise ModelError(Trouble.NO_LIBRARY, f"a model named provider/model {MISSING}") from error
+    litellm.suppress_debug_info = True  # it prints to the terminal otherwise
+    litellm.telemetry = False
+    return litellm
+
+
+def _arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[str, Any]:
+    messages = [
+        {"role": "assistant" if message.role == "model" else "user", "content": message.text}
+        for message in request.messages
+    ]
+    if request.system is not None:
+        messages.insert(0, {"role": "system", "content": request.system})
+    arguments: dict[str, Any] = {"model": request.model, "messages": messages, "num_retries": 0, "drop_params": True}
+    for name, value in request.config.items():
+        word = ELSEWHERE.get(snake(name))
+        if word is not None:
+            arguments[word] = value
+        elif snake(name) not in NOT_SAID_ELSEWHERE:
+            known = ", ".join(sorted(ELSEWHERE))
+            said = f"its configuration: {name} is not known for models of other providers; there are {known}"
+            raise failed(Trouble.REFUSED, request.model, said)
+    if request.reply_schema is not None:
+        schema = {"name": "reply", "schema": request.reply_schema, "strict": False}
+        arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+    for argument, names in (("api_key", key_names(request.model)), ("api_base", address_names(request.model))):
+        value = next((environment[name] for name in names if environment.get(name)), None)
+        if value is not None:
+            arguments[argument] = value
+    return arguments
+
+
+def _reply(response: Any, model: str) -> ModelReply:
+    choice = response.choices[0] if response.choices else None
+    text = (choice.message.content if choice is not None else None) or ""
+    finish = None if choice is None else choice.finish_reason
+    told = getattr(response, "usage", None)
+    usage = None
+    if told is not None:
+        usage = TokenUsage(prompt=told.prompt_tokens, candidates=told.completion_tokens, total=told.total_tokens)
+    if not text:
+        trouble = Trouble.BLOCKED if finish == "content_filter" else Trouble.EMPTY
+        raise failed(trouble, model, finish or "", usage=usage)
+    return ModelReply(text=text, finish=finish, version=response.model, usage=usage)
+
+
+def _error(error: Exception, model: str) -> ModelError:
+    if isinstance(error, ModelError):
+        return error
+    status = getattr(error, "status_code", None)
+    name = type(error).__name__
+    trouble = _TEMPORARY.get(name) or (trouble_of_status(status) if isinstance(status, int) else Trouble.REFUSED)
+    if trouble is not Trouble.REFUSED and _NO_KEY.search(str(error)):
+        return failed(Trouble.NO_KEY, model, str(error))
+    if trouble is Trouble.UNAVAILABLE and _NO_SCHEMA.search(str(error)):
+        trouble = Trouble.REFUSED
+    if trouble in (Trouble.LIMITED, Trouble.REFUSED) and _NO_CREDIT.search(f"{error} {getattr(error, 'body', None)}"):
+        trouble = Trouble.NO_CREDIT
+    # LiteLLM replaces the response of most errors by one without headers, and adds the headers of the provider.
+    headers = getattr(error, "litellm_response_headers", None)
+    seconds = None if headers is None else seconds_of(headers.get("retry-after"))
+    # Of what the provider answered, the library's own text says most.
+    said = said_of_connection(error) if trouble.is_outage else None
+    return failed(trouble, model, said or f"{name}: {error}", retry_after=seconds)

@@ -1,0 +1,75 @@
+"""How a model would be reached, told from names alone: who answers, which keys are there, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from workbench.llm.litellm_provider import MISSING, address_names, key_names, missing_keys, no_key
+from workbench.llm.model_types import VERTEX_EVALUATION, is_of_google, uses_vertex
+from workbench.llm.vertex_service import missing_project
+
+_KEYS_OF_GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+_KEYS_OF_VERTEX = (*_KEYS_OF_GEMINI, "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """`through` is who answers; `keys` are the names of those variables that are set, never their values.
+
+    `address` is where requests go if not to the provider itself, without user and password. `missing` says what keeps
+    the model from being asked, as far as that can be known without asking.
+    """
+
+    through: str
+    keys: tuple[str, ...]
+    address: str | None
+    missing: str | None
+
+
+def access_to(model: str, environment: Mapping[str, str]) -> Access:
+    """The way to a model with these variables."""
+    if model.startswith(VERTEX_EVALUATION):
+        names = tuple(name for name in _KEYS_OF_VERTEX if environment.get(name))
+        address = _address(environment.get("GOOGLE_VERTEX_BASE_URL"))
+        missing = missing_project(environment)
+        return Access(through="evaluation service of Vertex AI", keys=names, address=address, missing=missing)
+    if not is_of_google(model):
+        return _through_litellm(model, environment)
+    on_vertex = uses_vertex(environment)
+    names = _KEYS_OF_VERTEX if on_vertex else _KEYS_OF_GEMINI
+    keys = tuple(name for name in names if environment.get(name))
+    missing = None if keys or on_vertex else no_key(_KEYS_OF_GEMINI)
+    return Access(
+        through=f"google-genai, {'Vertex AI' if on_vertex else 'Gemini API'}",
+        keys=keys,
+        address=_address(environment.get("GOOGLE_VERTEX_BASE_URL" if on_vertex else "GOOGLE_GEMINI_BASE_URL")),
+        missing=missing,
+    )
+
+
+def _through_litellm(model: str, environment: Mapping[str, str]) -> Access:
+    keys = tuple(name for name in key_names(model) if environment.get(name))
+    address = next((environment[name] for name in address_names(model) if environment.get(name)), None)
+    missing = None if find_spec("litellm") is not None else f"it {MISSING}"
+    if missing is None and (names := missing_keys(model, environment)):
+        missing = no_key(names)
+    return Access(
+        through=f"LiteLLM, {model.partition('/')[0]}",
+        keys=keys,
+        address=_address(address),
+        missing=missing,
+    )
+
+
+def _address(url: str | None) -> str | None:
+    if not url:
+        return None
+    try:
+        parts = urlsplit(url)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return "an address that is none"
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

@@ -1,0 +1,238 @@
+"""Requests recorded, replayed, and answered by scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
+from workbench.model.base import Fact
+from workbench.model.criteria import Pattern, PatternError, PatternTooSlow
+from workbench.store.errors import StoreError, cannot, shown_path
+from workbench.store.evalsets.case_reader import read_json_lines
+
+if TYPE_CHECKING:
+    import regex
+
+
+# Calls of models written to a file, and answered from one: runs with judges that need no key and no network.
+
+FORMAT = "workbench-calls-1"
+
+
+class _Call(Fact):
+    """A line of the file: what was asked, and the answer or what went wrong in place of one."""
+
+    format: str
+    request: ModelRequest
+    reply: ModelReply | None = None
+    trouble: Trouble | None = None
+    message: str = ""
+
+
+class Recording:
+    """Writes every answer, and what went wrong in place of one, to a file of JSON lines. Begins the file anew."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises StoreError where it cannot be written, or is there and holds something else."""
+        self._path = path
+        self._writing = asyncio.Lock()
+        if path.exists() and path.stat().st_size:
+            _read(path)
+        self._has_begun = False  # what is there stays until there is something to put in its place
+        try:
+            path.open("a").close()
+        except OSError as error:
+            raise cannot("write", path, error) from error
+
+    def of(self, ask: Ask) -> Ask:
+        """Asks as `ask` does. Answers from a cache are written too: the file must do without one."""
+
+        async def ask_and_write(request: ModelRequest) -> ModelReply:
+            try:
+                reply = await ask(request)
+            except ModelError as error:
+                if not error.trouble.is_unasked:
+                    await self._write(request, {"trouble": error.trouble.value, "message": error.message})
+                raise
+            await self._write(request, {"reply": reply.model_dump(mode="json", exclude_defaults=True)})
+            return reply
+
+        return ask_and_write
+
+    async def _write(self, request: ModelRequest, outcome: dict[str, Any]) -> None:
+        call = {"format": FORMAT, "request": request.model_dump(mode="json", exclude_defaults=True), **outcome}
+        async with self._writing:
+            try:
+                await asyncio.to_thread(self._append, json.dumps(call, ensure_ascii=False) + "\n")
+            except OSError as error:
+                raise ModelError(Trouble.NOT_RECORDED, f"{self._path} cannot be written: {error}") from error
+
+    def _append(self, line: str) -> None:
+        with self._path.open("a" if self._has_begun else "w", encoding="utf-8") as stream:
+            stream.write(line)
+        self._has_begun = True
+
+
+class Replay:
+    """Answers from such a file, and asks nobody."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises StoreError where it cannot be read."""
+        self._path = path
+        self._calls = _read(path)
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """The answer that was recorded, once more. Raises ModelError, too where that was recorded."""
+        calls = self._calls.get(request.key)
+        if not calls:
+            name = shown_path(self._path)
+            raise ModelError(
+                Trouble.NOT_RECORDED,
+                f"{name} has no answer of {request.model} to this request: what is asked has changed since; "
+                f"record it again (--record-calls {name}; in pytest --workbench-record)",
+            )
+        call = calls[0] if len(calls) == 1 else calls.popleft()  # the last one goes on being the answer
+        if call.trouble is not None:
+            raise ModelError(call.trouble, call.message)
+        assert call.reply is not None
+        return call.reply.model_copy(update={"cached": True})
+
+
+def _read(path: Path) -> dict[str, deque[_Call]]:
+    calls: dict[str, deque[_Call]] = {}
+    for line in read_json_lines(path, format=FORMAT, what="a recorded call"):
+        call = line.read(_Call)
+        if (call.reply is None) == (call.trouble is None):
+            found = "neither" if call.reply is None else "both"
+            raise line.error((), found=found, expected="exactly one of reply and trouble")
+        calls.setdefault(call.request.key, deque()).append(call)
+    return calls
+
+
+# Answers from a script where no model can be asked: samples that run without a key, tests without a network.
+
+_FLAGS = re.IGNORECASE | re.DOTALL | re.MULTILINE
+_RULE_KEYS = frozenset({"for", "when", "reply", "note"})
+
+
+@dataclass(frozen=True)
+class _Rule:
+    purpose: str
+    when: Sequence[Pattern]
+    reply: Any
+
+    def fits(self, request: ModelRequest, prompt: str) -> regex.Match[str] | bool:
+        """The match of the last expression; True where there is none. Raises PatternTooSlow."""
+        exact = not self.purpose.endswith("*")
+        if self.purpose != request.purpose if exact else not request.purpose.startswith(self.purpose[:-1]):
+            return False
+        found: regex.Match[str] | bool = True
+        for pattern in self.when:
+            match = pattern.search(prompt)
+            if match is None:
+                return False
+            found = match
+        return found
+
+
+class Script:
+    """A script that has been read: a Provider that asks nobody. Scripts are equal where their texts are."""
+
+    def __init__(self, path: Path, text: str, rules: Sequence[_Rule]) -> None:
+        self._path = path
+        self._text = text
+        self._rules = rules
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Script) and (self._path, self._text) == (other._path, other._text)
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    async def prepare(self, model: str) -> None:
+        """See Provider."""
+        del model  # no model is asked
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """See Provider."""
+        return await asyncio.to_thread(self._answer, request)  # expressions of a file may take their time
+
+    def _answer(self, request: ModelRequest) -> ModelReply:
+        prompt = "\n".join([*([request.system] if request.system else []), *(m.text for m in request.messages)])
+        for rule in self._rules:
+            try:
+                found = rule.fits(request, prompt)
+            except PatternTooSlow as error:
+                raise ModelError(Trouble.NOT_RECORDED, f"the script {self._path.name}: {error}") from error
+            if found is not False:
+                return self._reply(rule, request, found)
+        message = f"the script {self._path.name} has no rule that fits this request of {request.purpose!r}"
+        raise ModelError(Trouble.NOT_RECORDED, message)
+
+    def _reply(self, rule: _Rule, request: ModelRequest, found: regex.Match[str] | bool) -> ModelReply:
+        import regex
+
+        try:
+            reply = _filled_in(rule.reply, None if isinstance(found, bool) else found)
+        except (regex.error, IndexError) as error:
+            message = f"the script {self._path.name}: a reply for {request.purpose!r} cannot be filled in: {error}"
+            raise ModelError(Trouble.NOT_RECORDED, message) from error
+        text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
+        return ModelReply(text=text, finish="STOP", version="script", scripted=True)
+
+    async def close(self) -> None:
+        """See Provider."""
+
+
+def read_script(path: Path) -> Script:
+    """Read a script. Raises StoreError with the place of what is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text)
+    except OSError as error:
+        raise cannot("read", path, error) from error
+    except ValueError as error:
+        raise StoreError(path, f"is no JSON in UTF-8, expected a script of rules: {error}") from error
+    rules = data.get("rules") if isinstance(data, Mapping) else None
+    if not isinstance(rules, list):
+        raise StoreError(
+            path, 'found no list of rules, expected {"rules": [{"for": ..., "when": [...], "reply": ...}]}'
+        )
+    return Script(path, text, [_read_rule(path, number, rule) for number, rule in enumerate(rules)])
+
+
+def _read_rule(path: Path, number: int, rule: Any) -> _Rule:
+    place = f"rules[{number}]"
+    if not isinstance(rule, Mapping) or "reply" not in rule:
+        raise StoreError(path, f"{place}: expected an object with a reply")
+    if unknown := sorted(set(rule) - _RULE_KEYS):
+        raise StoreError(
+            path, f"{place}: found the unknown key {unknown[0]!r}, expected {', '.join(sorted(_RULE_KEYS))}"
+        )
+    purpose, when = rule.get("for", "*"), rule.get("when", [])
+    if not isinstance(purpose, str) or not isinstance(when, list):
+        raise StoreError(path, f'{place}: expected a text as "for" and a list of expressions as "when"')
+    if not all(isinstance(text, str) for text in when):
+        raise StoreError(path, f"{place}.when: expected a list of regular expressions")
+    try:
+        patterns = [Pattern(text, flags=_FLAGS) for text in when]
+    except PatternError as error:
+        raise StoreError(path, f"{place}.when: found no regular expression ({error})") from error
+    return _Rule(purpose, patterns, rule["reply"])
+
+
+def _filled_in(reply: Any, found: regex.Match[str] | None) -> Any:
+    if isinstance(reply, str):
+        return reply if found is None else found.expand(reply)
+    if isinstance(reply, Mapping):
+        return {key: _filled_in(value, found) for key, value in reply.items()}
+    if isinstance(reply, list):
+        return [_filled_in(value, found) for value in reply]
+    return reply

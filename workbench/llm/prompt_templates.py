@@ -1,0 +1,234 @@
+"""Prompt templates, rendered in a sandbox, and prices of models."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache, cached_property, lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workbench.llm import template_process
+from workbench.llm.model_types import is_of_google
+from workbench.model.results import TokenUsage
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from jinja2.sandbox import SandboxedEnvironment
+
+
+# Prompts as jinja2 templates, rendered in a sandbox. What is filled in is data: it is rendered once, as it is.
+
+_SECONDS_TO_WAIT = 60  # for a process that the system may be slow to start; its own limits are far below
+_LENGTH_AT_MOST = 100_000  # of a template, in characters: parsing cannot be interrupted
+_TOO_SLOW = f"takes longer than {template_process.SECONDS_AT_MOST} s; loops within loops must be short"
+
+
+class TemplateProblem(ValueError):
+    """A template of the user cannot be read or filled in; the message says where and why."""
+
+
+class PromptFiles:
+    """The templates in one package of ours: files named `<prompt>.jinja`."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._templates: dict[str, Template] = {}
+
+    def render(self, name: str, **data: Any) -> str:
+        """The prompt `name`, filled in. A name in the template that is missing here raises jinja2.UndefinedError."""
+        template = self._templates.get(name)
+        if template is None:
+            text = resources.files(self._package).joinpath(f"{name}.jinja").read_text(encoding="utf-8")
+            template = self._templates[name] = _environment().from_string(text)
+        return template.render(**data)
+
+    @cached_property
+    def version(self) -> str:
+        """Another text exactly where any prompt is another: what a model says depends on what it was asked."""
+        digest = hashlib.sha256()
+        for file in sorted(resources.files(self._package).iterdir(), key=lambda file: file.name):
+            if file.name.endswith(".jinja"):
+                digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+        return digest.hexdigest()
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The names that a template of the user expects to be given. Raises TemplateProblem where it is no template."""
+    simple = _simple_names(text)
+    return frozenset(_in_process(text, None)["names"]) if simple is None else simple
+
+
+def render_text(text: str, data: Mapping[str, Any]) -> str:
+    """A template of the user, filled in. Values are JSON, or functions without parameters. Raises TemplateProblem.
+
+    A template that does more than fill in names is rendered in a process of its own, with limits for time and memory.
+    """
+    if _simple_names(text) is None:
+        return str(_in_process(text, json.dumps(_without_functions(data)))["text"])
+    try:
+        return _environment().from_string(text).render(**data)
+    except Exception as error:  # whatever the template does, MemoryError included: it is code of the user
+        raise TemplateProblem(str(error) or type(error).__name__) from error
+
+
+@lru_cache(maxsize=256)
+def _simple_names(text: str) -> frozenset[str] | None:
+    """The names in a template that only fills in names; None if it does more. Raises TemplateProblem."""
+    from jinja2 import TemplateSyntaxError, nodes
+
+    if len(text) > _LENGTH_AT_MOST:
+        raise TemplateProblem(f"has {len(text):,} characters, expected {_LENGTH_AT_MOST:,} at most")
+    try:
+        tree = _environment().parse(text)
+        found = list(tree.find_all(nodes.Node))
+    except TemplateSyntaxError as error:
+        raise TemplateProblem(f"line {error.lineno}: {error.message}") from error
+    except RecursionError:
+        raise TemplateProblem("too deeply nested") from None
+    except ValueError as error:  # an integer that Python refuses to read
+        raise TemplateProblem(str(error)) from None
+    if not all(isinstance(node, nodes.Output | nodes.TemplateData | nodes.Name) for node in found):
+        return None
+    return frozenset(node.name for node in found if isinstance(node, nodes.Name))
+
+
+def _in_process(text: str, data: str | None) -> Mapping[str, Any]:
+    """What the process answers about a template, `data` being JSON. Raises TemplateProblem."""
+    answer = _ask_process(text, data)
+    if "problem" in answer:
+        raise TemplateProblem(answer["problem"])
+    return answer
+
+
+@lru_cache(maxsize=256)  # a plan asks for the same ones with each case
+def _ask_process(text: str, data: str | None) -> Mapping[str, Any]:
+    """The answer of the process; a template that takes too long is a `problem`. Raises TemplateProblem."""
+    request = json.dumps({"text": text, "data": None if data is None else json.loads(data), "path": _search_path()})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", template_process.__file__],
+            input=request.encode("utf-8", "surrogatepass"),
+            capture_output=True,
+            check=False,
+            timeout=_SECONDS_TO_WAIT,
+            start_new_session=True,  # Ctrl-C is for us
+        )
+    except subprocess.TimeoutExpired:
+        raise TemplateProblem(_TOO_SLOW) from None
+    except OSError as error:
+        raise TemplateProblem(f"the process that renders it could not be started: {error}") from error
+    if done.returncode:
+        if done.returncode < 0:
+            return {"problem": _TOO_SLOW}
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise TemplateProblem(f"the process that renders it ended with exit status {done.returncode}: {last}")
+    answer: Mapping[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def _without_functions(value: Any) -> Any:
+    if callable(value):
+        return {template_process.CALLABLE: value()}
+    if isinstance(value, Mapping):
+        return {key: _without_functions(item) for key, item in value.items()}
+    return [_without_functions(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _search_path() -> list[str]:
+    here = Path.cwd()
+    return [entry for entry in sys.path if entry and Path(entry).is_absolute() and Path(entry) != here]
+
+
+@cache
+def _environment() -> SandboxedEnvironment:
+    return template_process.environment()
+
+
+# What answers of models cost: by the list prices that genai-prices keeps, and by those that the settings give.
+
+_MILLION = 1_000_000
+_AT_HOME = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm", "docker_model_runner"})
+"""Providers of LiteLLM whose models run on machines of one's own."""
+
+
+class OwnPrice(NamedTuple):
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+
+
+class UnknownPrice(Exception):
+    """What a model costs is not known; the text says what to do about it."""
+
+
+class Tokens(NamedTuple):
+    """What is paid for in one answer: thinking is output, what the provider had cached is a part of the input."""
+
+    input: int
+    output: int
+    cached_input: int = 0
+
+
+def tokens_of(usage: TokenUsage | None) -> Tokens | None:
+    """The tokens of an answer; None where the model did not tell both sides of it."""
+    if usage is None or usage.prompt is None:
+        return None
+    given = usage.prompt + (usage.tool_use_prompt or 0)
+    if usage.candidates is None and usage.thoughts is None:
+        return None if usage.total is None else Tokens(given, max(usage.total - given, 0), usage.cached or 0)
+    return Tokens(given, (usage.candidates or 0) + (usage.thoughts or 0), usage.cached or 0)
+
+
+class Prices:
+    """The price of every model by its name. `load` before anything else: off the event loop, as it reads a library."""
+
+    def __init__(self, own: Mapping[str, OwnPrice] | None = None) -> None:
+        """`own` counts before what the library says."""
+        self._own = own or {}
+
+    def load(self) -> None:
+        """Import the library with its prices, which come with the first question."""
+        self.why_unknown("gemini-2.5-flash")
+
+    def cost(self, model: str, tokens: Tokens) -> Decimal:
+        """US dollars for one answer. Raises UnknownPrice."""
+        own = self._own.get(model)
+        if own is not None:
+            dollars = Decimal(repr(own.input)) * tokens.input + Decimal(repr(own.output)) * tokens.output
+            return dollars / _MILLION
+        name, provider = _of_library(model)
+        if provider in _AT_HOME:
+            return Decimal(0)
+        from genai_prices import Usage, calc_price
+
+        usage = Usage(input_tokens=tokens.input, output_tokens=tokens.output, cache_read_tokens=tokens.cached_input)
+        try:
+            return calc_price(usage, name, provider_id=provider).total_price
+        except (LookupError, ValueError) as error:
+            raise UnknownPrice(
+                f'the price of {model} is not known: [judge.prices."{model}"] may give input and output, in US dollars '
+                "for a million tokens"
+            ) from error
+
+    def why_unknown(self, model: str) -> str | None:
+        """Why the price of a model is not known; None where it is."""
+        try:
+            self.cost(model, Tokens(1, 1))
+        except UnknownPrice as error:
+            return str(error)
+        return None
+
+
+def _of_library(model: str) -> tuple[str, str]:
+    """The name and the provider by which the library knows a model."""
+    if is_of_google(model):
+        return model.rpartition("/")[2], "google"
+    provider, _, name = model.partition("/")
+    return name, provider

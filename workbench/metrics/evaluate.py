@@ -1,0 +1,515 @@
+"""A case judged by its criteria: by metrics here, by models, and by functions of the project."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from workbench.agents.agent_host import AgentError, CustomScoreAnswer, CustomScoreRequest
+from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, Trouble, ask_for_readable
+from workbench.metrics.case_view import CaseView, JudgedCase, Turn
+from workbench.metrics.metric_types import (
+    CaseJudge,
+    Judge,
+    JudgeOptions,
+    MetricInfo,
+    ModelJudge,
+    ModelQuestion,
+    Opinion,
+    PreparingQuestion,
+    Rule,
+    TextJudge,
+    TextQuestion,
+    TurnJudge,
+    UnreadableReply,
+    is_number,
+    joined,
+    result_of_case,
+    result_of_error,
+    result_of_judgements,
+    result_of_turns,
+    win_rates,
+)
+from workbench.metrics.registry import PreparedCriterion, prepare
+from workbench.metrics.text_helper.tasks import TextTask
+from workbench.metrics.text_worker import TextScorer
+from workbench.model.base import by_identity
+from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
+from workbench.model.identity import Dependencies
+from workbench.model.results import (
+    InvocationScore,
+    Judgement,
+    JudgeSample,
+    MetricResult,
+    MetricStatus,
+    Preparation,
+    Score,
+    were_asked_of_models,
+)
+from workbench.model.text import redact_data
+
+# Custom metrics: functions of the user, called in the target's worker, and what their answers become.
+
+CallCustom = Callable[[CustomScoreRequest], Awaitable[CustomScoreAnswer]]
+
+_VERDICTS = {
+    "passed": MetricStatus.PASSED,
+    "failed": MetricStatus.FAILED,
+    "not_evaluated": MetricStatus.UNDEFINED,
+}
+
+
+async def judge_custom(
+    view: CaseView, criterion: Criterion, metric: CustomMetric, call: CallCustom
+) -> list[MetricResult]:
+    """Run a custom metric on the turns that were finished. What the function raises makes the metric an ERROR."""
+    rule = Rule(name=criterion.metric, threshold=criterion.threshold)
+    request = _request(view, criterion, metric)
+    if not request.actual:
+        return [result_of_case(rule, Score.undefined("no turn was finished"))]
+    try:
+        answer = await call(request)
+    except AgentError as error:
+        details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
+        errored = result_of_error(rule, error.failure.message, total=len(view.turns), details=details)
+        told = error.dependencies or Dependencies()
+        return [errored.model_copy(update={"dependencies": told.closed()})]
+    return [_main_result(answer, rule), *_further_results(answer, rule)]
+
+
+def _request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> CustomScoreRequest:
+    subject = view.subject
+    finished = [turn.result for turn in view.turns if turn.result is not None]
+    actual = [result.invocation for result in finished]
+    return CustomScoreRequest(
+        metric=criterion.metric,
+        function=metric.path,
+        actual=actual,
+        unknown=frozenset(index for index, result in enumerate(finished) if result.calls_unknown is not None),
+        seconds=() if subject.recorded else [result.duration_seconds for result in finished],
+        failure=None if subject.recorded else int(subject.execution.failure is not None),
+        # Turns pair by position; the function gets no expectations for turns that the agent did not finish.
+        expected=subject.expected[: len(actual)] if subject.expected else None,
+        scenario=None if subject.case is None else subject.case.conversation_scenario,
+        threshold=criterion.threshold,
+        options=criterion.options,
+        columns=subject.columns,
+    )
+
+
+def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
+    turns = answer.per_invocation
+    score = float(answer.score) if is_number(answer.score) else None
+    status = rule.verdict(score)
+    if answer.verdict is not None and rule.threshold is not None:
+        status = _VERDICTS[answer.verdict]
+    reason = answer.reason
+    if score is None or status is MetricStatus.UNDEFINED:
+        reason = reason or ("the function gave no score" if answer.score is None else f"the score is {answer.score}")
+    return MetricResult.trusted(
+        name=rule.name,
+        score=score,
+        threshold=rule.threshold,
+        status=status,
+        reason=reason,
+        hint=_contradiction(status, rule.verdict(score)),
+        scored=sum(turn.score is not None for turn in turns) if turns else int(score is not None),
+        total=len(turns) or 1,
+        per_invocation=turns,
+        details=redact_data({name: value for name, value in answer.scores.items() if not _is_score(value)}),
+        dependencies=answer.dependencies,
+    )
+
+
+def _contradiction(verdict: MetricStatus, by_threshold: MetricStatus) -> str | None:
+    """What the verdict of a function has to do with its score, where the threshold says the opposite."""
+    if {verdict, by_threshold} != {MetricStatus.PASSED, MetricStatus.FAILED}:
+        return None
+    place = "below" if by_threshold is MetricStatus.FAILED else "not below"
+    return f"the function says {verdict.value}, although its score is {place} the threshold"
+
+
+def _further_results(answer: CustomScoreAnswer, rule: Rule) -> list[MetricResult]:
+    """One informational result for each further number; what is no number is in the details of the main result."""
+    return [
+        result_of_case(Rule(name=f"{rule.name}/{name}"), Score(float(value)))
+        for name, value in answer.scores.items()
+        if _is_score(value)
+    ]
+
+
+def _is_score(value: Any) -> bool:
+    return isinstance(value, bool) or is_number(value)
+
+
+# Asking a judge model: what has to be settled first, then all samples in parallel, and all of it is kept.
+
+_NOT_LAST = Score.undefined("the conversation is judged as a whole, on its last turn")
+_MAY_BE_CHANCE = frozenset({Trouble.BLOCKED, Trouble.EMPTY})
+"""What may go well when the same is asked once more; outages have been tried again already, or took their time."""
+_OF_END = "this is about how the conversation ended, which is judged on its last turn"
+
+
+async def judge_by_model(
+    judge: ModelJudge,
+    rule: Rule,
+    view: CaseView,
+    *,
+    ask: Ask,
+    default_model: str,
+    quorum: float,
+    skip: Callable[[Turn], Score | None],
+) -> MetricResult:
+    """The result of a judge on a case; `skip` says why a turn cannot be judged. What fails is in the result.
+
+    `quorum` is the share of the samples that must be readable for a turn to have a score.
+    """
+    lanes = asyncio.Semaphore(judge.options.parallel or (len(view.turns) + 1) * judge.options.samples)
+
+    async def ask_in_lane(request: ModelRequest) -> ModelReply:
+        async with lanes:
+            return await ask(request)
+
+    model = judge.options.model or default_model
+    asking = _Asking(judge.name, judge.options, model=model, quorum=quorum, ask=ask_in_lane)
+    last = max((index for index, turn in enumerate(view.turns) if turn.result is not None), default=None)
+
+    async def judge_turn(index: int, turn: Turn) -> InvocationScore:
+        nothing = skip(turn) or (_NOT_LAST if judge.whole and index != last else None)
+        if nothing is not None:
+            return _without_model(nothing)
+        # Off the loop: the first one imports the templates' library, and a long conversation takes its time.
+        return await asking.judged(await asyncio.to_thread(judge.ask, turn, view))
+
+    async def judge_end() -> InvocationScore | None:
+        if judge.ask_end is None or last is None:
+            return None
+        return await asking.judged(await asyncio.to_thread(judge.ask_end, view))
+
+    turns = asyncio.gather(*(judge_turn(index, turn) for index, turn in enumerate(view.turns)))
+    scores, end = await asyncio.gather(turns, judge_end())
+    if end is not None and last is not None and _weighs(end):
+        scores[last] = end.model_copy(update={"hint": _OF_END})
+    return result_of_judgements(rule, tuple(scores))
+
+
+def _weighs(end: InvocationScore) -> bool:
+    """Whether how a conversation ended costs something: it was judged, and is not as it should be."""
+    return end.judgement is not None and end.score != end.judgement.best
+
+
+def _without_model(score: Score) -> InvocationScore:
+    return InvocationScore(score=score.value, reason=score.reason, hint=score.hint)
+
+
+class _Asking:
+    """Puts the questions of one judge to its model, all samples at once."""
+
+    def __init__(self, name: str, options: JudgeOptions, *, model: str, quorum: float, ask: Ask) -> None:
+        self._name = name
+        self._options = options
+        self._model = model
+        self._needed = math.ceil(round(quorum * options.samples, 9))
+        self._ask = ask
+
+    async def judged(self, question: ModelQuestion | PreparingQuestion | Score) -> InvocationScore:
+        """What the model says to a question; what takes no model is said already."""
+        if isinstance(question, Score):
+            return _without_model(question)
+        if isinstance(question, ModelQuestion):
+            return await self._concluded(question)
+        preparation, prepared = await self._prepared(question)
+        if prepared is not None:
+            return await self._concluded(prepared, preparation)
+        judgement = Judgement(model=self._model, prompt="", preparation=preparation)
+        return InvocationScore(score=None, reason=_why_none(preparation.tries), judgement=judgement)
+
+    async def _prepared(self, question: PreparingQuestion) -> tuple[Preparation, ModelQuestion | None]:
+        """The question that samples are asked; None where no try led to one."""
+        tries: list[JudgeSample] = []
+        for number in range(self._options.samples):
+            request = self._request(question, number, f"{self._name}:preparation")
+            try:
+                reply = await ask_for_readable(self._ask, request, lambda text: _leads_on(question, text))
+            except ModelError as error:
+                tries.append(_failed(error))
+                if error.trouble in _MAY_BE_CHANCE:
+                    continue
+                break
+            try:
+                prepared = await asyncio.to_thread(question.read, reply.text)
+            except UnreadableReply as error:
+                tries.append(_sample_of_reply(reply, problem=str(error)))
+                continue
+            tries.append(_sample_of_reply(reply))
+            return Preparation(prompt=question.prompt, tries=tuple(tries)), prepared
+        return Preparation(prompt=question.prompt, tries=tuple(tries)), None
+
+    async def _concluded(self, question: ModelQuestion, preparation: Preparation | None = None) -> InvocationScore:
+        asked = [question.flipped or question if number % 2 else question for number in range(self._options.samples)]
+        answers = await asyncio.gather(
+            *(_sample(self._request(each, number, self._name), each, self._ask) for number, each in enumerate(asked))
+        )
+        samples = tuple(
+            sample if each is question else sample.model_copy(update={"prompt": each.prompt})
+            for each, (sample, _) in zip(asked, answers, strict=True)
+        )
+        conclusion = question.conclude([opinion for _, opinion in answers])
+        judgement = Judgement(
+            model=self._model,
+            prompt=question.prompt,
+            system=question.system,
+            samples=samples,
+            rubrics=conclusion.rubrics,
+            sentences=conclusion.sentences,
+            preparation=preparation,
+            lowest=question.lowest,
+            best=question.best,
+            spread=conclusion.spread,
+        )
+        unasked = next((sample.problem for sample in samples if sample.unasked), None)
+        if unasked is not None:  # the others may be few, by chance: no verdict
+            return InvocationScore(score=None, reason=unasked, judgement=judgement)
+        if conclusion.score is None:
+            reason = conclusion.reason or _why_none(samples)
+            return InvocationScore(score=None, reason=reason, judgement=judgement)
+        if judgement.samples_read < self._needed:  # what is left may say anything, by chance
+            reason = _why_too_few(judgement, needed=self._needed)
+            return InvocationScore(score=None, reason=reason, judgement=judgement)
+        return InvocationScore(score=conclusion.score, judgement=judgement)
+
+    def _request(self, question: ModelQuestion | PreparingQuestion, sample: int, purpose: str) -> ModelRequest:
+        return ModelRequest(
+            model=self._model,
+            messages=(Message(role="user", text=question.prompt),),
+            system=question.system if isinstance(question, ModelQuestion) else None,
+            config=dict(self._options.config),
+            reply_schema=dict(question.reply_schema),
+            sample=sample,
+            purpose=purpose,
+        )
+
+
+async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> tuple[JudgeSample, Opinion]:
+    try:
+        reply = await ask_for_readable(ask, request, lambda text: question.read(text).problem is None)
+    except ModelError as error:  # it costs this sample only
+        return _failed(error), Opinion(problem=error.message)
+    opinion = question.read(reply.text)
+    sample = _sample_of_reply(reply, problem=opinion.problem)
+    told = {"score": opinion.score, "label": opinion.label, "rationale": opinion.rationale}
+    return sample.model_copy(update=told), opinion
+
+
+def _leads_on(question: PreparingQuestion, reply: str) -> bool:
+    try:
+        question.read(reply)
+    except UnreadableReply:
+        return False
+    return True
+
+
+def _failed(error: ModelError) -> JudgeSample:
+    return JudgeSample(problem=error.message, outage=True, unasked=error.trouble.is_unasked, usage=error.usage)
+
+
+def _sample_of_reply(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:
+    if problem is not None and reply.is_cut_off:
+        problem = f"{problem} (the reply was cut off: raise max_output_tokens)"
+    if problem is not None and reply.cached:
+        problem = f"{problem}; the reply is from the cache, --no-cache asks again"
+    return JudgeSample(
+        reply=reply.text,
+        problem=problem,
+        cached=reply.cached,
+        scripted=reply.scripted,
+        seconds=reply.seconds,
+        usage=reply.usage,
+    )
+
+
+def _why_too_few(judgement: Judgement, *, needed: int) -> str:
+    count = f"not judged: {judgement.samples_read} of {len(judgement.samples)} samples could be read, needs {needed}"
+    problems = any(sample.problem for sample in judgement.samples)
+    return f"{count}: {_why_none(judgement.samples)}" if problems else count
+
+
+def _why_none(samples: Sequence[JudgeSample]) -> str:
+    problems = list(dict.fromkeys(sample.problem for sample in samples if sample.problem))
+    if len(problems) == 1:
+        return problems[0]
+    return f"the samples of the judge failed in {len(problems)} ways: {'; '.join(problems[:2])}"
+
+
+# Judging a case: each criterion on its own, so that one that cannot judge costs neither the case nor the others.
+
+_NOT_FINISHED = Score.undefined("the turn was not finished")
+_SIMULATED = Score.undefined("a conversation with a simulated user has no expected turns")
+_UNEXPECTED = Score.undefined("no turn was expected here")
+
+
+class MetricServices(Protocol):
+    """What metrics may call on. The engine has one for each target."""
+
+    @property
+    def text(self) -> TextScorer:
+        """The text helper of the run."""
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Ask a model. Raises ModelError."""
+
+    async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
+        """Call a function of the user in the target's worker. Raises AgentError."""
+
+
+async def judge_case(subject: JudgedCase, config: EvalConfig, services: MetricServices) -> tuple[MetricResult, ...]:
+    """Judge a case by the criteria of a config, in their order, followed by the measures that are always reported.
+
+    Turns that were finished are judged even where a later one was not. Never raises for a metric that fails: its result
+    is an ERROR with the reason.
+    """
+    view = CaseView(subject)
+    criteria = _prepared(config)
+    groups = [[] if prepared.waits else _judge_here(prepared, view) for prepared in criteria]
+    waiting = [index for index, prepared in enumerate(criteria) if prepared.waits]
+    if waiting:
+        answers = await asyncio.gather(
+            *[_judge_elsewhere(criteria[index], view, services, config) for index in waiting]
+        )
+        for index, answer in zip(waiting, answers, strict=True):
+            groups[index] = answer
+    return _one_of_alike([result for group in groups for result in group])
+
+
+@by_identity(at_most=64)
+def _prepared(config: EvalConfig) -> Sequence[PreparedCriterion]:
+    """The criteria made ready: once for each config object, which judges thousands of cases."""
+    return prepare(config)
+
+
+_ALIKE_AT_MOST = 256
+_alike: dict[tuple[int, ...], tuple[MetricResult, ...]] = {}
+
+
+def _one_of_alike(results: Sequence[MetricResult]) -> tuple[MetricResult, ...]:
+    """The results as a tuple, the same one for all cases that share their results: by the thousand those are few.
+
+    What is worked out of such a tuple, `by_identity`, is worked out once.
+    """
+    which = tuple(map(id, results))
+    alike = _alike.get(which)
+    if alike is None:
+        if were_asked_of_models(results):
+            return tuple(results)
+        if len(_alike) >= _ALIKE_AT_MOST:
+            _alike.clear()
+        alike = _alike[which] = tuple(results)
+    return alike
+
+
+def _judge_here(prepared: PreparedCriterion, view: CaseView) -> list[MetricResult]:
+    if prepared.reason is not None:
+        return [result_of_error(prepared.rule, prepared.reason, total=len(view.turns))]
+    results = []
+    for judge, rule in prepared.judges:
+        try:
+            results.append(_result(judge, rule, prepared, view))
+        except Exception as error:  # a metric meets data from outside; whatever it makes of them, the others go on
+            results.append(result_of_error(rule, _error_text(error), total=len(view.turns)))
+    return results
+
+
+async def _judge_elsewhere(
+    prepared: PreparedCriterion, view: CaseView, services: MetricServices, config: EvalConfig
+) -> list[MetricResult]:
+    try:
+        if prepared.custom is not None:
+            return await judge_custom(view, prepared.criterion, prepared.custom, services.custom)
+        if prepared.info is not None and "judge" in prepared.info.needs:
+            skip = partial(_nothing_to_ask, view=view, info=prepared.info)
+            results: list[MetricResult] = []
+            for judge, rule in prepared.judges:
+                if isinstance(judge, ModelJudge):
+                    judged = await judge_by_model(
+                        judge,
+                        rule,
+                        view,
+                        ask=services.ask,
+                        default_model=config.judge,
+                        quorum=config.quorum,
+                        skip=skip,
+                    )
+                    results += [judged, *win_rates(judged)] if judge.tells_wins else [judged]
+            return results
+        if any(isinstance(judge, TurnJudge) for judge, _ in prepared.judges):
+            return await asyncio.to_thread(_judge_here, prepared, view)
+        return [
+            await _text_result(judge, rule, view, services.text)
+            for judge, rule in prepared.judges
+            if isinstance(judge, TextJudge)
+        ]
+    except Exception as error:  # as in _judge_here
+        return [result_of_error(prepared.rule, _error_text(error), total=len(view.turns))]
+
+
+def _result(judge: Judge, rule: Rule, prepared: PreparedCriterion, view: CaseView) -> MetricResult:
+    if isinstance(judge, CaseJudge):
+        score, details = judge.score(view)
+        return result_of_case(rule, score, details=details)
+    assert isinstance(judge, TurnJudge)
+    assert prepared.info is not None
+    needs_reference = prepared.info.needs_reference
+    result = _result_of_turns(judge, rule, view, needs_reference=needs_reference)
+    if judge.check is None or result.score is None:
+        return result
+    hint = judge.check(view)
+    return result if hint is None else result.model_copy(update={"hint": joined([result.hint, hint])})
+
+
+def _result_of_turns(judge: TurnJudge, rule: Rule, view: CaseView, *, needs_reference: bool) -> MetricResult:
+    score_of, turns = judge.score, view.turns
+    if view.is_finished and (view.is_expected or not needs_reference):  # nearly always, and then worth its own lines
+        if len(turns) == 1:  # as in all rows of datasets
+            return result_of_turns(rule, (score_of(turns[0]),))
+        return result_of_turns(rule, tuple([score_of(turn) for turn in turns]))
+    scores = [_nothing_to_judge(turn, view, needs_reference=needs_reference) or score_of(turn) for turn in turns]
+    return result_of_turns(rule, tuple(scores))
+
+
+async def _text_result(judge: TextJudge, rule: Rule, view: CaseView, text: TextScorer) -> MetricResult:
+    """All comparisons of a case go to the helper at once."""
+    questions = [_nothing_to_judge(turn, view, needs_reference=True) or judge.ask(turn) for turn in view.turns]
+    tasks: list[TextTask] = [
+        task for question in questions if isinstance(question, TextQuestion) for task in question.tasks
+    ]
+    answers = iter(await text.score(tasks) if tasks else ())
+    scores = [
+        question if isinstance(question, Score) else question.read([next(answers) for _ in question.tasks])
+        for question in questions
+    ]
+    return result_of_turns(rule, tuple(scores))
+
+
+def _nothing_to_judge(turn: Turn, view: CaseView, *, needs_reference: bool) -> Score | None:
+    """Why a turn cannot be judged, None where it can."""
+    if turn.result is None:
+        return _NOT_FINISHED
+    if needs_reference and turn.expected is None:
+        case = view.subject.case
+        return _SIMULATED if case is not None and case.conversation_scenario is not None else _UNEXPECTED
+    return None
+
+
+def _nothing_to_ask(turn: Turn, view: CaseView, *, info: MetricInfo) -> Score | None:
+    """Why no model need be asked about a turn, None where one must."""
+    nothing = _nothing_to_judge(turn, view, needs_reference=info.needs_reference)
+    if nothing is not None or not info.columns or any(view.is_recorded(column, turn) for column in info.columns):
+        return nothing
+    return Score.undefined(f"the row has no {' and no '.join(info.columns)}")
+
+
+def _error_text(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,287 @@
+"""Simulated tools: what a configuration says that tools answer without being called.
+
+The format is ADK's `EnvironmentSimulationConfig`. ADK's own reader allows what can only be a mistake (a misspelt key, a
+probability of 50); here each mistake is named with its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import Field
+from pydantic.alias_generators import to_camel
+
+from workbench.model.base import Fact
+from workbench.model.criteria import wrong_vendor
+from workbench.model.text import did_you_mean, one_line
+
+LONGEST_LATENCY = 120.0  # seconds, as in ADK
+
+_STRATEGIES = {0: False, 1: True, 2: True}
+_STRATEGY_NAMES = {"MOCK_STRATEGY_UNSPECIFIED": 0, "MOCK_STRATEGY_TOOL_SPEC": 1, "MOCK_STRATEGY_TRACING": 2}
+
+
+class InjectedError(Fact):
+    """The answer of a tool that fails."""
+
+    code: int
+    message: str
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """What the agent gets, in ADK's words."""
+        return {"error_code": self.code, "error_message": self.message}
+
+
+class Injection(Fact):
+    """An answer that is given in place of some calls of a tool: those with these arguments, by chance.
+
+    `match_args` None matches every call. `response` counts where `error` is None. Without `random_seed` what is drawn
+    follows from the case and its repeat.
+    """
+
+    probability: float = 1.0
+    match_args: dict[str, Any] | None = None
+    latency_seconds: float = 0.0
+    random_seed: int | None = None
+    error: InjectedError | None = None
+    response: Any = None
+
+    @property
+    def answer(self) -> Any:
+        """What the agent gets."""
+        return self.response if self.error is None else self.error.answer
+
+
+class SimulatedTool(Fact):
+    """How one tool is simulated: the first injection that fits and is drawn; else a model, where `by_model` says so.
+
+    `place` is where the configuration names the tool, for messages. A call that nothing answers reaches the tool.
+    """
+
+    name: str
+    injections: tuple[Injection, ...] = ()
+    by_model: bool = False
+    place: str = ""
+
+
+class Environment(Fact):
+    """What a configuration file says of simulated tools. `source` is the file as shown to people.
+
+    `model` answers where tools are simulated by a model (empty: the model of the settings), as `configuration` says, in
+    the words of the Gemini API. It is told `data`, what there is in the world that the tools are about, and `tracing`,
+    what tools answered elsewhere.
+    """
+
+    tools: tuple[SimulatedTool, ...]
+    model: str = ""
+    configuration: dict[str, Any] = Field(default_factory=dict)
+    data: str | None = None
+    tracing: str | None = None
+    source: str = ""
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether any tool is answered for by a model."""
+        return any(tool.by_model for tool in self.tools)
+
+    @property
+    def draws_by_case(self) -> bool:
+        """Whether an answer depends on which case it is for."""
+        injections = (injection for tool in self.tools for injection in tool.injections)
+        return any(each.random_seed is None and each.probability < 1.0 for each in injections)
+
+
+class Mistake(NamedTuple):
+    """A value that cannot be used, and where it is in the file."""
+
+    place: tuple[str | int, ...]
+    found: str
+    expected: str
+
+
+def read_environment(data: Any, *, source: str) -> tuple[Environment, list[Mistake]]:
+    """What a configuration that was parsed from JSON says, and every mistake in it: with any, it must not be used.
+
+    Both spellings of keys are read.
+    """
+    top = _Object(data, (), [])
+    found = top.value("tool_simulation_configs")
+    if not isinstance(found, list) or not found:
+        top.refuse("tool_simulation_configs", found, "a list with at least one tool")
+        found = []
+    place = top.place_of("tool_simulation_configs")
+    tools = [_read_tool(_Object(item, (*place, index), top.mistakes)) for index, item in enumerate(found)]
+    _refuse_repeated(tools, place, top.mistakes)
+    model = top.text("simulation_model")
+    if (expected := wrong_vendor(model)) is not None:
+        top.mistakes.append(Mistake(top.place_of("simulation_model"), repr(model), expected))
+    environment = Environment(
+        tools=tuple(tools),
+        model=model,
+        configuration=dict(top.mapping("simulation_model_configuration") or {}),
+        data=_as_text(top.value("environment_data")),
+        tracing=_as_text(top.value("tracing")),
+        source=source,
+    )
+    top.refuse_unknown()
+    return environment, top.mistakes
+
+
+def _read_tool(item: _Object) -> SimulatedTool:
+    name = item.text("tool_name", required=True)
+    listed = item.value("injection_configs")
+    if listed is not None and not isinstance(listed, list):
+        item.refuse("injection_configs", listed, "a list")
+    place = item.place_of("injection_configs")
+    injections = [
+        _read_injection(_Object(each, (*place, index), item.mistakes))
+        for index, each in enumerate(listed if isinstance(listed, list) else ())
+    ]
+    by_model = _read_strategy(item)
+    if item.is_object and not injections and not by_model and listed in (None, []):
+        item.mistakes.append(
+            Mistake(item.place, "neither injection_configs nor a mock_strategy_type", "one of them, or both")
+        )
+    item.refuse_unknown()
+    return SimulatedTool(name=name, injections=tuple(injections), by_model=by_model)
+
+
+def _read_strategy(item: _Object) -> bool:
+    """Whether a model answers. ADK's deprecated strategy of traces is the other one, which gets traces too."""
+    value = item.value("mock_strategy_type")
+    number = _STRATEGY_NAMES.get(value.strip().upper()) if isinstance(value, str) else value
+    if value is None:
+        return False
+    if isinstance(number, bool) or not isinstance(number, int) or number not in _STRATEGIES:
+        item.refuse("mock_strategy_type", value, "MOCK_STRATEGY_TOOL_SPEC (or 1)")
+        return False
+    return _STRATEGIES[number]
+
+
+def _read_injection(item: _Object) -> Injection:
+    probability = item.number("injection_probability", 1.0, lowest=0.0, highest=1.0)
+    latency = item.number("injected_latency_seconds", 0.0, lowest=0.0, highest=LONGEST_LATENCY)
+    response, error = item.value("injected_response"), item.value("injected_error")
+    if item.is_object and (response is None) == (error is None):
+        found = "neither injected_error nor injected_response" if error is None else "both of them"
+        item.mistakes.append(Mistake(item.place, found, "either injected_error or injected_response"))
+    injection = Injection(
+        probability=probability,
+        match_args=item.mapping("match_args"),
+        latency_seconds=latency,
+        random_seed=item.whole("random_seed"),
+        error=None if error is None else _read_error(item.inner("injected_error", error)),
+        response=response,
+    )
+    item.refuse_unknown()
+    return injection
+
+
+def _read_error(item: _Object) -> InjectedError:
+    error = InjectedError(
+        code=item.whole("injected_http_error_code", required=True) or 0,
+        message=item.text("error_message", required=True),
+    )
+    item.refuse_unknown()
+    return error
+
+
+def _refuse_repeated(tools: list[SimulatedTool], place: tuple[str | int, ...], mistakes: list[Mistake]) -> None:
+    seen: dict[str, int] = {}
+    for index, tool in enumerate(tools):
+        first = seen.setdefault(tool.name, index)
+        if tool.name and first != index:
+            expected = f"each tool once ({tool.name!r} is number {first} already)"
+            mistakes.append(Mistake((*place, index, "tool_name"), repr(tool.name), expected))
+
+
+class _Object:
+    """An object of the file, read key by key in either spelling; what is wrong is kept in `mistakes`."""
+
+    def __init__(self, data: Any, place: tuple[str | int, ...], mistakes: list[Mistake]) -> None:
+        self.place = place
+        self.mistakes = mistakes
+        self.is_object = isinstance(data, Mapping)
+        self._data: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
+        self._known: list[str] = []
+        if not self.is_object:
+            mistakes.append(Mistake(place, _kind(data), "an object"))
+
+    def value(self, name: str) -> Any:
+        """What stands under a key; None where nothing does."""
+        self._known.append(name)
+        return self._data.get(self._spelt(name))
+
+    def place_of(self, name: str) -> tuple[str | int, ...]:
+        """Where a key is, as the file spells it."""
+        return (*self.place, self._spelt(name))
+
+    def inner(self, name: str, value: Any) -> _Object:
+        """The object under a key."""
+        return _Object(value, self.place_of(name), self.mistakes)
+
+    def text(self, name: str, *, required: bool = False) -> str:
+        value = self.value(name)
+        if value is None and not required:
+            return ""
+        if isinstance(value, str) and value.strip():
+            return value
+        if self.is_object:
+            self.refuse(name, value, "text")
+        return ""
+
+    def mapping(self, name: str) -> dict[str, Any] | None:
+        value = self.value(name)
+        if value is None or isinstance(value, Mapping):
+            return None if value is None else dict(value)
+        self.refuse(name, value, "an object")
+        return None
+
+    def number(self, name: str, default: float, *, lowest: float, highest: float) -> float:
+        value = self.value(name)
+        if value is None:
+            return default
+        if isinstance(value, int | float) and not isinstance(value, bool) and lowest <= value <= highest:
+            return float(value)
+        self.refuse(name, value, f"a number from {lowest:g} to {highest:g}")
+        return default
+
+    def whole(self, name: str, *, required: bool = False) -> int | None:
+        value = self.value(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if (value is not None or required) and self.is_object:
+            self.refuse(name, value, "a whole number")
+        return None
+
+    def refuse(self, name: str, value: Any, expected: str) -> None:
+        self.mistakes.append(Mistake(self.place_of(name), _kind(value), expected))
+
+    def refuse_unknown(self) -> None:
+        """Name the keys that nobody has asked for."""
+        for key in self._data:
+            if not any(key == self._spelt(name) for name in self._known):
+                expected = f"one of {', '.join(self._known)}{did_you_mean(key, self._known)}"
+                self.mistakes.append(Mistake((*self.place, key), f"the unknown key {key!r}", expected))
+
+    def _spelt(self, name: str) -> str:
+        camel = to_camel(name)
+        return camel if name not in self._data and camel in self._data else name
+
+
+def _as_text(value: Any) -> str | None:
+    """ADK wants text, which holds JSON as a rule: that may stand in the file as it is."""
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    return one_line(json.dumps(value, ensure_ascii=False), width=60)

@@ -1,0 +1,530 @@
+"""Two runs compared: regressions, fixes, flaky cases, changed scores and criteria."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseStatus
+from workbench.model.text import counted, one_line, redact
+from workbench.report.report_formats import SCHEMA_VERSION, summary_record
+from workbench.report.run_report import PARTLY_JUDGED, SYMBOLS, counts_text, cut_short, duration_text, when
+from workbench.report.text_report import Style, cell_length
+from workbench.store.errors import StoreError
+from workbench.store.history.history import LATEST, History
+from workbench.store.history.history_queries import RunRecord, StoredJob, StoredRun, StoredScores
+
+# What two runs did not have in common besides their results: criteria, versions and options, in sentences.
+
+_OPTIONS = ("runs", "timeout_seconds", "isolation")
+"""Options that can change how cases come out; the others only change how fast."""
+
+
+def run_changes(before: RunRecord, after: RunRecord) -> tuple[str, ...]:
+    """One sentence for each difference; the same one of several eval sets is told once, with how many they are."""
+    told: dict[str, list[str]] = {}
+    for eval_set in before.criteria.keys() & after.criteria.keys():
+        for sentence in criteria_changes(before.criteria[eval_set], after.criteria[eval_set]):
+            told.setdefault(sentence, []).append(eval_set)
+    sentences = [f"{_sets(sorted(sets))}: {sentence}" for sentence, sets in sorted(told.items())]
+    sentences += _changed_values(before.versions, after.versions, sorted({*before.versions, *after.versions}))
+    sentences += _changed_values(before.options, after.options, _OPTIONS)
+    return tuple(sentences)
+
+
+def criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[str, ...]:
+    """What changed in the criteria of one eval set."""
+    old = {criterion.metric: criterion for criterion in before.criteria}
+    new = {criterion.metric: criterion for criterion in after.criteria}
+    sentences = [f"{name} is new, {threshold_text(new[name])}" for name in new if name not in old]
+    sentences += [f"{name} is gone" for name in old if name not in new]
+    for name in old.keys() & new.keys():
+        sentences += _changed_criterion(old[name], new[name])
+    if before.custom_metrics != after.custom_metrics:
+        sentences.append("the custom metrics changed")
+    if before.judge_metrics != after.judge_metrics:
+        sentences.append("the judge metrics changed")
+    return tuple(sentences)
+
+
+def threshold_text(criterion: Criterion) -> str:
+    """The threshold in words."""
+    return "without threshold" if criterion.threshold is None else f"threshold {criterion.threshold:g}"
+
+
+def _changed_criterion(old: Criterion, new: Criterion) -> Iterator[str]:
+    if old.threshold != new.threshold:
+        yield f"{new.metric}: {threshold_text(old)} became {threshold_text(new)}"
+    for name in sorted({*old.options, *new.options}):
+        if old.options.get(name) != new.options.get(name):
+            yield f"{new.metric}: {name} {_value(old.options, name)} became {_value(new.options, name)}"
+
+
+def _changed_values(old: Mapping[str, Any], new: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    return [
+        f"{name.replace('_', ' ')} {_value(old, name)} became {_value(new, name)}"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _value(values: Mapping[str, Any], name: str) -> str:
+    if name not in values:
+        return "(not given)"
+    value = values[name]
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _sets(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+# Two runs side by side: which cases came out otherwise, by how much scores moved, and what was judged differently.
+
+RUNS_LOOKED_BACK = 10
+"""How many runs before the earlier one are asked whether a case goes back and forth."""
+
+_NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
+_WORST_FIRST = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED, CaseStatus.PASSED)
+_SAME_SCORE = 1e-9
+
+
+class Change(StrEnum):
+    """What became of a case from the earlier run to the later one, the most urgent first."""
+
+    REGRESSION = "regression"  # passed, and does not any longer
+    FLAKY = "flaky"  # its repeats disagree, or it went back and forth in the runs before as well
+    FIX = "fix"  # did not pass, and does now
+    OTHER = "changed"  # passes in neither, but not in the same way: FAILED became ERROR
+    NEW = "new"  # only the later run has it
+    GONE = "gone"  # only the earlier run has it
+    SAME = "same"
+
+
+FLIPS = (Change.REGRESSION, Change.FLAKY, Change.FIX)
+"""Changes of the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one case came out in one run: over its repeats, in their order."""
+
+    statuses: tuple[CaseStatus, ...]
+    scores: Mapping[str, float]  # the mean of each metric over the repeats that have it
+    deciding: frozenset[str]  # the metrics with a threshold; the others are only reported
+    duration_seconds: float  # the mean, as of agent_seconds
+    agent_seconds: float
+    execution_key: str
+    scoring_key: str
+    misses_samples: bool  # whether one of them rests on fewer samples of a judge than were asked for
+
+    @property
+    def status(self) -> CaseStatus:
+        """The worst of the repeats."""
+        return next(status for status in _WORST_FIRST if status in self.statuses)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every repeat passed."""
+        return self.status is CaseStatus.PASSED
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether some repeats passed, and some did not."""
+        return CaseStatus.PASSED in self.statuses and not self.passed
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreChange:
+    """A metric of a case; None where that run has no score of it."""
+
+    name: str
+    before: float | None
+    after: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """By how much the score rose."""
+        return None if self.before is None or self.after is None else self.after - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCase:
+    """One case in both runs; None where a run does not have it."""
+
+    case: CaseKey
+    before: Verdict | None
+    after: Verdict | None
+    change: Change
+    reason: str = ""  # why it counts as flaky
+
+    @property
+    def scores(self) -> tuple[ScoreChange, ...]:
+        """Every metric that either run has."""
+        before = self.before.scores if self.before is not None else {}
+        after = self.after.scores if self.after is not None else {}
+        return tuple(ScoreChange(name, before.get(name), after.get(name)) for name in {**before, **after})
+
+    @property
+    def changed_scores(self) -> tuple[ScoreChange, ...]:
+        """Metrics that decide, have a score in both runs, and not the same."""
+        deciding = {name for verdict in (self.before, self.after) if verdict is not None for name in verdict.deciding}
+        return tuple(
+            score for score in self.scores if abs(score.difference or 0.0) > _SAME_SCORE and score.name in deciding
+        )
+
+    @property
+    def asks_otherwise(self) -> bool:
+        """Whether what reaches the agent (the case's prompts, the target's settings) is not what it was."""
+        return _differs(self.before, self.after, lambda verdict: verdict.execution_key)
+
+    @property
+    def judged_otherwise(self) -> bool:
+        """Whether what it was held against (the case's expectations, the criteria) is not what it was."""
+        return _differs(self.before, self.after, lambda verdict: verdict.scoring_key)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricChange:
+    """The mean of a metric over the `cases` that have a score of it in both runs."""
+
+    name: str
+    before: float
+    after: float
+    cases: int
+
+    @property
+    def difference(self) -> float:
+        """By how much the mean rose."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """Two runs. `cases` are sorted by how urgent their change is, then by set and id."""
+
+    before: StoredRun
+    after: StoredRun
+    cases: Sequence[ComparedCase]
+    judged_differently: Sequence[str] = ()  # criteria, versions and options that differ, in sentences
+    counts: Mapping[Change, int] = field(default_factory=dict)
+
+    @cached_property
+    def metrics(self) -> tuple[MetricChange, ...]:
+        """The means over the cases that both runs have scored, so that a case more or less moves none."""
+        pairs: dict[str, list[tuple[float, float]]] = {}
+        for case in self.cases:
+            for score in case.scores:
+                if score.before is not None and score.after is not None:
+                    pairs.setdefault(score.name, []).append((score.before, score.after))
+        return tuple(_means(name, scores) for name, scores in pairs.items())
+
+    def of(self, *changes: Change) -> list[ComparedCase]:
+        """The cases with one of these changes."""
+        return [case for case in self.cases if case.change in changes]
+
+
+Earlier = Callable[[CaseKey], Sequence[Sequence[CaseStatus]]]
+"""Gives how a case ended in the runs up to the earlier one, the newest first: the statuses of its repeats."""
+
+
+def compare_stored(history: History, before: str | None = None, after: str | None = None) -> RunComparison:
+    """Two runs of a history by their ids, the starts of them, or "latest".
+
+    Without `after` it is the newest run that judged a case; without `before`, or if that is the same run, the one
+    before that judged cases of the same sets. Raises StoreError, also if both names are those of one run.
+    """
+    newest = history.newest_judged_run() if after is None else None
+    second = newest or history.run(LATEST if after is None else after)
+    first = None if before is None else history.run(before)
+    if first is not None and first.run_id == second.run_id:
+        if after is not None:
+            raise StoreError(history.path, f"both runs are {second.run_id}; name two runs, or only the earlier one")
+        first = None
+    if first is None:
+        first = history.run_before(second.run_id)
+    if first is None:
+        problem = f"no run before {second.run_id} judged cases of its sets; run them again, or name two runs"
+        raise StoreError(history.path, problem)
+
+    def earlier(case: CaseKey) -> Sequence[Sequence[CaseStatus]]:
+        return history.earlier_statuses(case, first.run_id, limit=RUNS_LOOKED_BACK)
+
+    return compare(
+        first,
+        second,
+        verdicts(history.scores(first.run_id)),
+        verdicts(history.scores(second.run_id)),
+        earlier=earlier,
+    )
+
+
+def compare(
+    before: StoredRun,
+    after: StoredRun,
+    verdicts_before: Mapping[CaseKey, Verdict],
+    verdicts_after: Mapping[CaseKey, Verdict],
+    *,
+    earlier: Earlier,
+) -> RunComparison:
+    """Two runs, from the verdicts of each; `earlier` is only asked about cases whose verdict flipped."""
+    keys = {**dict.fromkeys(verdicts_before), **dict.fromkeys(verdicts_after)}
+    cases = [_compared(key, verdicts_before.get(key), verdicts_after.get(key), earlier) for key in keys]
+    order = {change: place for place, change in enumerate(Change)}
+    cases.sort(key=lambda item: (order[item.change], item.case.target, item.case.eval_set, item.case.eval_id))
+    counts = dict.fromkeys(Change, 0)
+    for case in cases:
+        counts[case.change] += 1
+    return RunComparison(before, after, cases, run_changes(before, after), counts)
+
+
+def verdicts(scores: Iterable[StoredScores]) -> dict[CaseKey, Verdict]:
+    """What a run says of each of its cases, in the order in which they ended."""
+    repeats: dict[CaseKey, list[_Repeat]] = {}
+    for job, metrics in scores:
+        if job.status not in _NEVER_RAN:
+            numbers = {metric.name: metric.score for metric in metrics if metric.score is not None}
+            deciding = frozenset(metric.name for metric in metrics if metric.threshold is not None)
+            repeats.setdefault(job.case, []).append(_Repeat(job.key.repeat, job, numbers, deciding))
+    return {case: _verdict(sorted(found, key=lambda repeat: repeat.number)) for case, found in repeats.items()}
+
+
+class _Repeat(NamedTuple):
+    """What is kept of one repeat: its metrics are large, and there are thousands of them."""
+
+    number: int
+    job: StoredJob
+    scores: Mapping[str, float]
+    deciding: frozenset[str]
+
+
+def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
+    scores: dict[str, list[float]] = {}
+    for repeat in repeats:
+        for name, score in repeat.scores.items():
+            scores.setdefault(name, []).append(score)
+    newest = repeats[-1].job
+    return Verdict(
+        statuses=tuple(repeat.job.status for repeat in repeats),
+        scores={name: sum(values) / len(values) for name, values in scores.items()},
+        deciding=frozenset().union(*(repeat.deciding for repeat in repeats)),
+        duration_seconds=sum(repeat.job.duration_seconds for repeat in repeats) / len(repeats),
+        agent_seconds=sum(repeat.job.agent_seconds for repeat in repeats) / len(repeats),
+        execution_key=newest.execution_key,
+        scoring_key=newest.scoring_key,
+        misses_samples=any(repeat.job.misses_samples for repeat in repeats),
+    )
+
+
+def _compared(case: CaseKey, before: Verdict | None, after: Verdict | None, earlier: Earlier) -> ComparedCase:
+    if before is None:
+        return ComparedCase(case, before, after, Change.NEW)
+    if after is None:
+        return ComparedCase(case, before, after, Change.GONE)
+    if before.disagrees or after.disagrees:
+        return ComparedCase(case, before, after, Change.FLAKY, "its repeats disagree")
+    if before.passed is after.passed:
+        change = Change.SAME if before.status is after.status else Change.OTHER
+        return ComparedCase(case, before, after, change)
+    if goes_back_and_forth([before.passed, *_passed(earlier(case))]):
+        return ComparedCase(case, before, after, Change.FLAKY, "it went back and forth in the runs before, too")
+    return ComparedCase(case, before, after, Change.FIX if after.passed else Change.REGRESSION)
+
+
+def goes_back_and_forth(passed: Sequence[bool]) -> bool:
+    """Whether verdicts, one a run, changed both ways: a case that was broken once and mended once is not flaky yet."""
+    changes = sum(one is not other for one, other in pairwise(passed))
+    return changes >= 2
+
+
+def _passed(runs: Sequence[Sequence[CaseStatus]]) -> list[bool]:
+    return [all(status is CaseStatus.PASSED for status in statuses) for statuses in runs]
+
+
+def _differs(before: Verdict | None, after: Verdict | None, key: Callable[[Verdict], str]) -> bool:
+    if before is None or after is None:
+        return False
+    return bool(key(before) and key(after)) and key(before) != key(after)
+
+
+def _means(name: str, scores: Sequence[tuple[float, float]]) -> MetricChange:
+    count = len(scores)
+    return MetricChange(name, sum(one for one, _ in scores) / count, sum(other for _, other in scores) / count, count)
+
+
+# A comparison of two runs as text for people and as a versioned JSON document.
+
+CHANGE_SYMBOLS = {
+    Change.REGRESSION: "▼",
+    Change.FLAKY: "~",
+    Change.FIX: "▲",
+    Change.OTHER: "±",
+    Change.NEW: "+",
+    Change.GONE: "-",
+    Change.SAME: "=",
+}
+_COLOURS = {
+    Change.REGRESSION: "31",
+    Change.FLAKY: "33",
+    Change.FIX: "32",
+    Change.OTHER: "35",
+    Change.NEW: "36",
+    Change.GONE: "2",
+    Change.SAME: "2",
+}
+_WORD_WIDTH = max(map(len, Change))
+_NAME_WIDTH = 48
+
+
+def comparison_lines(comparison: RunComparison, *, style: Style, show_same: bool) -> list[str]:
+    """The comparison for people. `show_same` lists the cases that came out alike, too."""
+    lines = [_run_line("before", comparison.before), _run_line("after", comparison.after)]
+    lines += [f"  {_safe(sentence)}" for sentence in comparison.judged_differently]
+    shown = [case for case in comparison.cases if show_same or case.change is not Change.SAME or case.changed_scores]
+    if shown:
+        lines.append("")
+    width = min(max((cell_length(_name(case)) for case in shown), default=0), _NAME_WIDTH)
+    for case in shown:
+        lines += _case_lines(case, style=style, width=width)
+    if comparison.metrics:
+        lines.append("")
+        lines += _metric_lines(comparison)
+    return [*lines, "", style.paint(changes_text(comparison), "1")]
+
+
+def changes_text(comparison: RunComparison) -> str:
+    """How many cases changed in which way: `1 regression, 2 fixes, 7 same`."""
+    words = {Change.REGRESSION: "regressions", Change.FIX: "fixes"}
+    counts = [
+        f"{count} {words.get(change, change.value) if count != 1 else change.value}"
+        for change, count in comparison.counts.items()
+        if count
+    ]
+    return ", ".join(counts) or "no case ran in either"
+
+
+def verdict_text(verdict: Verdict | None) -> str:
+    """A verdict in a word, with how many of several repeats passed."""
+    if verdict is None:
+        return "not run"
+    text = f"{SYMBOLS[verdict.status]} {verdict.status.value}"
+    passed = sum(status is CaseStatus.PASSED for status in verdict.statuses)
+    return text if len(verdict.statuses) == 1 else f"{text} {passed}/{len(verdict.statuses)}"
+
+
+def score_change_text(score: ScoreChange) -> str:
+    """`0.5 → 1 (+0.5)`; without the difference where there is none."""
+    difference = f" ({score.difference:+.4g})" if score.difference else ""
+    return f"{_number(score.before)} → {_number(score.after)}{difference}"
+
+
+def comparison_record(comparison: RunComparison) -> dict[str, Any]:
+    """The document of `workbench compare --format json`; its version is that of the other documents."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "before": _run_record(comparison.before),
+        "after": _run_record(comparison.after),
+        "judged_differently": list(comparison.judged_differently),
+        "counts": {change.name.lower(): count for change, count in comparison.counts.items()},
+        "metrics": {
+            metric.name: {
+                "before": metric.before,
+                "after": metric.after,
+                "difference": metric.difference,
+                "cases": metric.cases,
+            }
+            for metric in comparison.metrics
+        },
+        "cases": [_case_record(case) for case in comparison.cases],
+    }
+
+
+def _run_line(word: str, run: StoredRun) -> str:
+    ended = "" if run.duration_seconds is None else f", {duration_text(run.duration_seconds)}"
+    mark = f", {cut_short(run)}" if cut_short(run) else ""
+    return f"{word:<6}  {_safe(run.run_id)}  {when(run.started_at)}  {counts_text(run.summary)}{ended}{mark}"
+
+
+def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str]:
+    word = style.paint(f"{CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD_WIDTH}}", _COLOURS[case.change])
+    name = _name(case)
+    padding = " " * max(width - cell_length(name), 0)
+    reason = f"  ({case.reason})" if case.reason else ""
+    yield f"{word}  {name}{padding}  {verdict_text(case.before)} → {verdict_text(case.after)}{reason}"
+    for side, verdict in (("before", case.before), ("after", case.after)):
+        if verdict is not None and verdict.misses_samples:
+            yield f"    {side}: {PARTLY_JUDGED}"
+    for score in case.changed_scores:
+        yield f"    {_safe(score.name)}  {score_change_text(score)}"
+    if case.asks_otherwise:
+        yield "    the case or its target was changed in between: the agent was not asked the same"
+    elif case.judged_otherwise:
+        yield "    the expectations or criteria were changed in between"
+
+
+def _metric_lines(comparison: RunComparison) -> Iterator[str]:
+    names = [_safe(metric.name) for metric in comparison.metrics]
+    width = max(map(cell_length, names))
+    for name, metric in zip(names, comparison.metrics, strict=True):
+        yield (
+            f"{name}{' ' * (width - cell_length(name))}  mean {metric.before:.4g} → {metric.after:.4g} "
+            f"({metric.difference:+.4g})  over {counted(metric.cases, 'case')} of both"
+        )
+
+
+def _name(case: ComparedCase) -> str:
+    return _safe(str(case.case))
+
+
+def _number(score: float | None) -> str:
+    return "no score" if score is None else f"{score:.4g}"
+
+
+def _safe(text: str) -> str:
+    return one_line(redact(text))
+
+
+def _run_record(run: StoredRun) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "started_at": run.started_at.isoformat(),
+        "duration_seconds": run.duration_seconds,
+        "interrupted": run.interrupted or not run.ended,
+        "summary": summary_record(run.summary),
+    }
+
+
+def _case_record(case: ComparedCase) -> dict[str, Any]:
+    return {
+        "target": case.case.target,
+        "eval_set": case.case.eval_set,
+        "eval_id": case.case.eval_id,
+        "occurrence": case.case.occurrence,
+        "change": case.change.name.lower(),
+        "reason": case.reason or None,
+        "asks_otherwise": case.asks_otherwise,
+        "judged_otherwise": case.judged_otherwise,
+        "before": _verdict_record(case.before),
+        "after": _verdict_record(case.after),
+    }
+
+
+def _verdict_record(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    return {
+        "status": verdict.status.value,
+        "repeats": [status.value for status in verdict.statuses],
+        "scores": dict(verdict.scores),
+        "partly_judged": verdict.misses_samples,
+        "duration_seconds": verdict.duration_seconds,
+        "agent_seconds": verdict.agent_seconds,
+    }

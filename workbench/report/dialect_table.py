@@ -1,0 +1,125 @@
+"""Trajectories in all dialects, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from workbench.model.identity import CaseAt, name_of_case
+from workbench.model.text import counted, neutralise
+from workbench.model.trajectory_dialects import POLICIES, CaseDialects, DialectComparison, Reading
+
+SCHEMA_VERSION = 1
+"""Raised when a key is removed or changes its meaning; new keys may appear without."""
+
+
+class NamedDialects(NamedTuple):
+    """A case, known as `at` among those of its set, with what the dialects say of one repeat of it."""
+
+    at: CaseAt
+    dialects: CaseDialects
+    repeat: int = 0
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others, repeats after the first with their number."""
+        return name_of_case(*self.at) + (f" [{self.repeat + 1}]" if self.repeat else "")
+
+
+def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -> Iterator[str]:
+    """The readings of each case, of its turns where there are several, and what the dialects do where they part."""
+    shown = [case for case in cases if case.dialects.disagreements or not only_disagreements]
+    for case in shown:
+        dialects = case.dialects
+        yield neutralise(case.name)
+        if dialects.reason:
+            yield f"  not compared: {dialects.reason}"
+            continue
+        several = len(dialects.turns) > 1
+        for number, comparisons in enumerate(dialects.turns if several else (), start=1):
+            yield f"  turn {number}" if comparisons else f"  turn {number}: one side has no trajectory"
+            yield from _readings(comparisons, only_disagreements=only_disagreements, indent=4)
+        if several:
+            yield "  the case"
+        yield from _readings(dialects.whole, only_disagreements=only_disagreements, indent=4 if several else 2)
+    if shown:
+        yield ""
+        yield from _policy_lines()
+        yield ""
+    disagreeing = sum(bool(case.dialects.disagreements) for case in cases)
+    unknown = sum(bool(case.dialects.reason) for case in cases)
+    note = f", {unknown} not compared" if unknown else ""
+    yield f"{counted(len(cases), 'case')}, the dialects disagree on {disagreeing}{note}"
+
+
+def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:
+    """The same as a value of JSON."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "policies": {
+            policy.dialect: {name: value for name, value in policy._asdict().items() if name != "dialect"}
+            for policy in POLICIES
+        },
+        "cases": [
+            {
+                "eval_id": case.name,
+                "disagreements": case.dialects.disagreements,
+                "reason": case.dialects.reason or None,
+                "turns": [list(map(_comparison_record, turn)) for turn in case.dialects.turns],
+                "whole": list(map(_comparison_record, case.dialects.whole)),
+            }
+            for case in cases
+        ],
+    }
+
+
+def rule_texts(comparison: DialectComparison) -> Iterator[str]:
+    """What each rule says: `ADK EXACT 1`, `Vertex recall 0.5 one for one, 1 by membership` where that matters."""
+    rules = dict.fromkeys((reading.dialect, reading.rule) for reading in comparison.readings)
+    for dialect, rule in rules:
+        readings = [each for each in comparison.readings if (each.dialect, each.rule) == (dialect, rule)]
+        scores = dict.fromkeys(_score_text(reading) for reading in readings)
+        if len(scores) > 1:
+            scores = dict.fromkeys(f"{_score_text(reading)} {reading.variant}" for reading in readings)
+        yield f"{dialect} {rule} {', '.join(scores)}"
+
+
+def _score_text(reading: Reading) -> str:
+    return "undefined" if reading.score.value is None else f"{reading.score.value:.3g}"
+
+
+def _readings(comparisons: Sequence[DialectComparison], *, only_disagreements: bool, indent: int) -> Iterator[str]:
+    space = " " * indent
+    for comparison in comparisons:
+        if only_disagreements and not comparison.causes:
+            continue
+        sign = "≠" if comparison.causes else " "
+        yield f"{space}{sign} {comparison.question}: {' · '.join(rule_texts(comparison))}"
+        for cause in comparison.causes:
+            yield f"{space}    {cause}"
+
+
+def _policy_lines() -> Iterator[str]:
+    for policy in POLICIES:
+        yield f"{policy.dialect}"
+        yield f"  duplicates: {policy.duplicates}"
+        yield f"  empties: {policy.empties}"
+        yield f"  arguments: {policy.arguments}"
+        yield f"  several turns: {policy.turns}"
+
+
+def _comparison_record(comparison: DialectComparison) -> dict[str, Any]:
+    return {
+        "question": comparison.question,
+        "readings": [
+            {
+                "dialect": reading.dialect,
+                "rule": reading.rule,
+                "variant": reading.variant or None,
+                "score": reading.score.value,
+                "reason": reading.score.reason,
+            }
+            for reading in comparison.readings
+        ],
+        "causes": list(comparison.causes),
+    }

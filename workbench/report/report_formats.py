@@ -1,0 +1,532 @@
+"""Reports as JSON, JSON lines, CSV, JUnit XML and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from xml.etree import ElementTree
+
+from workbench.model.base import by_identity
+from workbench.model.criteria import EvalConfig
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    InvocationScore,
+    MetricResult,
+    MetricStatus,
+    TurnResult,
+    agreement_of,
+    is_unsure,
+    were_asked_of_models,
+)
+from workbench.model.run_events import RunSummary
+from workbench.model.text import mask_named, may_be_redacted, names_secret, neutralise, one_line, redact
+from workbench.model.trace import trajectory_of
+from workbench.report.run_report import (
+    NOT_GOOD,
+    SYMBOLS,
+    ReportedCase,
+    RunFacts,
+    RunReport,
+    repeats,
+    samples_text,
+    set_heading,
+    shown_metrics,
+    total_line,
+    unsure_text,
+)
+from workbench.report.text_report import explain, explain_at_length, score_text, spending_line
+from workbench.report.turn_diff import Difference, name_at
+
+# Runs as JSON: the versioned shape of `--format json` and `jsonl`, documented in `docs/formats.md`.
+
+SCHEMA_VERSION = 1
+"""Raised when a key is removed or changes its meaning; new keys may appear without."""
+
+_HEAD = {"schema_version": SCHEMA_VERSION, "kind": "case"}
+
+# C1 controls, line separators and marks that reorder text: legal in JSON, and obeyed by terminals.
+_STEERING = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def json_document(report: RunReport) -> str:
+    """The whole run as one document: indented, but with one line for each case, which is ten times as fast to write."""
+    return "".join(json_pieces(report, map(case_text, report.cases)))
+
+
+def case_text(case: ReportedCase, head: Mapping[str, Any] | None = None) -> str:
+    """One case as a line of the document: `case_record` as JSON, behind what stands in `head`."""
+    text = dump({**(head or {}), **case_record(case, metrics=())})
+    metrics = ", ".join(map(_metric_text, case.result.metrics))
+    return text.replace(_NO_METRICS, f"{_NO_METRICS[:-1]}{metrics}]", 1)  # a key has its quotes nowhere before
+
+
+_NO_METRICS = '"metrics": []'
+
+
+@by_identity(at_most=1024, but=lambda metric: were_asked_of_models((metric,)))
+def _metric_text(metric: MetricResult) -> str:
+    """One metric as JSON: together they are most of the text of a case, and by the thousand cases share theirs."""
+    return dump(metric_record(metric))
+
+
+def json_pieces(report: RunFacts, cases: Iterable[str]) -> Iterator[str]:
+    """The document, piece by piece, of what `case_text` gave for each case."""
+    head = dump(run_record(report), indent=2).removesuffix("\n}")
+    yield f'{head},\n  "cases": [\n'
+    comma = ""
+    for text in cases:
+        yield f"{comma}    {text}"
+        comma = ",\n"
+    yield "\n  ]\n}\n"
+
+
+def json_lines(report: RunReport) -> str:
+    """The run as lines: one for each case, then one for the run. The same lines are streamed while it runs."""
+    return "".join([*map(case_line, report.cases), run_line(report)])
+
+
+def case_line(case: ReportedCase, head: Mapping[str, Any] = _HEAD) -> str:
+    """One finished case as a line of JSON, behind what stands in `head`."""
+    return f"{case_text(case, head)}\n"
+
+
+def run_line(report: RunFacts) -> str:
+    """What there is to say about the whole run, as the last line of a stream."""
+    return dump({"kind": "run", **run_record(report)}) + "\n"
+
+
+def run_record(report: RunFacts) -> dict[str, Any]:
+    """Everything but the cases."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": report.run_id,
+        "started_at": report.started_at.isoformat() if report.started_at is not None else None,
+        "duration_seconds": report.duration_seconds,
+        "interrupted": report.interrupted,
+        "command": report.command,
+        "summary": summary_record(report.summary),
+        "criteria": {eval_set: criteria_record(config) for eval_set, config in report.criteria.items()},
+        "options": dict(report.options),
+        "versions": dict(report.versions),
+    }
+
+
+def summary_record(summary: RunSummary) -> dict[str, Any]:
+    """Cases by status, and the metrics over the run."""
+    return summary.model_dump(mode="json")
+
+
+def criteria_record(config: EvalConfig) -> dict[str, Any]:
+    """By what the cases of a set were judged, and which file said so."""
+    return {
+        "source": config.source,
+        "criteria": [
+            {"name": criterion.metric, "threshold": criterion.threshold, "options": criterion.options}
+            for criterion in config.criteria
+        ],
+    }
+
+
+def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = None) -> dict[str, Any]:
+    """One case of one repeat, with its own metrics unless others are given."""
+    result = case.result
+    return {
+        "target": result.case.target,
+        "eval_set": result.case.eval_set,
+        "eval_set_id": result.eval_set_id,
+        "eval_id": result.case.eval_id,
+        "occurrence": result.case.occurrence,
+        "repeat": result.repeat,
+        "status": result.status.value,
+        "unsure": any(map(is_unsure, result.metrics)),
+        "error": error_record(result),
+        "duration_seconds": result.duration_seconds,
+        "agent_seconds": result.agent_seconds,
+        "metrics": metric_records(result.metrics if metrics is None else metrics),
+        "simulation": simulation_record(result.execution),
+        "turns": [turn_record(turn, result) for turn in result.execution.turns],
+        "differences": difference_records(case),
+    }
+
+
+def simulation_record(execution: Execution) -> dict[str, Any] | None:
+    """How a model played the user; None where none did."""
+    return None if execution.simulation is None else execution.simulation.model_dump(mode="json")
+
+
+def error_record(result: CaseResult) -> dict[str, Any] | None:
+    """Why a case ended in ERROR: what could not run, or else the metric that could not be computed."""
+    failure = result.failure
+    if failure is not None:
+        return failure.model_dump(mode="json")
+    if result.status is not CaseStatus.ERROR:
+        return None
+    reasons = [f"{metric.name}: {metric.reason}" for metric in result.metrics if metric.status.value == "ERROR"]
+    return {"kind": "metric", "message": "; ".join(reasons), "turn": None, "traceback": None, "stderr_tail": None}
+
+
+def metric_records(metrics: Iterable[MetricResult]) -> list[dict[str, Any]]:
+    """The metrics of a case."""
+    return [metric_record(metric) for metric in metrics]
+
+
+def metric_record(metric: MetricResult) -> dict[str, Any]:
+    """One metric on one case."""
+    return {
+        "name": metric.name,
+        "score": metric.score,
+        "threshold": metric.threshold,
+        "status": metric.status.value,
+        "reason": metric.reason,
+        "hint": metric.hint,
+        "scored": metric.scored,
+        "total": metric.total,
+        "unsure": is_unsure(metric),
+        "judged_by": _sample_record(metric),
+        "per_invocation": [_score_record(score) for score in metric.per_invocation],
+        "details": metric.details,
+    }
+
+
+def _sample_record(metric: MetricResult) -> dict[str, int] | None:
+    """How many samples the verdict rests on, on the turn (from 0) where most are missing; None if none is."""
+    count = metric.missing_samples
+    return None if count is None else {"read": count.read, "asked": count.asked, "turn": count.turn - 1}
+
+
+def _score_record(score: InvocationScore) -> dict[str, Any]:
+    """One metric on one turn, with what a judge model said, and how far its samples agree, where one was asked."""
+    if score.judgement is None:
+        return score.model_dump(mode="json", exclude={"judgement"})
+    agreement = agreement_of(score.judgement)
+    return {**score.model_dump(mode="json"), "agreement": None if agreement is None else agreement.share}
+
+
+def turn_record(turn: TurnResult, of: CaseResult) -> dict[str, Any]:
+    """One turn of a result as the agent did it."""
+    response = turn.invocation.final_response
+    calls = [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)]
+    return {
+        "user": turn.invocation.user_content.text(),
+        "response": response.text() if response is not None else None,
+        "trajectory": calls if of.knows_calls(turn) else None,
+        "duration_seconds": turn.duration_seconds,
+        "inference_calls": turn.inference_calls,
+        "usage": turn.usage.model_dump(mode="json") if turn.usage is not None else None,
+    }
+
+
+def difference_records(case: ReportedCase) -> list[dict[str, Any]]:
+    """All ways in which a case is not as expected: turn by turn, then those of the final state, whose turn is null."""
+    turns: list[tuple[int | None, tuple[Difference, ...]]] = [*enumerate(case.differences)]
+    turns.append((None, case.state_differences))
+    return [{"turn": turn, **_difference_record(difference)} for turn, found in turns for difference in found]
+
+
+def _difference_record(difference: Difference) -> dict[str, Any]:
+    """One way in which a turn is not as expected. Positions of calls count from 0."""
+    return {
+        "kind": difference.kind.value,
+        "tool": difference.tool or None,
+        "expected_call": difference.expected_call,
+        "actual_call": difference.actual_call,
+        "path": list(difference.path),
+        "expected": mask_named(difference.expected, name_at(difference.path)),
+        "actual": mask_named(difference.actual, name_at(difference.path)),
+    }
+
+
+_STRICT: Any = {"ensure_ascii": False, "allow_nan": False}
+_encode = json.JSONEncoder(**_STRICT).encode
+
+
+def dump(value: Any, *, indent: int | None = None) -> str:
+    """A value as JSON text that any reader takes and no terminal obeys."""
+    try:
+        text = (_encode if indent is None else json.JSONEncoder(indent=indent, **_STRICT).encode)(value)
+    except (TypeError, ValueError):  # it is more than JSON has a way to write
+        pass
+    else:
+        if text.isascii() and "\x7f" not in text and not may_be_redacted(text):  # most are so, and need no cleaning
+            return text
+    text = json.dumps(_clean(value), ensure_ascii=False, allow_nan=False, indent=indent, default=str)
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _clean(value: Any) -> Any:
+    """The value with secrets removed, and without the numbers and half characters that JSON has no way to write."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return redact(value) if value.isascii() else _SURROGATES.sub("\ufffd", redact(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict | Mapping):  # whether it is another mapping takes longer to find out
+        return dict(_clean_member(str(key), item) for key, item in value.items())
+    return value
+
+
+def _clean_member(key: str, value: Any) -> tuple[str, Any]:
+    """As `_clean`, for a value that is a secret where its key says so."""
+    cleaned, is_of_secret = _clean_key(key)
+    return cleaned, _clean(mask_named(value, key) if is_of_secret else value)
+
+
+@lru_cache(maxsize=1_000)  # a report has the same few again and again
+def _clean_key(key: str) -> tuple[str, bool]:
+    """The key cleaned, and whether it says that its value is a secret."""
+    return _clean(key), names_secret(key)
+
+
+# Runs as CSV, for spreadsheets: a row for each case and repeat, whatever has structure as JSON in its cell.
+
+COLUMNS = (
+    "run_id", "target", "eval_set", "eval_set_id", "eval_id", "occurrence", "repeat", "status", "error",
+    "duration_seconds", "agent_seconds", "prompts", "expected_responses", "responses", "trajectories", "differences",
+)  # fmt: skip
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""Text that begins like this would be run as a formula by a spreadsheet; it gets an apostrophe in front."""
+
+
+def csv_table(report: RunReport) -> str:
+    """The run as CSV: the fixed columns, then those of each metric.
+
+    They are `NAME`, `NAME.status`, and if a judge gave samples `NAME.judged_by`: how many of them its verdict rests on.
+    """
+    metrics: dict[str, bool] = {}  # whether a judge gave samples, by name
+    for case in report.cases:
+        for metric in case.result.metrics:
+            metrics[metric.name] = metrics.get(metric.name, False) or metric.fewest_samples is not None
+    columns = [
+        f"{name}{kind}"
+        for name, has_samples in metrics.items()
+        for kind in ("", ".status", *([".judged_by"] if has_samples else []))
+    ]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*COLUMNS, *map(cell_text, columns)])
+    for case in report.cases:
+        writer.writerow(_row(report, case, metrics))
+    return out.getvalue()
+
+
+def _row(report: RunReport, case: ReportedCase, metrics: Mapping[str, bool]) -> list[Any]:
+    result = case.result
+    turns = [turn_record(turn, result) for turn in result.execution.turns]
+    expected = (case.expected.conversation if case.expected is not None else None) or []
+    error = error_record(result)
+    row: list[Any] = [
+        report.run_id,
+        cell_text(result.case.target),
+        cell_text(result.case.eval_set),
+        cell_text(result.eval_set_id),
+        cell_text(result.case.eval_id),
+        result.case.occurrence,
+        result.repeat,
+        result.status.value,
+        cell_text(error["message"]) if error is not None else "",
+        f"{result.duration_seconds:.6f}",
+        f"{result.agent_seconds:.6f}",
+        dump([turn["user"] for turn in turns]),
+        dump([turn.final_response.text() if turn.final_response is not None else None for turn in expected]),
+        dump([turn["response"] for turn in turns]),
+        dump([turn["trajectory"] for turn in turns]),
+        dump(difference_records(case)),
+    ]
+    scores = {metric.name: metric for metric in result.metrics}
+    for name, has_samples in metrics.items():
+        metric = scores.get(name)
+        row += ["", ""] if metric is None else ["" if metric.score is None else metric.score, metric.status.value]
+        if has_samples:
+            count = None if metric is None else metric.fewest_samples
+            row.append("" if count is None else f"{count.read} of {count.asked}")
+    return row
+
+
+def cell_text(text: str) -> str:
+    """Text as a cell may hold it: no keys, nothing that a terminal or a spreadsheet would obey."""
+    safe = neutralise(redact(text))
+    return f"'{safe}" if safe.startswith(_FORMULA_STARTS) else safe
+
+
+# Runs as JUnit XML, for CI services: a test suite for each eval set, a test case for each case and repeat.
+
+# What XML 1.0 cannot hold and `neutralise` leaves.
+_NOT_XML = re.compile("[\ufffe\uffff]")
+_MESSAGE_LENGTH = 500
+_COUNTED = {
+    "failures": (CaseStatus.FAILED, CaseStatus.NOT_EVALUATED),
+    "errors": (CaseStatus.ERROR,),
+    "skipped": (CaseStatus.SKIPPED, CaseStatus.CANCELLED),
+}
+
+
+def junit_xml(report: RunReport) -> str:
+    """The run as JUnit XML."""
+    root = ElementTree.Element("testsuites", {"name": "workbench", **_counts(report.cases)})
+    for (target, eval_set), cases in report.by_eval_set().items():
+        suite = ElementTree.SubElement(root, "testsuite", {"name": _text(f"{target} {eval_set}"), **_counts(cases)})
+        if report.started_at is not None:
+            suite.set("timestamp", report.started_at.isoformat(timespec="seconds"))
+        properties = ElementTree.SubElement(suite, "properties")
+        _property(properties, "run_id", report.run_id)
+        for case in cases:
+            _add_case(suite, case)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _add_case(suite: ElementTree.Element, case: ReportedCase) -> None:
+    result = case.result
+    name = f"{case.name} [{result.repeat + 1}]" if result.repeat else case.name
+    attributes = {
+        "classname": _text(f"{result.case.target}.{result.case.eval_set}"),
+        "name": _text(name),
+        "time": f"{result.duration_seconds:.3f}",
+    }
+    element = ElementTree.SubElement(suite, "testcase", attributes)
+    properties = ElementTree.SubElement(element, "properties")
+    for metric in result.metrics:
+        _property(properties, metric.name, metric.status.value if metric.score is None else repr(metric.score))
+        if (text := samples_text(metric)) is not None:
+            _property(properties, f"{metric.name}: samples", text)
+    _add_outcome(element, case)
+    long = explain_at_length(case) if result.status is CaseStatus.ERROR else []
+    if long:
+        ElementTree.SubElement(element, "system-err").text = _text("\n".join(long))
+
+
+def _add_outcome(element: ElementTree.Element, case: ReportedCase) -> None:
+    status = case.result.status
+    if status is CaseStatus.PASSED:
+        return
+    lines = explain(case) or [status.value]
+    tag = next(tag for tag, statuses in _TAGS.items() if status in statuses)
+    outcome = ElementTree.SubElement(element, tag, {"message": _text(lines[0])[:_MESSAGE_LENGTH]})
+    if tag != "skipped":
+        failure = case.result.failure
+        outcome.set("type", failure.kind.value if failure is not None else status.value)
+        outcome.text = _text("\n".join(lines))
+
+
+_TAGS = {"failure": _COUNTED["failures"], "error": _COUNTED["errors"], "skipped": _COUNTED["skipped"]}
+
+
+def _counts(cases: Sequence[ReportedCase]) -> dict[str, str]:
+    counts = {"tests": str(len(cases))}
+    for name, statuses in _COUNTED.items():
+        counts[name] = str(sum(case.result.status in statuses for case in cases))
+    counts["time"] = f"{sum(case.result.duration_seconds for case in cases):.3f}"
+    return counts
+
+
+def _property(parent: ElementTree.Element, name: str, value: str) -> None:
+    ElementTree.SubElement(parent, "property", {"name": _text(name), "value": _text(value)})
+
+
+def _text(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", neutralise(redact(text)))
+
+
+# Runs as Markdown, for pull requests and notes: totals, a table for each eval set, what went wrong.
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def markdown(report: RunReport) -> str:
+    """The run as a Markdown document. Text from outside is escaped and never markup."""
+    lines = [f"# workbench run {_escape(report.run_id)}", "", _escape(total_line(report)), ""]
+    for spent in report.summary.models:
+        lines += [_escape(spending_line(spent)), ""]
+    for (target, eval_set), cases in report.by_eval_set().items():
+        lines += [f"## {_escape(set_heading(target, eval_set))}", "", *_table(cases, report.criteria.get(eval_set)), ""]
+    lines += _metrics(report)
+    unstable = [entry for entry in repeats(report.outcomes) if entry.flaky]
+    if unstable:
+        lines += ["## Flaky", ""]
+        lines += [f"- {_escape(entry.name)}: {entry.passed} of {entry.total} passed" for entry in unstable] + [""]
+    unsure = [
+        f"- {_title(case)}: {_escape(text)}"
+        for case in report.cases
+        for metric in case.judged
+        if (text := unsure_text(metric)) is not None
+    ]
+    if unsure:
+        lines += ["## Unsure", "", *unsure, ""]
+    missing = [
+        f"- {_title(case)}: {_escape(f'{metric.name}: {text}')}"
+        for case in report.cases
+        for metric in case.judged
+        if (text := samples_text(metric)) is not None
+    ]
+    if missing:
+        lines += ["## Samples missing", "", *missing, ""]
+    bad = [case for case in report.cases if case.result.status in NOT_GOOD]
+    if bad:
+        lines += ["## What went wrong", ""]
+    for case in bad:
+        lines += [f"### {SYMBOLS[case.result.status]} {_title(case)}", ""]
+        lines += [f"- {_escape(line)}" for line in explain(case)] + [""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(cases: list[ReportedCase], config: EvalConfig | None) -> list[str]:
+    names = list(dict.fromkeys(metric.name for case in cases for metric in shown_metrics(case, config)))
+    head = ["status", "case", *map(_escape, names), "seconds"]
+    rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for case in cases:
+        scores = {metric.name: _cell(metric) for metric in case.result.metrics}
+        status = f"{SYMBOLS[case.result.status]} {case.result.status.value}"
+        name = _escape(case.name) + (f" ({case.result.repeat + 1})" if case.result.repeat else "")
+        cells = [status.replace("_", "\\_"), name, *(scores.get(metric, "") for metric in names)]
+        seconds = case.result.agent_seconds
+        rows.append("| " + " | ".join([*cells, f"{seconds:.2f}" if seconds else "-"]) + " |")
+    return rows
+
+
+def _cell(metric: MetricResult) -> str:
+    if metric.score is None:
+        return metric.status.value.lower()
+    text = score_text(metric.score, metric.threshold)
+    return f"**{text}**" if metric.status is MetricStatus.FAILED else text
+
+
+def _metrics(report: RunReport) -> list[str]:
+    asked = {
+        metric.name
+        for (_, eval_set), cases in report.by_eval_set().items()
+        for case in cases
+        for metric in shown_metrics(case, report.criteria.get(eval_set))
+    }
+    # Of what is always reported, such as tokens, only what somebody could report.
+    shown = {name: metric for name, metric in report.summary.metrics.items() if metric.scored or name in asked}
+    if not shown:
+        return []
+    rows = ["## Metrics", "", "| metric | mean | sample std | scored |", "|---|---|---|---|"]
+    for name, metric in shown.items():
+        mean = "" if metric.mean is None else f"{metric.mean:.4g}"
+        std = "" if metric.std is None else f"{metric.std:.4g}"
+        rows.append(f"| {_escape(name)} | {mean} | {std} | {metric.scored} of {metric.total} |")
+    return [*rows, ""]
+
+
+def _title(case: ReportedCase) -> str:
+    key = case.result.case
+    repeat = f" (repeat {case.result.repeat + 1})" if case.result.repeat else ""
+    return f"{_escape(key.eval_set)}: {_escape(case.name)}{repeat}"
+
+
+def _escape(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", one_line(redact(text)))

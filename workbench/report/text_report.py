@@ -1,0 +1,749 @@
+"""Verdicts as text: the table, explanations, and what was asked of models."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from math import comb, sqrt
+from typing import Any
+from unicodedata import normalize
+
+from workbench.model.base import by_identity
+from workbench.model.criteria import EvalConfig
+from workbench.model.results import (
+    CaseStatus,
+    Failure,
+    FailureKind,
+    MetricResult,
+    MetricStatus,
+    ModelSpending,
+    were_asked_of_models,
+)
+from workbench.model.text import counted, mask_named, neutralise, one_line, redact, shorten
+from workbench.model.trace import ToolCall, Trajectory, trajectory_of
+from workbench.report.run_report import (
+    NOT_GOOD,
+    SYMBOLS,
+    CaseOutcome,
+    ReportedCase,
+    RunFacts,
+    RunReport,
+    StreamedRun,
+    failed_judging_lines,
+    repeats,
+    sample_lines,
+    samples_text,
+    set_heading,
+    shown_metrics,
+    time_taken,
+    total_line,
+)
+from workbench.report.turn_diff import Difference, DifferenceKind, Path, align, moves, name_at, value_differences
+
+# Why a case did not pass, in lines for people: what the verdict table, JUnit and Markdown say about it.
+
+_WIDTH = 200
+"""Characters of one value in an explanation."""
+_MOST_DIFFERENCES = 100
+"""Differences of one case that are listed."""
+_CONTEXT = 40
+"""Characters shown of what two long values have in common before they part."""
+
+_FRAME = re.compile(r'(?P<indent>[ |]*)File "(?P<path>.*)", line \d+, in ')
+_LIBRARY = re.compile(r".*[/\\](?:(?:site|dist)-packages|[Ll]ib[/\\]python3[.\d]*t?)[/\\](?P<inside>.*)")
+
+_ABOUT_CALLS = ("trajectory", "tool_call", "tool_use")
+_ABOUT_RESPONSE = ("response_match", "rouge", "bleu", "exact_match")
+_ABOUT_STATE = ("session_state", "final_state")
+
+
+def explain(case: ReportedCase) -> list[str]:
+    """What went wrong: the failure, each metric that did not pass, and what differed for it to say so."""
+    failed = [metric for metric in case.judged if metric.status is MetricStatus.FAILED]
+    differences = list(_difference_lines(case, failed)) if failed else []
+    more = len(differences) - _MOST_DIFFERENCES
+    left_out = [f"and {more:,} more differences, in the JSON report"] if more > 0 else []
+    return [*reasons(case), *differences[:_MOST_DIFFERENCES], *left_out]
+
+
+def reasons(case: ReportedCase) -> list[str]:
+    """What went wrong without what differed, for places that show both sides themselves."""
+    lines = list(_failure_lines(case))
+    bad = [metric for metric in case.judged if metric.status is not MetricStatus.PASSED]
+    if case.result.failure is not None:  # it is why they have no score
+        bad = [metric for metric in bad if metric.status is not MetricStatus.UNDEFINED]
+    lines += _metric_lines(bad)
+    if not case.judged and case.result.failure is None:
+        lines.append("no criterion gave a verdict: " + _nothing_evaluated(case))
+    return [*lines, *map(safe, failed_judging_lines(case.judged))]
+
+
+class ShownSetupFailures:
+    """The setup failures shown so far: what an agent lacks, all its cases lack, and one of them shows it."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, str] = {}  # by message
+
+    def find(self, case: ReportedCase, place: str) -> str | None:
+        """Return the place that shows the same setup failure; None if this is the first one, or no such failure."""
+        failure = case.result.failure
+        if failure is None or failure.kind is not FailureKind.SETUP:
+            return None
+        shown = self._places.setdefault(failure.message, place)
+        return None if shown == place else shown
+
+
+def explain_at_length(case: ReportedCase) -> list[str]:
+    """What `explain` leaves out: tracebacks, and what the agent wrote to its standard streams, if anything."""
+    failure, execution = case.result.failure, case.result.execution
+    errors = [metric for metric in case.result.metrics if metric.status is MetricStatus.ERROR]
+    blocks = [
+        ("traceback", fold_library_frames(failure.traceback or "") if failure is not None else None),
+        *((f"traceback of {safe(metric.name)}", folded_details(metric).get("traceback")) for metric in errors),
+        ("stderr", (failure.stderr_tail if failure is not None else None) or execution.stderr_tail),
+        ("stdout", execution.stdout_tail),
+    ]
+    lines: list[str] = []
+    for title, text in blocks:
+        if text and text.strip():
+            lines.append(f"{title}:")
+            lines += [f"  {line}" for line in redact(neutralise(text)).rstrip().split("\n")]
+    return lines
+
+
+def folded_details(metric: MetricResult) -> Mapping[str, Any]:
+    """Return the details of a metric; the frames of libraries in the traceback of a custom one are folded."""
+    traceback = metric.details.get("traceback")
+    if not isinstance(traceback, str):
+        return metric.details
+    return {**metric.details, "traceback": fold_library_frames(traceback)}
+
+
+def failure_texts(failure: Failure) -> Iterator[tuple[str, str]]:
+    """What there is of its traceback, folded, and of what the agent wrote to stderr, each with its title."""
+    texts = {"traceback": fold_library_frames(failure.traceback or ""), "stderr, its end": failure.stderr_tail or ""}
+    return ((title, text.rstrip()) for title, text in texts.items() if text.strip())
+
+
+def fold_library_frames(traceback: str) -> str:
+    """The traceback with the frames of each row of libraries as one line. One without other frames stays whole."""
+    lines: list[str] = []
+    folded: list[str] = []  # the libraries of the frames that are being folded
+    indent = ""
+    has_others = False
+    for line in traceback.split("\n"):
+        frame = _FRAME.match(line)
+        if frame is None and folded and line.startswith((indent + "  ", indent + "[Previous line")):  # its source
+            continue
+        library = None if frame is None else _library_of(frame["path"])
+        if folded and (library is None or frame is None or frame["indent"] != indent):
+            lines.append(_folded_line(indent, folded))
+            folded = []
+        if frame is not None and library is not None:
+            indent = frame["indent"]
+            folded.append(library)
+        else:
+            has_others = has_others or frame is not None
+            lines.append(line)
+    if folded:
+        lines.append(_folded_line(indent, folded))
+    return "\n".join(lines) if has_others else traceback
+
+
+def _folded_line(indent: str, libraries: list[str]) -> str:
+    count = len(libraries)
+    return f"{indent}… {count} frame{'' if count == 1 else 's'} in {', '.join(dict.fromkeys(libraries))}"
+
+
+def _library_of(path: str) -> str | None:
+    """The library that a file belongs to, such as `google.adk`; None for the user's own."""
+    found = _LIBRARY.fullmatch(path)
+    if found is None:
+        return None
+    parts = re.split(r"[/\\]", found["inside"].removesuffix(".py"))
+    return ".".join(parts[: 2 if parts[0] == "google" else 1])
+
+
+def sample_lines_of(case: ReportedCase) -> list[str]:
+    """What each sample of each judge said, a line each."""
+    return [safe(line) for metric in case.result.metrics for line in sample_lines(metric)]
+
+
+def describe_metric(metric: MetricResult) -> str:
+    """One metric in one line: score against threshold, or why there is no score."""
+    name = safe(metric.name)
+    if metric.status is MetricStatus.ERROR or metric.score is None:
+        return f"{name}: {_why_no_score(metric)}"
+    against = ""
+    if metric.threshold is not None:
+        against = f" {relation(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
+    notes = [safe(note) for note in (metric.reason, metric.hint, samples_text(metric)) if note]
+    counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
+    score = score_text(metric.score, metric.threshold)
+    return f"{name}: {score}{against}{counted}" + "".join(f"; {note}" for note in notes)
+
+
+def _metric_lines(metrics: list[MetricResult]) -> Iterator[str]:
+    """A line for each metric; those that have no score for the same reason share one."""
+    groups: dict[str, list[MetricResult]] = {}
+    for metric in metrics:
+        has_score = metric.score is not None and metric.status is not MetricStatus.ERROR
+        groups.setdefault(metric.name if has_score else _why_no_score(metric), []).append(metric)
+    for reason, group in groups.items():
+        yield describe_metric(group[0]) if len(group) == 1 else f"{safe(', '.join(m.name for m in group))}: {reason}"
+
+
+def _why_no_score(metric: MetricResult) -> str:
+    word = "could not be computed" if metric.status is MetricStatus.ERROR else "undefined"
+    # What a custom function raised says already whose it was.
+    return f"{word}: {safe((metric.reason or 'no reason given').removeprefix(f'{metric.name}: '))}"
+
+
+def relation(score: float, threshold: float) -> str:
+    """How the two numbers stand: whether that is good is the status's to say, as some metrics are better low."""
+    return "<" if score < threshold else ">" if score > threshold else "="
+
+
+def score_text(score: float, other: float | None = None) -> str:
+    """A score with two digits, or as many (up to six) as it takes to tell it from `other`."""
+    for digits in range(2, 7):
+        text = f"{score:.{digits}f}"
+        if other is None or score == other or text != f"{other:.{digits}f}":
+            return text
+    return repr(score)
+
+
+def describe(difference: Difference) -> str:
+    """One difference in one line, such as `set_device_info: device_id: expected "device_2", got "device_3"`."""
+    tool = safe(difference.tool)
+    path, name = f"{tool}: {path_text(difference.path)}", name_at(difference.path)
+    match difference.kind:
+        case DifferenceKind.CALL_MISSING:
+            return f"missing call {_position(difference.expected_call)}: {_call(tool, difference.expected)}"
+        case DifferenceKind.CALL_EXTRA:
+            return f"unexpected call {_position(difference.actual_call)}: {_call(tool, difference.actual)}"
+        case DifferenceKind.CALL_MOVED:
+            places = f"expected as call {_position(difference.expected_call)}, made as call "
+            return f"call out of order: {_call(tool, difference.expected)}: {places}{_position(difference.actual_call)}"
+        case DifferenceKind.ARGUMENT_MISSING:
+            return f"{path}: expected {value_text(difference.expected, name)}, got no such argument"
+        case DifferenceKind.ARGUMENT_EXTRA:
+            return f"{path}: unexpected argument {value_text(difference.actual, name)}"
+        case DifferenceKind.ARGUMENT_CHANGED if not difference.path:
+            wanted, given = _arguments(difference.expected), _arguments(difference.actual)
+            return f"{tool}: expected {wanted}, got {given}"
+        case DifferenceKind.ARGUMENT_CHANGED:
+            return f"{path}: {_told_apart(difference)}"
+        case DifferenceKind.STATE_CHANGED:
+            return f"state {path_text(difference.path)}: {_told_apart(difference)}"
+        case _:
+            return _describe_words(difference)
+
+
+def _describe_words(difference: Difference) -> str:
+    """A difference in what was said: by the agent, a sub-agent or a tool."""
+    missing = {
+        DifferenceKind.INTERMEDIATE_MISSING: "expected {wanted}, said no such thing",
+        DifferenceKind.INTERMEDIATE_EXTRA: "said {given}, which was not expected",
+    }.get(difference.kind)
+    if difference.kind is DifferenceKind.RESPONSE_CHANGED:
+        missing = None if difference.actual is not None else "expected {wanted}, got no response"
+        speaker = "response"
+    elif difference.kind is DifferenceKind.TOOL_RESPONSE_CHANGED:
+        speaker = f"response of {safe(difference.tool)}"
+    else:
+        speaker = safe(difference.tool)
+    if missing is None:
+        return f"{speaker}: {_told_apart(difference)}"
+    told = missing.format(wanted=value_text(difference.expected), given=value_text(difference.actual))
+    return f"{speaker}: {told}"
+
+
+def value_text(value: Any, name: str = "") -> str:
+    """A value as JSON on one line, cut if it is long. It is masked if `name`, its key, is that of a secret."""
+    return safe(json.dumps(mask_named(value, name), ensure_ascii=False, default=repr))
+
+
+def _told_apart(difference: Difference) -> str:
+    wanted, given = both_texts(difference.expected, difference.actual, name_at(difference.path))
+    return f"expected {wanted}, got {given}"
+
+
+def both_texts(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
+    """Two values that differ, as JSON on a line each; masked if `name`, their key, is that of a secret.
+
+    Where they look the same (cut, or in characters that do), from where they part, and escaped.
+    """
+    wanted, given = value_text(expected, name), value_text(actual, name)
+    if normalize("NFC", wanted) == normalize("NFC", given):
+        texts = [redact(json.dumps(mask_named(value, name), default=repr)) for value in (expected, actual)]
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+        start = max(same - _CONTEXT, 0)
+        cut = "..." if start else ""
+        wanted, given = (cut + one_line(text[start:], width=_WIDTH) for text in texts)
+    return wanted, given
+
+
+def path_text(path: Path) -> str:
+    """A path into arguments, as in `updates.status` or `items[2].id`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return safe(text)
+
+
+def safe(text: str) -> str:
+    """Text from outside on one line: control characters visible, secrets removed, cut where it is long."""
+    return one_line(redact(text), width=_WIDTH)
+
+
+def _failure_lines(case: ReportedCase) -> Iterator[str]:
+    failure = case.result.failure
+    if failure is not None:
+        where = f", turn {failure.turn + 1}" if failure.turn is not None else ""
+        message = one_line(redact(failure.message), width=4 * _WIDTH)
+        yield f"{failure.kind.value}{where}: {message}"
+
+
+def _nothing_evaluated(case: ReportedCase) -> str:
+    if case.expected is not None and case.expected.conversation == []:
+        return "the conversation is empty"
+    return "none has a threshold" if case.result.execution.turns else "no turn was finished"
+
+
+def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterator[str]:
+    """The differences that the failed metrics look at; a metric of the user's own may look at all."""
+    subjects = {subject for metric in failed for subject in subjects_of(metric.name)}
+    single = len(case.differences) == 1
+    for index, turn in enumerate(case.differences):
+        for difference in turn:
+            subject = "response" if difference.kind is DifferenceKind.RESPONSE_CHANGED else "calls"
+            if subject in subjects:
+                yield describe(difference) if single else f"turn {index + 1}: {describe(difference)}"
+    if "state" in subjects:
+        yield from map(describe, case.state_differences)
+
+
+def subjects_of(metric: str) -> tuple[str, ...]:
+    """What a metric looks at, told by its name: report cannot ask the registry, which stands above it."""
+    for subject, words in (("state", _ABOUT_STATE), ("calls", _ABOUT_CALLS), ("response", _ABOUT_RESPONSE)):
+        if any(word in metric for word in words):
+            return (subject,)
+    return ("calls", "response", "state")
+
+
+def _position(position: int | None) -> str:
+    return "?" if position is None else str(position + 1)
+
+
+def _call(tool: str, args: Mapping[str, Any] | None) -> str:
+    written = ", ".join(f"{key}={value_text(value, key)}" for key, value in (args or {}).items())
+    return one_line(f"{tool}({written})", width=_WIDTH)
+
+
+def _arguments(args: Mapping[str, Any] | None) -> str:
+    """`args` that are not written are not `{}` to ADK, and the difference must be seen."""
+    return "no arguments written (args absent)" if args is None else value_text(args)
+
+
+# What models that judge or play users were asked and what that cost, in words.
+
+_LEAST = 0.000001
+
+
+def spending_line(spent: ModelSpending) -> str:
+    """One model in a line: `model gemini-2.5-flash: 20 calls, 4 known from before, 240 tokens, $0.0012`."""
+    parts = [counted(spent.calls, "call")]
+    if spent.cached:
+        parts.append(f"{spent.cached:,} known from before")
+    if spent.failed:
+        parts.append(f"{spent.failed:,} {'try' if spent.failed == 1 else 'tries'} without an answer")
+    if spent.calls:
+        parts.append(counted(spent.tokens, "token") + (f" and more in {spent.untold:,} calls" if spent.untold else ""))
+        parts.append(cost_text(spent.cost))
+    why = f" ({spent.cost_unknown})" if spent.cost_unknown is not None else ""
+    return f"model {spent.model}: {', '.join(parts)}{why}"
+
+
+def cost_text(dollars: float | None) -> str:
+    """US dollars for people, with two digits that count: `$1.23`, `$0.0012`."""
+    if dollars is None:
+        return "cost unknown"
+    if dollars == 0:
+        return "$0"
+    if dollars < _LEAST:
+        return "less than $0.000001"
+    if dollars >= 1:
+        return f"${dollars:,.2f}"
+    digits = 2
+    while digits < 6 and dollars < 10 ** (1 - digits):
+        digits += 1
+    return f"${dollars:.{digits}f}"
+
+
+def spending_text(models: Iterable[ModelSpending]) -> str:
+    """All models in a few words: `20 model calls (+4 known) $0.0012`."""
+    asked = list(models)
+    calls, known = sum(spent.calls for spent in asked), sum(spent.cached for spent in asked)
+    cost = f" {cost_text(_total(asked))}" if calls else ""
+    more = f" (+{known:,} known)" if known else ""
+    return f"{calls:,} model {'call' if calls == 1 else 'calls'}{more}{cost}" if asked else ""
+
+
+def quota_wait_text(seconds: float) -> str:
+    """That a model is not asked for so many seconds: `waiting 40 s for quota`."""
+    return f"waiting {math.ceil(seconds)} s for quota"
+
+
+def _total(models: Iterable[ModelSpending]) -> float | None:
+    costs = [spent.cost for spent in models]
+    return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+
+# The verdict table: a line for each case, under it what went wrong, at the end the totals.
+
+_WORD_WIDTH = max(map(len, CaseStatus))
+_SCORE_WIDTH = 8
+_NARROW = 6
+"""Width of a score below a number instead of the name of its metric."""
+_TIME_WIDTH = 8
+_NAME_WIDTH = 100  # terminal cells of an id; longer ones lose their middle
+_MOST_LISTED = 20
+"""How many verdicts are listed that samples disagree on, or that lack samples."""
+_MOST_HINTS = 20
+_COLOURS = {
+    CaseStatus.PASSED: "32",
+    CaseStatus.FAILED: "31",
+    CaseStatus.ERROR: "35",
+    CaseStatus.NOT_EVALUATED: "33",
+    CaseStatus.SKIPPED: "2",
+    CaseStatus.CANCELLED: "2",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """How much to show: colours for a terminal; `verbose` adds samples of judges, tracebacks and the agent's output.
+
+    Where the names of the metrics do not fit into `width` (terminal cells), the columns are numbered.
+    """
+
+    colour: bool = False
+    verbose: bool = False
+    width: int = 100
+
+    def paint(self, text: str, code: str) -> str:
+        """The text in a colour, or as it is."""
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
+
+
+class VerdictTable:
+    """Makes the lines of one run's table; the cases are given set by set."""
+
+    def __init__(self, *, style: Style, name_width: int, criteria: Mapping[str, EvalConfig]) -> None:
+        self._style = style
+        self._name_width = name_width
+        self._criteria = criteria
+        self._group: tuple[str, str] | None = None
+        self._columns: tuple[str, ...] = ()
+        self._widths: list[int] = []
+        self._cells_of: Callable[[tuple[MetricResult, ...]], tuple[list[str], list[str]]] = self._make_cells
+        self._setup_failures = ShownSetupFailures()
+
+    def lines(self, case: ReportedCase) -> list[str]:
+        """The lines of one case, with a heading before them where another set begins."""
+        group = (case.result.case.target, case.result.case.eval_set)
+        heading = [] if group == self._group else self._heading(group, case)
+        row, details = self._row(case), self._details(case)
+        eval_set = f"{case.result.case.eval_set}:"
+        shown = self._setup_failures.find(case, f"{eval_set}{row_name(case)}")
+        if shown is not None:
+            row, details = f"{row}  setup: see {one_line(shown.removeprefix(eval_set))}", details[1:]
+        return [*heading, row, *details]
+
+    def closing(self, report: StreamedRun | RunReport) -> list[str]:
+        """The metrics over the run, the unstable cases, what models cost, the totals."""
+        lines = [""] if self._group is not None else []
+        lines += self._metrics(report)
+        for entry in repeats(report.outcomes):
+            if entry.flaky:
+                lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
+        lines += _unsure_lines(report.outcomes)
+        lines += _partly_judged_lines(report.outcomes)
+        lines += _hint_lines(report.outcomes)
+        lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
+        status = _status_of_run(report)
+        lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
+        return [*lines, self._style.paint(f"run {report.run_id}", "2")]
+
+    def _heading(self, group: tuple[str, str], case: ReportedCase) -> list[str]:
+        lines = [] if self._group is None else [""]
+        self._group = group
+        target, eval_set = group
+        config = self._criteria.get(eval_set)
+        wanted = [criterion.metric for criterion in config.criteria] if config is not None else []
+        self._columns = tuple(metric.name for metric in self._shown(case)) or tuple(wanted)
+        title = one_line(set_heading(target, eval_set))
+        left = " " * (_WORD_WIDTH + self._name_width + 8)  # as far as the scores of a row are from its start
+        heads = [one_line(name) for name in self._columns]
+        legend: list[str] = []
+        if (
+            len(left) + sum(max(cell_length(head), _SCORE_WIDTH) + 2 for head in heads) + _TIME_WIDTH
+            > self._style.width
+        ):
+            legend = _legend(heads, width=self._style.width)
+            heads = [_column_number(position) for position in range(len(heads))]
+        smallest = _NARROW if legend else _SCORE_WIDTH
+        self._widths = [max(cell_length(head), smallest) for head in heads]
+        self._cells_of = by_identity(at_most=256, but=were_asked_of_models)(self._make_cells)
+        names = "  ".join(map(_pad, heads, self._widths))
+        faint = [self._style.paint(line, "2") for line in (*legend, f"{left}{names}".rstrip())]
+        return [*lines, self._style.paint(title, "1"), *faint]
+
+    def _row(self, case: ReportedCase) -> str:
+        result = case.result
+        status = f"{SYMBOLS[result.status]} {result.status.value:<{_WORD_WIDTH}}"
+        cells, others = self._cells_of(self._shown(case))
+        time = f"{time_taken(result.agent_seconds):>{_TIME_WIDTH}}"
+        painted = self._style.paint(status, _COLOURS[result.status])
+        parts = [f"  {painted}", _pad(row_name(case), self._name_width), *cells, time, *others]
+        return "  ".join(parts).rstrip()
+
+    def _shown(self, case: ReportedCase) -> tuple[MetricResult, ...]:
+        return shown_metrics(case, self._criteria.get(case.result.case.eval_set))
+
+    def _make_cells(self, shown: tuple[MetricResult, ...]) -> tuple[list[str], list[str]]:
+        """The scores of a row in the columns, and those that have none."""
+        metrics = {metric.name: metric for metric in shown}
+        cells = [self._cell(metrics.get(name), width) for name, width in zip(self._columns, self._widths, strict=True)]
+        others = [f"{one_line(name)} {_score(metric)}" for name, metric in metrics.items() if name not in self._columns]
+        return cells, others
+
+    def _cell(self, metric: MetricResult | None, width: int) -> str:
+        text = f"{'-' if metric is None else _score(metric):<{width}}"
+        bad = metric is not None and metric.status in (MetricStatus.FAILED, MetricStatus.ERROR)
+        return self._style.paint(text, "31") if bad else text
+
+    def _details(self, case: ReportedCase) -> list[str]:
+        is_bad = case.result.status in NOT_GOOD
+        lines = explain(case) if is_bad else []
+        if self._style.verbose:
+            lines += sample_lines_of(case)
+            lines += explain_at_length(case) if is_bad else []
+        return [f"      {line}" for line in lines]
+
+    def _metrics(self, report: StreamedRun | RunReport) -> list[str]:
+        """Mean and sample deviation of each metric; of the informational ones only for those who ask."""
+        if report.summary.total < 2 and not self._style.verbose:
+            return []
+        deciding = {name for outcome in report.outcomes for name in outcome.metrics}
+        shown = {
+            name: metric for name, metric in report.summary.metrics.items() if name in deciding or self._style.verbose
+        }
+        width = max(map(len, shown), default=0)
+        lines = []
+        for name, metric in shown.items():
+            mean = "undefined" if metric.mean is None else f"mean {metric.mean:.4g}"
+            std = "" if metric.std is None else f"  std {metric.std:.4g}"
+            lines.append(f"{one_line(name):<{width}}  {mean}{std}  ({metric.scored} of {metric.total} scored)")
+        return lines
+
+
+def _unsure_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
+    """The cases on which the samples of a judge disagree."""
+    texts = [f"{_name_of(outcome)}: {one_line(text)}" for outcome in outcomes for text in outcome.unsure]
+    return _listed("unsure", texts)
+
+
+def _partly_judged_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
+    """The verdicts that rest on fewer samples of a judge than were asked for."""
+    texts = [f"{_name_of(outcome)}: {text}" for outcome in outcomes for text in outcome.partly_judged]
+    return _listed("samples missing", texts)
+
+
+def _listed(title: str, texts: Sequence[str]) -> list[str]:
+    more = len(texts) - _MOST_LISTED
+    lines = [f"{title}: {text}" for text in texts[:_MOST_LISTED]]
+    return lines if more <= 0 else [*lines, f"{title}: and {more} more"]
+
+
+def _hint_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
+    """The hints on criteria that passed, once each; the other hints are shown with their case."""
+    counts = Counter(hint for outcome in outcomes for hint in outcome.hints)
+    lines = [f"hint: {safe(text)} ({counted(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
+    more = len(counts) - len(lines)
+    return [*lines, f"hint: and {more} more"] if more else lines
+
+
+def row_name(case: ReportedCase) -> str:
+    """What a row is called: the id of its case, and which repeat it is."""
+    return _row_name(case.name, case.result.repeat)
+
+
+def _name_of(outcome: CaseOutcome) -> str:
+    return _row_name(outcome.case.name, outcome.repeat)
+
+
+def _row_name(name: str, repeat: int) -> str:
+    return _shorten_name(one_line(f"{name} [{repeat + 1}]" if repeat else name))
+
+
+def width_of_names(names: Sequence[str]) -> int:
+    """The terminal cells that a column of these names needs, long ones shortened."""
+    return max((cell_length(_shorten_name(name)) for name in names), default=0)
+
+
+def _shorten_name(name: str) -> str:
+    length = len(name)
+    while (cells := cell_length(shown := shorten(name, length))) > _NAME_WIDTH:
+        length = length * _NAME_WIDTH // cells
+    return shown
+
+
+def cell_length(text: str) -> int:
+    """How many terminal cells the text takes: Chinese characters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # rich costs start-up time, and most ids are ASCII
+
+    return cell_len(text)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * max(width - cell_length(text), 0)
+
+
+def _column_number(position: int) -> str:
+    return f"({position + 1})"
+
+
+def _legend(names: Sequence[str], *, width: int) -> list[str]:
+    """Which metric has which number, in lines that break between metrics only."""
+    items = [f"{_column_number(position)}\u00a0{name}" for position, name in enumerate(names)]
+    indent = "  "
+    wrapped = textwrap.wrap(
+        "  ".join(items),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\u00a0", " ") for line in wrapped]
+
+
+def _score(metric: MetricResult) -> str:
+    if metric.score is None:
+        return "error" if metric.status is MetricStatus.ERROR else "undef."
+    return score_text(metric.score, metric.threshold)
+
+
+def _status_of_run(report: RunFacts) -> CaseStatus:
+    summary = report.summary
+    if summary.failed or summary.not_evaluated or not summary.passed:
+        return CaseStatus.FAILED
+    return CaseStatus.ERROR if summary.error else CaseStatus.PASSED
+
+
+_BOTH, _EXPECTED, _ACTUAL = "    ", "  - ", "  + "
+
+
+# What was expected and what the agent did, aligned line by line as in a diff: for places that show text and no more.
+
+
+def aligned_lines(case: ReportedCase) -> Iterator[str]:
+    """The turns of a case that are not as expected, and its final state where that is not.
+
+    Nothing for a case without expectations, and of turns that were not finished.
+    """
+    conversation = (case.expected.conversation if case.expected is not None else None) or ()
+    for index, (wanted, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
+        if case.differences[index]:
+            yield f"turn {index + 1}: {safe(wanted.user_content.text(thoughts=False))}"
+            if case.compares_calls(wanted, turn):
+                yield from _call_lines(trajectory_of(wanted), trajectory_of(turn.invocation))
+            for difference in case.differences[index]:
+                if difference.kind is DifferenceKind.RESPONSE_CHANGED:
+                    yield from _sides("response", difference)
+    if case.state_differences:
+        yield "final state"
+        for difference in case.state_differences:
+            yield from _sides(path_text(difference.path), difference)
+
+
+def _call_lines(wanted: Trajectory, given: Trajectory) -> Iterator[str]:
+    rows = align(wanted, given)
+    moved_to = moves(rows, wanted, given)
+    moved_from = {new: old for old, new in moved_to.items()}
+    for row in rows:
+        if row.expected is not None and row.actual is not None:
+            yield from _both_calls(wanted[row.expected], given[row.actual])
+        elif row.expected is not None:
+            note = f"made as call {moved_to[row.expected] + 1}" if row.moved else "not made"
+            yield from _one_call(_EXPECTED, wanted[row.expected], note)
+        elif row.actual is not None:
+            note = f"expected as call {moved_from[row.actual] + 1}" if row.moved else "not expected"
+            yield from _one_call(_ACTUAL, given[row.actual], note)
+
+
+def _one_call(sign: str, call: ToolCall, note: str) -> Iterator[str]:
+    yield f"{sign}{safe(call.name)} ({note})"
+    for key, value in (call.args or {}).items():
+        yield f"{sign}  {safe(key)}: {value_text(value, key)}"
+
+
+def _both_calls(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
+    """A call that both made: its arguments key by key, inside of them only what differs."""
+    yield _BOTH + safe(expected.name)
+    if expected.args is None or actual.args is None:
+        for sign, args in ((_EXPECTED, expected.args), (_ACTUAL, actual.args)):
+            if expected.args != actual.args:
+                yield f"{sign}  {'no arguments written (args absent)' if args is None else value_text(args)}"
+        return
+    found: dict[str | int, list[Difference]] = {}
+    for kind, path, wanted, given in value_differences(expected.args, actual.args):
+        found.setdefault(path[0], []).append(Difference(kind=kind, path=path, expected=wanted, actual=given))
+    for key in (*expected.args, *(key for key in actual.args if key not in expected.args)):
+        if key not in found:
+            yield f"{_BOTH}  {safe(key)}: {value_text(expected.args[key], key)}"
+        for difference in found.get(key, ()):
+            yield from _sides(f"  {path_text(difference.path)}", difference)
+
+
+def _sides(name: str, difference: Difference) -> Iterator[str]:
+    wanted, given = both_texts(difference.expected, difference.actual, name_at(difference.path))
+    if difference.kind is not DifferenceKind.ARGUMENT_EXTRA:
+        yield f"{_EXPECTED}{name}: {wanted}"
+    if difference.kind is DifferenceKind.ARGUMENT_MISSING:
+        return
+    nothing = difference.kind is DifferenceKind.RESPONSE_CHANGED and difference.actual is None
+    yield f"{_ACTUAL}{name}: {'(none)' if nothing else given}"
+
+
+# How far repeats of one case can be relied on: pass rate with interval, pass@k, pass^k.
+
+_Z = 1.959963984540054  # 95 % of a normal distribution lie within so many deviations
+
+
+def wilson_interval(passed: int, total: int) -> tuple[float, float]:
+    """Where the true pass rate lies with 95 % confidence (Wilson's score interval). `total` is at least 1."""
+    rate, square = passed / total, _Z * _Z
+    centre = (rate + square / (2 * total)) / (1 + square / total)
+    half = _Z / (1 + square / total) * sqrt(rate * (1 - rate) / total + square / (4 * total * total))
+    return max(centre - half, 0.0), min(centre + half, 1.0)
+
+
+def pass_at(k: int, *, passed: int, total: int) -> float:
+    """The chance that at least one of `k` repeats passes, estimated without bias. `k` is at most `total`."""
+    return 1.0 - comb(total - passed, k) / comb(total, k)
+
+
+def pass_all(k: int, *, passed: int, total: int) -> float:
+    """The chance that all of `k` repeats pass (pass^k), estimated without bias. `k` is at most `total`."""
+    return comb(passed, k) / comb(total, k)

@@ -1,0 +1,598 @@
+"""Differences of two turns: calls, texts, state."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from enum import Enum, StrEnum
+from functools import cache
+from itertools import takewhile
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from workbench.model.evalset import (
+    FunctionCall,
+    FunctionResponse,
+    IntermediateData,
+    Invocation,
+    InvocationEvents,
+    without_secrets,
+)
+from workbench.model.text import mask_named
+from workbench.model.trace import ToolCall, trajectory_of
+
+# What an agent did differently from what was expected: call by call, argument by argument.
+
+_LARGEST_TABLE = 40_000
+"""Cells of the alignment table above which identical calls are anchored first (200 x 200 calls)."""
+
+Path = tuple[str | int, ...]
+
+
+class DifferenceKind(StrEnum):
+    """How expected and actual part."""
+
+    CALL_MISSING = "call_missing"  # expected, never made
+    CALL_EXTRA = "call_extra"  # made, not expected
+    CALL_MOVED = "call_moved"  # made, but before or after its turn
+    ARGUMENT_MISSING = "argument_missing"
+    ARGUMENT_EXTRA = "argument_extra"
+    ARGUMENT_CHANGED = "argument_changed"
+    TOOL_RESPONSE_CHANGED = "tool_response_changed"  # what a tool gave back to a call that both sides made
+    INTERMEDIATE_MISSING = "intermediate_missing"  # what a sub-agent was expected to say on the way, and did not
+    INTERMEDIATE_EXTRA = "intermediate_extra"
+    INTERMEDIATE_CHANGED = "intermediate_changed"
+    RESPONSE_CHANGED = "response_changed"
+    STATE_CHANGED = "state_changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One way in which a turn (or the final state) is not as expected.
+
+    `expected_call` and `actual_call` are positions in the two trajectories, from 0, None where that side has no such
+    call; for what sub-agents said they are positions among that, and `tool` is the author. `path` leads to the value
+    inside the arguments (or the state); it is empty where the whole call, the whole arguments or the response are
+    meant. `expected` and `actual` are the values; for a whole call its arguments.
+    """
+
+    kind: DifferenceKind
+    tool: str = ""
+    expected_call: int | None = None
+    actual_call: int | None = None
+    path: Path = ()
+    expected: Any = None
+    actual: Any = None
+
+
+def name_at(path: Path) -> str:
+    """The name of the value at a path: its last step that is no position in a list; empty if there is none."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One row of two aligned trajectories: positions from 0, None on the side that has nothing there.
+
+    A call that was moved has two rows, one for each side, both with `moved`.
+    """
+
+    expected: int | None
+    actual: int | None
+    moved: bool = False
+
+
+def differences(
+    expected: Invocation, actual: Invocation, *, calls_known: bool = True, response_known: bool = True
+) -> tuple[Difference, ...]:
+    """How one turn differs: its calls in order, then its response where one was expected, as far as they are known."""
+    calls = call_differences(trajectory_of(expected), trajectory_of(actual)) if calls_known else ()
+    return (*calls, *(response_differences(expected, actual) if response_known else ()))
+
+
+def tell_calls(expected: Invocation, actual: Invocation) -> bool:
+    """Whether both sides of a row tell of calls. Where one does not, nothing is known of it, and nothing differs."""
+    return expected.intermediate_data is not None and actual.intermediate_data is not None
+
+
+def response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
+    """How the final response differs, where one was expected. Thoughts are no part of it."""
+    if expected.final_response is not None:
+        wanted = expected.final_response.text(thoughts=False)
+        given = actual.final_response.text(thoughts=False) if actual.final_response is not None else None
+        if wanted != (given or ""):
+            yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=wanted, actual=given)
+
+
+def call_differences(
+    expected: Sequence[ToolCall], actual: Sequence[ToolCall], rows: Sequence[Pair] | None = None
+) -> Iterator[Difference]:
+    """How two trajectories differ, row by row of their alignment (`rows`, where it is known already)."""
+    rows = align(expected, actual) if rows is None else rows
+    moved_to = moves(rows, expected, actual)
+    for pair in rows:
+        if pair.expected is not None and pair.actual is not None:
+            yield from _within_call(expected[pair.expected], actual[pair.actual], pair)
+        elif pair.expected is not None:
+            call = expected[pair.expected]
+            kind = DifferenceKind.CALL_MOVED if pair.moved else DifferenceKind.CALL_MISSING
+            target = moved_to.get(pair.expected)
+            yield Difference(
+                kind=kind, tool=call.name, expected_call=pair.expected, actual_call=target, expected=call.args
+            )
+        elif pair.actual is not None and not pair.moved:
+            call = actual[pair.actual]
+            yield Difference(kind=DifferenceKind.CALL_EXTRA, tool=call.name, actual_call=pair.actual, actual=call.args)
+
+
+def value_differences(expected: Any, actual: Any, path: Path = ()) -> Iterator[tuple[DifferenceKind, Path, Any, Any]]:
+    """Where two JSON values part: key by key, and item by item for lists of the same length."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        for key in (*expected, *(key for key in actual if key not in expected)):
+            here = (*path, key)
+            if key not in actual:
+                yield DifferenceKind.ARGUMENT_MISSING, here, expected[key], None
+            elif key not in expected:
+                yield DifferenceKind.ARGUMENT_EXTRA, here, None, actual[key]
+            else:
+                yield from value_differences(expected[key], actual[key], here)
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
+            yield from value_differences(one, other, (*path, index))
+    elif expected != actual or isinstance(expected, bool) is not isinstance(actual, bool):
+        yield DifferenceKind.ARGUMENT_CHANGED, path, expected, actual
+
+
+def state_differences(expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[Difference, ...]:
+    """Which values of the expected final state are not there; keys that only the actual state has are no difference."""
+    return tuple(
+        Difference(kind=DifferenceKind.STATE_CHANGED, path=path, expected=wanted, actual=given)
+        for kind, path, wanted, given in value_differences(dict(expected), dict(actual or {}))
+        if not (kind is DifferenceKind.ARGUMENT_EXTRA and len(path) == 1)
+    )
+
+
+def align(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pair, ...]:
+    """The two trajectories side by side, at the least cost.
+
+    Calls of the same name are paired, the dearer the more their arguments differ; a call that one side lacks costs 1.
+    Identical calls left unpaired on both sides were moved.
+    """
+    if expected == actual:
+        return tuple(Pair(place, place) for place in range(len(expected)))
+    rows: list[Pair] = []
+    for low, high, start, stop in _blocks(expected, actual):
+        rows += _align_block(expected, actual, range(low, high), range(start, stop))
+    moved_to = moves(rows, expected, actual)
+    arrived = set(moved_to.values())
+    return tuple(
+        Pair(row.expected, row.actual, moved=True)
+        if (row.actual is None and row.expected in moved_to) or (row.expected is None and row.actual in arrived)
+        else row
+        for row in rows
+    )
+
+
+def _within_call(expected: ToolCall, actual: ToolCall, pair: Pair) -> Iterator[Difference]:
+    if expected.args is None or actual.args is None:
+        if expected.args != actual.args:
+            yield Difference(
+                kind=DifferenceKind.ARGUMENT_CHANGED,
+                tool=expected.name,
+                expected_call=pair.expected,
+                actual_call=pair.actual,
+                expected=expected.args,
+                actual=actual.args,
+            )
+        return
+    for kind, path, wanted, given in value_differences(expected.args, actual.args):
+        yield Difference(
+            kind=kind,
+            tool=expected.name,
+            expected_call=pair.expected,
+            actual_call=pair.actual,
+            path=path,
+            expected=wanted,
+            actual=given,
+        )
+
+
+def moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> dict[int, int]:
+    """Where each expected call went that was made at another place: expected position -> actual position."""
+    extra = [row.actual for row in rows if row.expected is None and row.actual is not None]
+    found: dict[int, int] = {}
+    for row in rows:
+        if row.expected is None or row.actual is not None:
+            continue
+        wanted = expected[row.expected]
+        place = next((index for index in extra if actual[index] == wanted), None)
+        if place is not None:
+            extra.remove(place)
+            found[row.expected] = place
+    return found
+
+
+def _blocks(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> Iterator[tuple[int, int, int, int]]:
+    """Ranges of both sides that may be aligned apart from the others: all of both, unless that would be too large."""
+    if len(expected) * len(actual) <= _LARGEST_TABLE:
+        yield 0, len(expected), 0, len(actual)
+        return
+    left, right = _signatures(expected), _signatures(actual)
+    for _, low, high, start, stop in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        yield low, high, start, stop
+
+
+def _signatures(calls: Sequence[ToolCall]) -> list[str]:
+    return [repr((call.name, sorted(call.args.items(), key=repr) if call.args is not None else None)) for call in calls]
+
+
+def _align_block(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range) -> list[Pair]:
+    """Align two ranges: position by position where they are equal or too large for a table, else at the least cost."""
+    same = len(left) == len(right)
+    if len(left) * len(right) > _LARGEST_TABLE or (
+        same and all(expected[i] == actual[j] for i, j in zip(left, right, strict=True))
+    ):
+        return _by_position(expected, actual, left, right)
+    return _by_least_cost(expected, actual, left, right)
+
+
+def _by_position(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range) -> list[Pair]:
+    rows: list[Pair] = []
+    for i, j in zip(left, right, strict=False):
+        if expected[i].name == actual[j].name:
+            rows.append(Pair(i, j))
+        else:
+            rows += [Pair(i, None), Pair(None, j)]
+    shared = min(len(left), len(right))
+    return rows + [Pair(i, None) for i in left[shared:]] + [Pair(None, j) for j in right[shared:]]
+
+
+def _by_least_cost(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range) -> list[Pair]:
+    """Needleman-Wunsch from the end, so that walking the table yields the rows in order."""
+
+    @cache
+    def cost(i: int, j: int) -> float:
+        return _cost_of_pair(expected[left[i]], actual[right[j]])
+
+    height, width = len(left), len(right)
+    table = [[float(width - j) for j in range(width + 1)]]
+    for i in reversed(range(height)):
+        below, row = table[-1], [0.0] * width + [float(height - i)]
+        for j in reversed(range(width)):
+            row[j] = min(cost(i, j) + below[j + 1], 1 + below[j], 1 + row[j + 1])
+        table.append(row)
+    table.reverse()
+    rows: list[Pair] = []
+    i = j = 0
+    while i < height and j < width:
+        if table[i][j] == cost(i, j) + table[i + 1][j + 1]:
+            rows.append(Pair(left[i], right[j]))
+            i, j = i + 1, j + 1
+        elif table[i][j] == 1 + table[i + 1][j]:
+            rows.append(Pair(left[i], None))
+            i += 1
+        else:
+            rows.append(Pair(None, right[j]))
+            j += 1
+    return rows + [Pair(k, None) for k in left[i:]] + [Pair(None, k) for k in right[j:]]
+
+
+def _cost_of_pair(expected: ToolCall, actual: ToolCall) -> float:
+    """0 for identical calls, below 2 (a missing and an extra call) for the same tool, above it for different tools."""
+    if expected.name != actual.name:
+        return 3.0
+    if expected.args == actual.args:
+        return 0.0
+    ours, theirs = expected.args or {}, actual.args or {}
+    keys = ours.keys() | theirs.keys()
+    differing = sum(1 for key in keys if key not in ours or key not in theirs or ours[key] != theirs[key])
+    return 0.5 + differing / max(len(keys), 1)
+
+
+# One turn compared in full: calls, what tools gave back, what sub-agents said on the way, the final response.
+
+
+class Said(NamedTuple):
+    """What an agent said on the way to the final response, thoughts left out."""
+
+    author: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSide:
+    """One side of a turn. `responses` has what the tool gave back for each call, None where that is not known."""
+
+    calls: Sequence[ToolCall] = ()
+    responses: Sequence[Mapping[str, Any] | None] = ()
+    said: Sequence[Said] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnComparison:
+    """Two sides of a turn, aligned. `moves` leads from expected calls to the places at which they were made."""
+
+    expected: TurnSide
+    actual: TurnSide
+    calls: Sequence[Pair] = ()
+    said: Sequence[Pair] = ()
+    moves: Mapping[int, int] = field(default_factory=dict)
+    differences: tuple[Difference, ...] = ()
+
+
+def side_of(invocation: Invocation | None) -> TurnSide:
+    """What is compared of an invocation; an empty side for none."""
+    if invocation is None:
+        return TurnSide()
+    calls, responses = calls_of(invocation), responses_of(invocation)
+    matched = match_responses(calls, responses)
+    return TurnSide(
+        calls=trajectory_of(invocation),
+        responses=[None if index is None else responses[index].response or {} for index in matched],
+        said=said_in(invocation),
+    )
+
+
+def compare_turn(
+    expected: Invocation, actual: Invocation, *, compares_calls: bool = True, compares_response: bool = True
+) -> TurnComparison:
+    """Both sides of a turn, aligned, with every difference in the order in which it is read."""
+    expected, actual = without_secrets(expected), without_secrets(actual)
+    left, right = side_of(expected), side_of(actual)
+    rows = align(left.calls, right.calls) if compares_calls else ()
+    moved = moves(rows, left.calls, right.calls)
+    said = _align_said(left.said, right.said)
+    found = (
+        *call_differences(left.calls, right.calls, rows),
+        *_tool_response_differences(left, right, rows, moved),
+        *_said_differences(left.said, right.said, said),
+        *(response_differences(expected, actual) if compares_response else ()),
+    )
+    return TurnComparison(left, right, rows, said, moved, found)
+
+
+def calls_of(invocation: Invocation) -> list[FunctionCall]:
+    """The tool calls of an invocation with their ids, in the order of its trajectory."""
+    data = invocation.intermediate_data
+    if isinstance(data, IntermediateData):
+        return data.tool_uses
+    return [part.function_call for part in _parts(data) if part.function_call is not None]
+
+
+def calls_text(invocation: Invocation) -> str:
+    """The tool calls of an invocation as text, a line for each, in the order of its trajectory.
+
+    Arguments whose names are those of secrets are masked.
+    """
+    calls = ((call.name, mask_named(call.args)) for call in trajectory_of(invocation))
+    return "\n".join(
+        f"{name}({'' if args is None else json.dumps(args, ensure_ascii=False, default=repr)})" for name, args in calls
+    )
+
+
+def responses_of(invocation: Invocation) -> list[FunctionResponse]:
+    """What tools gave back in an invocation, in the order in which it is written."""
+    data = invocation.intermediate_data
+    if isinstance(data, IntermediateData):
+        return data.tool_responses
+    return [part.function_response for part in _parts(data) if part.function_response is not None]
+
+
+def match_responses(calls: Sequence[FunctionCall], responses: Sequence[FunctionResponse]) -> list[int | None]:
+    """Which response belongs to each call: the one with its id, else the next of its name that is nobody's."""
+    by_id = {response.id: index for index, response in enumerate(responses) if response.id}
+    matched = [by_id.get(call.id) if call.id else None for call in calls]
+    taken = {index for index in matched if index is not None}
+    free: dict[str | None, list[int]] = {}
+    for index, response in enumerate(responses):
+        if index not in taken:
+            free.setdefault(response.name, []).append(index)
+    for number, call in enumerate(calls):
+        if matched[number] is None and free.get(call.name):
+            matched[number] = free[call.name].pop(0)
+    return matched
+
+
+def said_in(invocation: Invocation) -> list[Said]:
+    """What agents said on the way: `intermediate_responses`, or the events with text."""
+    data = invocation.intermediate_data
+    if isinstance(data, IntermediateData):
+        texts = ((item.author, item.parts) for item in data.intermediate_responses)
+    elif isinstance(data, InvocationEvents):
+        texts = (
+            (event.author, event.content.parts or []) for event in data.invocation_events if event.content is not None
+        )
+    else:
+        return []
+    spoken = [Said(author, "\n".join(p.text for p in parts if p.text and not p.thought)) for author, parts in texts]
+    return spoken if isinstance(data, IntermediateData) else [said for said in spoken if said.text]
+
+
+def _parts(data: InvocationEvents | None) -> Iterator[Any]:
+    for event in data.invocation_events if data is not None else ():
+        yield from (event.content.parts or ()) if event.content is not None else ()
+
+
+def _align_said(expected: Sequence[Said], actual: Sequence[Said]) -> Sequence[Pair]:
+    """What was said, aligned like calls: an author's words are paired, the same words first."""
+    if not expected or not actual:
+        return [Pair(i, None) for i in range(len(expected))] + [Pair(None, j) for j in range(len(actual))]
+    left, right = ([ToolCall(said.author, {"text": said.text}) for said in side] for side in (expected, actual))
+    return [Pair(row.expected, row.actual) for row in align(left, right)]
+
+
+def _tool_response_differences(
+    left: TurnSide, right: TurnSide, rows: Sequence[Pair], moved: Mapping[int, int]
+) -> Iterator[Difference]:
+    for row in rows:
+        made = row.actual if row.actual is not None or row.expected is None else moved.get(row.expected)
+        if row.expected is None or made is None:
+            continue
+        wanted, given = left.responses[row.expected], right.responses[made]
+        if wanted is not None and given is not None and wanted != given:
+            yield Difference(
+                kind=DifferenceKind.TOOL_RESPONSE_CHANGED,
+                tool=left.calls[row.expected].name,
+                expected_call=row.expected,
+                actual_call=made,
+                expected=wanted,
+                actual=given,
+            )
+
+
+def _said_differences(expected: Sequence[Said], actual: Sequence[Said], rows: Sequence[Pair]) -> Iterator[Difference]:
+    if not expected:
+        return
+    for row in rows:
+        wanted = None if row.expected is None else expected[row.expected]
+        given = None if row.actual is None else actual[row.actual]
+        if wanted == given:
+            continue
+        if wanted is None:
+            kind = DifferenceKind.INTERMEDIATE_EXTRA
+        else:
+            kind = DifferenceKind.INTERMEDIATE_MISSING if given is None else DifferenceKind.INTERMEDIATE_CHANGED
+        yield Difference(
+            kind=kind,
+            tool=(wanted or given or Said("", "")).author,
+            expected_call=row.expected,
+            actual_call=row.actual,
+            expected=None if wanted is None else wanted.text,
+            actual=None if given is None else given.text,
+        )
+
+
+# Which words of a text were taken away and which were put in: for texts of any length, within a moment.
+
+_MOST_PAIRS = 1_000_000
+"""Words of one side times words of the other that are compared with one another: some tenths of a second at worst."""
+_WORDS_IN_A_PIECE = 32
+"""How long the pieces of a long text are, about."""
+
+# Blanks belong to the word behind them. From U+2E80 on, and in Thai, Lao, Khmer and Burmese, a word is one character.
+_ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+_TOKEN = re.compile(rf"\s*(?:[{_ALONE}]|(?:(?![{_ALONE}])\w)+|[^\w\s])|\s+")
+_ENDS = frozenset(".!?。！？")
+
+
+class Change(Enum):
+    """What became of a passage."""
+
+    SAME = "same"
+    REMOVED = "removed"
+    ADDED = "added"
+
+
+class Passage(NamedTuple):
+    """Adjacent characters of one or both texts."""
+
+    change: Change
+    text: str
+
+
+def word_differences(expected: str, actual: str) -> tuple[Passage, ...]:
+    """How one text became the other. Without the added passages it is `expected`, without the removed ones `actual`."""
+    if expected == actual:
+        return (Passage(Change.SAME, expected),) if expected else ()
+    return tuple(_joined(_compare_long(expected, actual)))
+
+
+def _compare_long(expected: str, actual: str) -> Iterator[Passage]:
+    left, right = _tokens(expected), _tokens(actual)
+    start = _shared(left, right)
+    end = _shared(left[start:][::-1], right[start:][::-1])
+    yield from _same(left[:start])
+    left_end, right_end = len(left) - end, len(right) - end
+    inner, other = left[start:left_end], right[start:right_end]
+    if len(inner) * len(other) <= _MOST_PAIRS:
+        yield from _compare(inner, other)
+    else:
+        yield from _compare_pieces(_pieces(inner), _pieces(other))
+    yield from _same(left[left_end:])
+
+
+def _tokens(text: str) -> list[str]:
+    # Not `findall`: it holds the interpreter until it has them all, and a screen hears no key while another thread
+    # takes a megabyte apart.
+    return [match[0] for match in _TOKEN.finditer(text)]
+
+
+def _pieces(tokens: Sequence[str]) -> list[str]:
+    """Sentences, and parts of them: cut behind words that the words themselves choose.
+
+    So a word put in moves no cut but those beside it, however long the text is.
+    """
+    pieces: list[str] = []
+    start = 0
+    for index, token in enumerate(tokens, start=1):
+        if token[-1] in _ENDS or crc32(token.encode("utf-8", "replace")) % _WORDS_IN_A_PIECE == 0:
+            pieces.append("".join(tokens[start:index]))
+            start = index
+    return [*pieces, "".join(tokens[start:])] if start < len(tokens) else pieces
+
+
+def _compare_pieces(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
+    if len(left) * len(right) > _MOST_PAIRS * _WORDS_IN_A_PIECE:
+        yield from _changed(left, right)
+        return
+    for tag, low, high, start, stop in SequenceMatcher(None, left, right).get_opcodes():
+        if tag == "equal":
+            yield from _same(left[low:high])
+            continue
+        inner, other = (_tokens("".join(side)) for side in (left[low:high], right[start:stop]))
+        yield from _compare(inner, other) if len(inner) * len(other) <= _MOST_PAIRS else _changed(inner, other)
+
+
+def _compare(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
+    """Words compared without the blanks before them; where only those differ, they are what was changed."""
+    keys, others = [token.strip() for token in left], [token.strip() for token in right]
+    for tag, low, high, start, stop in SequenceMatcher(None, keys, others, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield from _changed(left[low:high], right[start:stop])
+            continue
+        for one, other, key in zip(left[low:high], right[start:stop], keys[low:high], strict=True):
+            if one == other:
+                yield Passage(Change.SAME, one)
+            elif key:
+                yield from _changed([one[: one.index(key)]], [other[: other.index(key)]])
+                yield Passage(Change.SAME, key)
+            else:
+                yield from _changed([one], [other])
+
+
+def _same(tokens: Sequence[str]) -> Iterator[Passage]:
+    yield Passage(Change.SAME, "".join(tokens))
+
+
+def _changed(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
+    yield Passage(Change.REMOVED, "".join(left))
+    yield Passage(Change.ADDED, "".join(right))
+
+
+def _joined(passages: Iterator[Passage]) -> Iterator[Passage]:
+    """Neighbours of one kind in one passage; what was removed between two that stayed stands before what was added."""
+    texts: dict[Change, list[str]] = {change: [] for change in Change}
+
+    def flush(*changes: Change) -> Iterator[Passage]:
+        for change in changes:
+            if text := "".join(texts[change]):
+                yield Passage(change, text)
+            texts[change].clear()
+
+    for change, text in passages:
+        if not text:
+            continue
+        if change is Change.SAME:
+            yield from flush(Change.REMOVED, Change.ADDED)
+        else:
+            yield from flush(Change.SAME)
+        texts[change].append(text)
+    yield from flush(Change.SAME, Change.REMOVED, Change.ADDED)
+
+
+def _shared(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many items two sequences begin with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))

@@ -1,0 +1,259 @@
+"""Scenarios that a model writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, Trouble, ask_for_readable
+from workbench.metrics.judges.reply_parser import json_objects, plain_words
+from workbench.model.evalset import PERSONAS, ConversationScenario, WantedScenarios
+from workbench.model.target import AgentDescription
+from workbench.model.text import counted, did_you_mean, one_line
+from workbench.simulation.generating.prompts import PROMPTS
+from workbench.simulation.user_prompts import UserOptions, check_scenario
+
+# Reading what a model writes as scenarios: JSON as it was asked for, or whatever else still says it without doubt.
+
+NO_PERSONA = "NONE"
+
+_STARTS = ("startingprompt", "prompt")
+_PLANS = ("conversationplan", "plan")
+_PERSONAS = ("userpersona", "persona")
+_NOBODY = frozenset({"", "none", "null", "no persona"})
+_SCENARIO_WIDTH = 60  # characters of a scenario in a note
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What was written as one scenario: that, or why it is none."""
+
+    scenario: ConversationScenario | None
+    problem: str = ""
+
+
+def read_drafts(reply: str, *, personas: Sequence[str], required: bool) -> list[Draft]:
+    """The scenarios in a reply; of one that was cut off, those that are whole.
+
+    `personas` are the ids that may be named; where one is `required` a scenario without any is none.
+    """
+    return [_read(draft, personas=personas, required=required) for draft in _objects(reply)]
+
+
+def _objects(reply: str) -> Iterator[Mapping[str, str | Any]]:
+    for found in json_objects(reply):
+        plain = _plain(found)
+        if any(key in plain for key in (*_STARTS, *_PLANS)):
+            yield plain
+            continue
+        for value in found.values():
+            if isinstance(value, list):
+                yield from (_plain(item) for item in value if isinstance(item, Mapping))
+
+
+def _plain(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {plain_words(key).replace(" ", ""): value for key, value in item.items()}
+
+
+def _read(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) -> Draft:
+    start, plan = _text(draft, _STARTS), _text(draft, _PLANS)
+    named = _text(draft, _PERSONAS)
+    if required and len(personas) == 1:
+        named = personas[0]
+    persona: str | None = named.upper()
+    if plain_words(named) in _NOBODY:
+        persona = None
+    about = f"{one_line(start, width=_SCENARIO_WIDTH)!r}" if start else "one without a starting prompt"
+    if required and persona is None:
+        return Draft(scenario=None, problem=f"{about}: found no persona, expected one of {', '.join(personas)}")
+    if persona is not None and persona not in personas:
+        expected = f"one of {', '.join(personas)}{did_you_mean(named, personas)}"
+        return Draft(scenario=None, problem=f"{about}: found the persona {named!r}, expected {expected}")
+    scenario = ConversationScenario(starting_prompt=start, conversation_plan=plan, user_persona=persona)
+    problem = check_scenario(scenario, UserOptions(model="")) or _unwritable(start + plan)
+    return Draft(scenario=None, problem=f"{about}: {problem}") if problem else Draft(scenario=scenario)
+
+
+def _text(draft: Mapping[str, Any], names: Sequence[str]) -> str:
+    value = next((draft[name] for name in names if name in draft), None)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _unwritable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "found half of a surrogate pair, expected whole characters"
+    return ""
+
+
+# Has a model write scenarios, and takes of them what is new and can be played.
+
+PURPOSE = "scenarios"
+"""What scripts call the requests for scenarios."""
+
+_AT_ONCE = 20  # scenarios in one reply: more would be cut off
+_MOST_SHOWN = 100  # scenarios that there are, as a model is shown them
+_REPLY_WIDTH = 160  # characters of a reply in a message
+
+_NO_ANSWERS = frozenset({Trouble.EMPTY, Trouble.BLOCKED})
+
+
+class GenerationError(Exception):
+    """There are no scenarios; the message says why. `is_outage`: the command and the configuration are not at fault."""
+
+    def __init__(self, message: str, *, is_outage: bool) -> None:
+        super().__init__(message)
+        self.is_outage = is_outage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """What came of it. `notes` says, in sentences, what was left out, and why there are fewer than were wanted.
+
+    `state` is how the session of each must start: the keys that the agent's instructions name, empty as in ADK.
+    """
+
+    scenarios: tuple[ConversationScenario, ...]
+    notes: tuple[str, ...] = ()
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ScenarioWriter:
+    """Has scenarios written for one agent. `known` are those that there are; `progress` hears how many have come."""
+
+    def __init__(
+        self,
+        wanted: WantedScenarios,
+        description: AgentDescription,
+        known: Sequence[ConversationScenario],
+        *,
+        ask: Ask,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._wanted = wanted
+        self._description = description
+        self._ask = ask
+        self._progress = progress
+        self._known = list(known)
+        self._keys = {_key(scenario) for scenario in known}
+        self._found: list[ConversationScenario] = []
+        self._notes: list[str] = []
+        self._said = ""
+        self._is_cut_off = False
+
+    async def write(self) -> Generated:
+        """Ask until there are enough, at most once more than it takes. Raises GenerationError where there are none."""
+        for number in range(math.ceil(self._wanted.count / _AT_ONCE) + 1):
+            missing = self._wanted.count - len(self._found)
+            if not missing:
+                break
+            try:
+                await self._ask_for(min(missing, _AT_ONCE), sample=number)
+            except ModelError as error:
+                if not self._found:
+                    is_outage = error.trouble.is_outage or error.trouble in _NO_ANSWERS
+                    message = f"the model that writes scenarios did not answer: {error.message}"
+                    raise GenerationError(message, is_outage=is_outage) from error
+                self._notes.append(f"asked for {missing} more, the model did not answer: {error.message}")
+                break
+        return self._concluded()
+
+    async def _ask_for(self, count: int, *, sample: int) -> None:
+        # Off the loop: the first one imports the templates' library.
+        prompt = await asyncio.to_thread(self._prompt, count)
+        request = ModelRequest(
+            model=self._wanted.model,
+            messages=(Message(role="user", text=prompt),),
+            reply_schema=self._schema(),
+            sample=sample,
+            purpose=PURPOSE,
+        )
+        self._take(await ask_for_readable(self._ask, request, lambda text: any(self._drafts_in(text))))
+        self._progress(len(self._found))
+
+    def _drafts_in(self, reply: str) -> Iterable[Draft]:
+        return read_drafts(reply, personas=self._personas, required=bool(self._wanted.personas))
+
+    def _take(self, reply: ModelReply) -> None:
+        self._said, self._is_cut_off = reply.text, reply.is_cut_off
+        if reply.scripted:
+            self._notes.append(f"a script answers, as there is no key for {self._wanted.model}")
+        surplus = 0
+        for draft in self._drafts_in(reply.text):
+            scenario = draft.scenario
+            if scenario is None:
+                self._notes.append(f"left out {draft.problem}")
+            elif _key(scenario) in self._keys:
+                self._notes.append(f"left out {one_line(scenario.starting_prompt, width=60)!r}: there is one like it")
+            elif len(self._found) == self._wanted.count:
+                surplus += 1
+            else:
+                self._keys.add(_key(scenario))
+                self._known.append(scenario)
+                self._found.append(scenario)
+        if surplus:
+            self._notes.append(f"left out {surplus} more than the {self._wanted.count} that were wanted")
+
+    def _concluded(self) -> Generated:
+        wanted = self._wanted
+        cut_off = " (cut off: it was too long)" if self._is_cut_off else ""
+        if not self._found:
+            why = (
+                f": {'; '.join(dict.fromkeys(self._notes))}"
+                if self._notes
+                else f", but: {one_line(self._said, width=_REPLY_WIDTH)}"
+            )
+            raise GenerationError(f"{wanted.model} wrote no scenario that is new{why}{cut_off}", is_outage=True)
+        notes = list(dict.fromkeys(self._notes))
+        if len(self._found) < wanted.count:
+            notes.append(f"{wanted.model} wrote {counted(len(self._found), 'scenario')}, not {wanted.count}{cut_off}")
+        notes += [f"the model was not told all: {said}" for said in self._description.untold]
+        return Generated(scenarios=tuple(self._found), notes=tuple(notes))
+
+    @property
+    def _personas(self) -> Sequence[str]:
+        return self._wanted.personas or tuple(PERSONAS)
+
+    def _prompt(self, count: int) -> str:
+        personas = [PERSONAS[name] for name in self._personas]
+        return PROMPTS.render(
+            "scenarios",
+            count=count,
+            personas=[{"id": persona.id, "description": persona.description} for persona in personas],
+            persona_required=bool(self._wanted.personas),
+            known=[_json(_shown(scenario)) for scenario in self._known[-_MOST_SHOWN:]],
+            instruction=self._wanted.instruction,
+            context=self._wanted.context,
+            lists_functions=any(part.type == "function" for part in self._description.agents),
+            agents=[_json(part.model_dump(exclude_defaults=True)) for part in self._description.agents],
+        )
+
+    def _schema(self) -> dict[str, Any]:
+        names = [*self._personas, *([] if self._wanted.personas else [NO_PERSONA])]
+        texts = ("starting_prompt", "conversation_plan")
+        properties = {name: {"type": "string"} for name in texts}
+        persona = {"user_persona": {"type": "string", "enum": names}}
+        item = {"type": "object", "properties": {**properties, **persona}, "required": [*texts, "user_persona"]}
+        scenarios = {"scenarios": {"type": "array", "items": item}}
+        return {"type": "object", "properties": scenarios, "required": ["scenarios"]}
+
+
+def _shown(scenario: ConversationScenario) -> Mapping[str, str]:
+    return {"starting_prompt": scenario.starting_prompt, "conversation_plan": scenario.conversation_plan}
+
+
+def _key(scenario: ConversationScenario) -> tuple[str, str]:
+    """The same for scenarios that say the same, whatever the space and case of their letters."""
+    return (
+        " ".join(scenario.starting_prompt.casefold().split()),
+        " ".join(scenario.conversation_plan.casefold().split()),
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

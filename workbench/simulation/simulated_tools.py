@@ -1,0 +1,290 @@
+"""Tools that are simulated: injected answers and errors, and answers by a model."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from workbench.agents.agent_host import AgentError, ToolAnswer, ToolCall, ToolOutcome
+from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, ask_for_readable
+from workbench.metrics.case_view import same
+from workbench.metrics.judges.reply_parser import json_objects
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import Failure, FailureKind
+from workbench.model.target import Unrecorded
+from workbench.model.text import one_line
+from workbench.model.tool_simulation import Environment, Injection, SimulatedTool
+from workbench.simulation.tool_replay import RecordedCall, RecordedCase, Replay, ToolRecording
+from workbench.simulation.tools.prompts import PROMPTS
+
+# Injected answers: which calls they are for, and when chance gives them.
+
+
+def matches(args: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+    """Whether a call has at least these arguments, each equal as a JSON value. None wants nothing."""
+    return all(name in args and same(args[name], value) for name, value in (wanted or {}).items())
+
+
+class Draws:
+    """The injections of one tool in one case. Each draws from a sequence of its own, in the order of the calls.
+
+    A call draws from an injection that it matches where none before that one answered: ADK's order. Each case, and each
+    repeat of it, begins its sequences anew: what other cases do, and when, changes nothing.
+    """
+
+    def __init__(self, tool: SimulatedTool, *, seed: str) -> None:
+        """`seed` is for injections without one of their own."""
+        self._injections = [
+            (each, random.Random(each.random_seed if each.random_seed is not None else f"{seed}\0{tool.name}\0{index}"))
+            for index, each in enumerate(tool.injections)
+        ]
+
+    def next(self, args: Mapping[str, Any]) -> Injection | None:
+        """The injection that answers a call, if any does."""
+        for injection, sequence in self._injections:
+            if matches(args, injection.match_args) and sequence.random() < injection.probability:
+                return injection
+        return None
+
+
+# Answers that a model makes up in place of a tool, from its declaration and what has happened in the case so far.
+
+PURPOSE = "tool"
+"""What scripts call the requests for answers of tools."""
+
+_TRIES = 3  # replies that cannot be read: another sample may be better
+
+
+class ModelTools:
+    """The tools of one case that a model answers for. `repeat` keeps the opinions of repeats apart."""
+
+    def __init__(self, environment: Environment, *, ask: Ask, repeat: int) -> None:
+        self._environment = environment
+        self._ask = ask
+        self._repeat = repeat
+
+    async def answer(self, call: ToolCall, earlier: Sequence[Mapping[str, Any]]) -> Any:
+        """What the tool gives back; `earlier` is what happened before. Raises AgentError: never the agent's fault."""
+        # Off the loop: the first one imports the templates' library.
+        prompt = await asyncio.to_thread(self._prompt, call, earlier)
+        said = ""
+        for number in range(_TRIES):
+            reply = await self._reply(call, prompt, sample=self._repeat * _TRIES + number)
+            found = list(json_objects(reply.text))
+            if found:  # some models leave the frame out
+                return next((each["answer"] for each in found if "answer" in each), found[0])
+            said = reply.text
+            if reply.is_cut_off:
+                said = f"{said} (cut off: raise max_output_tokens)"
+        message = (
+            f"{call.tool}: the model that answers for it gave no JSON in {_TRIES} tries: {one_line(said, width=120)}"
+        )
+        raise AgentError(Failure(kind=FailureKind.TOOL, message=message))
+
+    async def _reply(self, call: ToolCall, prompt: str, *, sample: int) -> ModelReply:
+        request = ModelRequest(
+            model=self._environment.model,
+            messages=(Message(role="user", text=prompt),),
+            config=dict(self._environment.configuration),
+            sample=sample,
+            purpose=PURPOSE,
+        )
+        try:
+            return await ask_for_readable(self._ask, request, lambda text: any(json_objects(text)))
+        except ModelError as error:
+            kind = FailureKind.INFRASTRUCTURE if error.trouble.is_outage else FailureKind.TOOL
+            message = f"{call.tool}: the model that answers for it did not: {error.message}"
+            raise AgentError(Failure(kind=kind, message=message)) from error
+
+    def _prompt(self, call: ToolCall, earlier: Sequence[Mapping[str, Any]]) -> str:
+        return PROMPTS.render(
+            "tool_answer",
+            declaration=_json(call.declaration),
+            environment=self._environment.data,
+            tracing=self._environment.tracing,
+            earlier=[_json(each) for each in earlier],
+            call=_json({"tool": call.tool, "args": call.args}),
+        )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# What is planned for the tools of a run's cases: simulated, replayed, recorded, or none of it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolPlan:
+    """What happens with calls of tools in the cases of one target. What is replayed comes before what is simulated.
+
+    `functions` says where tools are that are functions: `module:name` by the tool's name. `record` is the file that
+    gets what came of every call. `scripted`: a script answers where a model would. `files` are those that say what
+    answers.
+    """
+
+    environment: Environment | None = None
+    replay: ToolRecording | None = None
+    unrecorded: Unrecorded = "error"
+    record: Path | None = None
+    functions: Mapping[str, str] = field(default_factory=dict)
+    scripted: bool = False
+    files: tuple[Path, ...] = ()
+
+    @property
+    def changes_answers(self) -> bool:
+        """Whether an agent may get other answers than its tools give."""
+        return self.environment is not None or self.replay is not None
+
+    def digest(self, case: CaseKey) -> str:
+        """Another text wherever the tools of a case may answer otherwise; empty where the tools themselves answer."""
+        if not self.changes_answers:
+            return ""
+        replayed = [] if self.replay is None else self.replay.all_of(case)
+        by_case = self.environment is not None and self.environment.draws_by_case
+        parts = [
+            self._common,
+            case.eval_id if by_case else "",
+            "" if self.replay is None else json.dumps([each.model_dump(mode="json") for each in replayed]),
+        ]
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()
+
+    @cached_property
+    def _common(self) -> str:
+        environment = self.environment
+        simulated = None
+        if environment is not None:
+            left_out: Any = {"source": True, "tools": {"__all__": {"place"}}}
+            simulated = environment.model_dump(mode="json", exclude=left_out)
+            if environment.asks_model:
+                simulated |= {"prompts": PROMPTS.version, "scripted": self.scripted}
+        facts = {
+            "simulated": simulated,
+            "unrecorded": None if self.replay is None else self.unrecorded,
+            "functions": dict(self.functions),
+        }
+        return json.dumps(facts, sort_keys=True)
+
+    @property
+    def notice(self) -> str | None:
+        """What people are told before a run in which tools do not answer by themselves."""
+        said = []
+        if self.replay is not None:
+            said.append(f"tool calls are answered from {self.replay.path}")
+        if self.environment is not None:
+            names = ", ".join(tool.name for tool in self.environment.tools)
+            script = " (a script answers in place of the model)" if self.scripted else ""
+            said.append(f"tools are simulated by {self.environment.source}: {names}{script}")
+        return "; ".join(said) or None
+
+
+INJECTED, MODEL, REPLAYED = "injected", "model", "replayed"
+
+
+# The calls of tools in one attempt at a case: who answers them, and what is kept of them.
+
+
+class CaseTools:
+    """Answers for the tools of one attempt at a case. Nothing of it is shared with any other. See `ToolDesk`."""
+
+    def __init__(self, plan: ToolPlan, job: JobKey, *, ask: Ask) -> None:
+        self._plan = plan
+        self._job = job
+        environment = plan.environment
+        self._tools = {} if environment is None else {tool.name: tool for tool in environment.tools}
+        seed = f"{job.case.eval_id}\0{job.repeat}"
+        self._draws = {name: Draws(tool, seed=seed) for name, tool in self._tools.items()}
+        self._replay = None if plan.replay is None else Replay(plan.replay, job.case, repeat=job.repeat)
+        self._asks_model = environment is not None and environment.asks_model
+        self._model = None if environment is None else ModelTools(environment, ask=ask, repeat=job.repeat)
+        self._one_at_a_time = asyncio.Lock()
+        self._begun: dict[int, RecordedCall] = {}
+        self._ended: dict[int, RecordedCall] = {}  # in the order of their ends
+
+    @property
+    def wanted(self) -> Mapping[str, Any]:
+        """See `ToolDesk.wanted`."""
+        names: dict[str, str | None] = {tool.name: tool.place for tool in self._tools.values()}
+        for name in () if self._plan.replay is None else self._plan.replay.tools:
+            names.setdefault(name, None)
+        return {
+            "names": names,
+            "functions": dict(self._plan.functions),
+            "everything": self._plan.record is not None or self._replay is not None,
+        }
+
+    async def answer(self, call: ToolCall) -> ToolAnswer:
+        """See `ToolDesk.answer`."""
+        self._begun[call.number] = RecordedCall(tool=call.tool, args=dict(call.args))
+        if self._replay is not None:
+            found = self._replay.next(call.tool, call.args)
+            if isinstance(found, RecordedCall):
+                return self._answered(
+                    call, REPLAYED, ToolOutcome(response=found.response, error=found.error, actions=found.actions)
+                )
+            if self._plan.unrecorded == "error":
+                raise AgentError(Failure(kind=FailureKind.TOOL, message=found))
+        simulated = self._tools.get(call.tool)
+        if simulated is not None:
+            injection = self._draws[call.tool].next(call.args)
+            if injection is not None:
+                return await self._injected(call, injection)
+            if simulated.by_model:
+                return await self._made_up(call)
+        return ToolAnswer(tell=self._plan.record is not None or self._asks_model)
+
+    def told(self, number: int, outcome: ToolOutcome) -> None:
+        """See `ToolDesk.told`."""
+        self._note(number, None, outcome)
+
+    def recorded(self) -> RecordedCase:
+        """The calls so far, to be replayed."""
+        case = self._job.case
+        return RecordedCase(
+            eval_set=case.eval_set,
+            eval_id=case.eval_id,
+            occurrence=case.occurrence,
+            repeat=self._job.repeat,
+            calls=tuple(self._ended[number] for number in sorted(self._ended)),
+        )
+
+    async def _injected(self, call: ToolCall, injection: Injection) -> ToolAnswer:
+        await asyncio.sleep(injection.latency_seconds)
+        return self._answered(call, INJECTED, ToolOutcome(response=injection.answer))
+
+    async def _made_up(self, call: ToolCall) -> ToolAnswer:
+        assert self._model is not None
+        async with self._one_at_a_time:  # what one call creates the next must know of
+            response = await self._model.answer(call, [_as_seen(each) for each in self._ended.values()])
+            return self._answered(call, MODEL, ToolOutcome(response=response))
+
+    def _answered(self, call: ToolCall, source: str, outcome: ToolOutcome) -> ToolAnswer:
+        self._note(call.number, source, outcome)
+        return ToolAnswer(source=source, outcome=outcome)
+
+    def _note(self, number: int, source: str | None, outcome: ToolOutcome) -> None:
+        begun = self._begun.pop(number, None)
+        if begun is None:
+            return
+        self._ended[number] = begun.model_copy(
+            update={
+                "response": outcome.response,
+                "error": None if outcome.error is None else dict(outcome.error),
+                "actions": dict(outcome.actions),
+                "unfit": outcome.unfit,
+                "source": source,
+            }
+        )
+
+
+def _as_seen(call: RecordedCall) -> dict[str, Any]:
+    """A call as the model is told of it."""
+    answer = call.response if call.error is None else {"raised": call.error.get("text")}
+    return {"tool": call.tool, "args": call.args, "answer": answer}

@@ -1,0 +1,239 @@
+"""Prompts of simulated users: options, and checks of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic.alias_generators import to_camel
+
+from workbench.llm.gemini import unknown_keys
+from workbench.llm.model_types import is_of_google
+from workbench.llm.prompt_templates import TemplateProblem, names_in, render_text
+from workbench.model.criteria import EvalConfig, InvalidConfig, wrong_vendor
+from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UnknownPersona, UserPersona, persona_of
+from workbench.model.text import did_you_mean
+from workbench.simulation.prompts import PROMPTS
+
+# `user_simulator_config` of an eval config: who plays the users of scenarios, and how.
+
+SECTION = "user_simulator_config"
+DEFAULT_LIMIT = 20
+NO_LIMIT = -1
+
+REQUIRED_NAMES = ("stop_signal", "conversation_plan", "conversation_history")
+"""What custom instructions must make use of."""
+
+KEYS = (
+    "type",
+    "model",
+    "model_configuration",
+    "max_allowed_invocations",
+    "custom_instructions",
+    "include_function_calls",
+)
+_TYPE = "llm_backed"
+_AUDIO = "llm_audio"
+
+# As in ADK, where a configuration does not say how the model is to be asked.
+_THINKING: Mapping[str, Any] = {"thinking_config": {"include_thoughts": True, "thinking_budget": 10240}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserOptions:
+    """How users are played. `limit` is the most turns of a conversation, the starting prompt included; NO_LIMIT: none.
+
+    `model_config` is a generation configuration in the words of the Gemini API. `instructions` is a template in place
+    of ours. `with_calls`: the user sees the agent's tool calls and what they gave.
+    """
+
+    model: str
+    model_config: Mapping[str, Any] = field(default_factory=dict)
+    limit: int = DEFAULT_LIMIT
+    instructions: str | None = None
+    with_calls: bool = False
+
+
+def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOptions, list[InvalidConfig]]:
+    """The options of a config, and what is wrong with them; a wrong value reads as its default."""
+    given = config.user_simulator_config or {}
+    values = {_snake(name): value for name, value in given.items()}
+    problems = list(_unknown(given))
+    reader = _Reader(values, problems)
+    kind = reader.read("type", str, default=_TYPE, expected=f"{_TYPE!r}")
+    if kind == _AUDIO:
+        reader.refuse("type", expected=f"{_TYPE!r}: users that speak aloud are not played here")
+    elif kind != _TYPE:
+        reader.refuse("type", expected=f"{_TYPE!r}")
+    model = reader.read("model", str, default=default_model, expected="the name of a model")
+    if "model" in values and not model.strip():
+        reader.refuse("model", expected="the name of a model")
+    elif (expected := wrong_vendor(model)) is not None:
+        reader.refuse("model", expected=expected)
+    limit = reader.read("max_allowed_invocations", int, default=DEFAULT_LIMIT, expected="a whole number")
+    if limit < 1 and limit != NO_LIMIT:
+        reader.refuse("max_allowed_invocations", expected="a number from 1 on, or -1 for no limit")
+    instructions = reader.read("custom_instructions", str, default="", expected="a text")
+    if instructions:
+        problems += _problems_of(instructions)
+    default_config = _THINKING if is_of_google(model) else {}
+    model_config = reader.read("model_configuration", dict, default=dict(default_config), expected="an object")
+    problems += unknown_keys(model_config, model=model, place=f"{SECTION}.model_configuration")
+    options = UserOptions(
+        model=model,
+        model_config=model_config,
+        limit=limit,
+        instructions=instructions or None,
+        with_calls=reader.read("include_function_calls", bool, default=False, expected="true or false"),
+    )
+    return options, problems
+
+
+_T = TypeVar("_T")
+
+
+class _Reader:
+    def __init__(self, values: Mapping[str, Any], problems: list[InvalidConfig]) -> None:
+        self._values = values
+        self._problems = problems
+
+    def read(self, name: str, kind: type[_T], *, default: _T, expected: str) -> _T:
+        value = self._values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+            return value
+        self.refuse(name, expected=expected)
+        return default
+
+    def refuse(self, name: str, *, expected: str) -> None:
+        value = self._values.get(name)
+        found = "an object" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
+        self._problems.append(InvalidConfig(place=f"{SECTION}.{name}", found=found[:80], expected=expected))
+
+
+def _unknown(given: Mapping[str, Any]) -> Iterator[InvalidConfig]:
+    for name in given:
+        if _snake(name) not in KEYS:
+            expected = f"one of {', '.join(KEYS)}{did_you_mean(name, KEYS)}"
+            yield InvalidConfig(place=f"{SECTION}.{name}", found=f"the unknown key {name!r}", expected=expected)
+
+
+def _problems_of(instructions: str) -> Iterator[InvalidConfig]:
+    place = f"{SECTION}.custom_instructions"
+    try:
+        names = names_in(instructions)
+    except TemplateProblem as error:
+        yield InvalidConfig(place=place, found=f"no template ({error})", expected="a jinja2 template")
+        return
+    for name in REQUIRED_NAMES:
+        if name not in names:
+            shown = "{{ " + name + " }}"
+            yield InvalidConfig(place=place, found=f"no {shown}", expected=f"a template that makes use of {shown}")
+
+
+def _snake(name: str) -> str:
+    return next((known for known in KEYS if to_camel(known) == name), name)
+
+
+# What a model is told that plays a user, and what keeps a scenario from being played.
+
+_END = f"To end the conversation, reply with {DEFAULT_STOP_SIGNAL} and nothing else."
+
+
+def player_of(scenario: ConversationScenario) -> UserPersona | None:
+    """The persona of a scenario with `{{ stop_signal }}` filled in wherever its author has written that.
+
+    Raises UnknownPersona, and TemplateProblem.
+    """
+    persona = persona_of(scenario)
+    if persona is None:
+        return None
+    data = {"stop_signal": DEFAULT_STOP_SIGNAL}
+
+    def fill(text: str, behavior: str) -> str:
+        try:
+            return render_text(text, data)
+        except TemplateProblem as error:
+            raise TemplateProblem(f"the behaviour {behavior!r} cannot be filled in: {error}") from error
+
+    behaviors = [
+        behavior.model_copy(
+            update={
+                "name": fill(behavior.name, behavior.name),
+                "description": fill(behavior.description, behavior.name),
+                "behavior_instructions": [fill(text, behavior.name) for text in behavior.behavior_instructions],
+                "violation_rubrics": [fill(text, behavior.name) for text in behavior.violation_rubrics],
+            }
+        )
+        for behavior in persona.behaviors
+    ]
+    return persona.model_copy(update={"behaviors": behaviors})
+
+
+def prompt_of(plan: str, history: str, persona: UserPersona | None, options: UserOptions) -> str:
+    """What the model is told, the signal that ends a conversation always in it. Raises TemplateProblem.
+
+    `persona` is one that `player_of` gave.
+    """
+    if options.instructions is None:
+        data = {"stop_signal": DEFAULT_STOP_SIGNAL, "conversation_plan": plan, "conversation_history": history}
+        return PROMPTS.render("user", **data, persona=persona)
+    prompt = _by_instructions(options.instructions, plan, history, persona)
+    # Looked for where no message can have brought it in.
+    if DEFAULT_STOP_SIGNAL in _by_instructions(options.instructions, "", "", persona):
+        return prompt
+    return f"{prompt}\n\n{_END}"
+
+
+def check_scenario(scenario: ConversationScenario, options: UserOptions) -> str | None:
+    """What keeps a scenario from being played, None where nothing does: found before anything has cost anything."""
+    if not scenario.starting_prompt.strip():
+        return "starting_prompt: found no text, expected what the user says first"
+    if not scenario.conversation_plan.strip():
+        return "conversation_plan: found no text, expected what the user wants and how the conversation goes on"
+    try:
+        persona = player_of(scenario)
+    except (UnknownPersona, TemplateProblem) as error:
+        return f"user_persona: {error}"
+    if options.instructions is None:
+        return None
+    place = "custom_instructions of user_simulator_config"
+    try:
+        if persona is not None and "persona" not in names_in(options.instructions):
+            return f"{place}: found no {{{{ persona }}}}, expected it because the scenario has a persona"
+        prompt_of("a plan", "user: hello", persona, options)
+    except TemplateProblem as error:
+        alone = "" if persona is not None else " (the scenario has no persona)"
+        return f"{place}: they cannot be filled in{alone}: {error}"
+    return None
+
+
+def _by_instructions(instructions: str, plan: str, history: str, persona: UserPersona | None) -> str:
+    data: dict[str, Any] = {
+        "stop_signal": DEFAULT_STOP_SIGNAL,
+        "conversation_plan": plan,
+        "conversation_history": history,
+    }
+    return render_text(instructions, data if persona is None else {**data, "persona": _shown(persona)})
+
+
+def _shown(persona: UserPersona) -> Mapping[str, Any]:
+    """A persona as custom instructions see it: plain values, and the two texts that ADK's own personas give."""
+    return {
+        "id": persona.id,
+        "description": persona.description,
+        "behaviors": [
+            {
+                **behavior.model_dump(include={"name", "description", "behavior_instructions", "violation_rubrics"}),
+                "get_behavior_instructions_str": _listed(behavior.behavior_instructions),
+                "get_violation_rubrics_str": _listed(behavior.violation_rubrics),
+            }
+            for behavior in persona.behaviors
+        ],
+    }
+
+
+def _listed(texts: Sequence[str]) -> Callable[[], str]:
+    return lambda: "\n".join(f"  * {text}" for text in texts)

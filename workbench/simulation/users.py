@@ -1,0 +1,205 @@
+"""Users of a conversation: with fixed messages, or simulated by a model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from workbench.llm.model_types import Message, ModelError, ModelReply, ModelRequest
+from workbench.llm.prompt_templates import TemplateProblem
+from workbench.model.evalset import DEFAULT_STOP_SIGNAL, Content, ConversationScenario, Invocation
+from workbench.model.results import ConversationEnd, Failure, FailureKind, SimulatedConversation, TurnResult
+from workbench.model.trace import GotResponse, MadeCall, SaidText, events_of, final_author_of
+from workbench.simulation.user_prompts import NO_LIMIT, UserOptions, player_of, prompt_of
+
+# What a user is, whoever plays it.
+
+
+class UserFailed(Exception):
+    """The user cannot go on, through no fault of the agent."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserCall:
+    """One message that a model was asked for: what it was shown, and what it said, which may be the end."""
+
+    model: str
+    prompt: str
+    reply: ModelReply | None
+    problem: str | None = None
+
+
+class User(Protocol):
+    """Talks to the agent in one conversation."""
+
+    @property
+    def turns(self) -> int | None:
+        """How many turns the conversation will have; None where the user decides as it goes."""
+
+    @property
+    def calls(self) -> Sequence[UserCall]:
+        """What a model was asked so far."""
+
+    async def next_message(self, turns: Sequence[TurnResult]) -> Content | None:
+        """What the user says after these turns; None where the conversation is over. Raises UserFailed."""
+
+    def told(self) -> SimulatedConversation | None:
+        """How a model played the user so far; None where none did."""
+
+
+# The user of a case with a fixed conversation.
+
+
+class FixedConversation:
+    """Says the user contents of a case's conversation one after the other, whatever the agent answers."""
+
+    calls: Sequence[UserCall] = ()
+
+    def __init__(self, conversation: Sequence[Invocation]) -> None:
+        self._contents = tuple(invocation.user_content for invocation in conversation)
+
+    @property
+    def turns(self) -> int:
+        """How many turns the conversation will have."""
+        return len(self._contents)
+
+    async def next_message(self, turns: Sequence[TurnResult]) -> Content | None:
+        """What the user says after these turns; None where the conversation is over."""
+        return self._contents[len(turns)] if len(turns) < len(self._contents) else None
+
+    def told(self) -> None:
+        """Nobody played this user."""
+
+
+# A conversation so far, as the text that a simulated user sees of it.
+
+_AGENT = "agent"
+
+
+def history_of(turns: Sequence[TurnResult], *, with_calls: bool) -> str:
+    """`user: ...` and the name of each agent that spoke, in order, a blank line between them; thoughts left out.
+
+    `with_calls`: also which tools were called, and what they gave.
+    """
+    return "\n\n".join(line for turn in turns for line in _lines(turn.invocation, with_calls=with_calls))
+
+
+def _lines(invocation: Invocation, *, with_calls: bool) -> Iterator[str]:
+    said = invocation.user_content.text(thoughts=False)
+    yield f"user: {said or _other_kinds(invocation.user_content)}"
+    for event in events_of(invocation):
+        match event:
+            case SaidText(author, text):
+                yield f"{author}: {text}"
+            case MadeCall(author, call) if with_calls:
+                yield f"{author or _AGENT} called the tool {call.name!r} with {_json(call.args or {})}"
+            case GotResponse(response) if with_calls:
+                yield f"the tool {response.name!r} gave {_json(response.response or {})}"
+    if invocation.final_response is not None:
+        answer = invocation.final_response.text(thoughts=False)
+        author = final_author_of(invocation) or _AGENT
+        yield f"{author}: {answer or _other_kinds(invocation.final_response)}"
+
+
+def _other_kinds(content: Content) -> str:
+    """What stands for a message without text."""
+    return "(something that is no text)" if content.parts else "(nothing)"
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+# A user that a model plays, by the plan of a scenario and the persona of its user.
+
+PURPOSE = "user"
+"""What requests of simulated users are for (see ModelRequest)."""
+
+Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
+
+
+class SimulatedUser:
+    """Plays the user of one conversation."""
+
+    turns: None = None
+
+    def __init__(self, scenario: ConversationScenario, options: UserOptions, *, ask: Ask, sample: int = 0) -> None:
+        """`sample` tells conversations apart that start alike: the repeats of a case.
+
+        Raises UnknownPersona, and TemplateProblem for behaviours that cannot be rendered.
+        """
+        self._scenario = scenario
+        self._options = options
+        self._ask = ask
+        self._sample = sample
+        self._persona = player_of(scenario)
+        self._calls: list[UserCall] = []
+        self._end: ConversationEnd | None = None
+
+    @property
+    def calls(self) -> Sequence[UserCall]:
+        """See User."""
+        return self._calls
+
+    async def next_message(self, turns: Sequence[TurnResult]) -> Content | None:
+        """See User. The first message is the starting prompt as it stands."""
+        if not turns:
+            return Content.of_text(self._scenario.starting_prompt, role="user")
+        if self._options.limit != NO_LIMIT and len(turns) >= self._options.limit:
+            self._end = ConversationEnd.LIMIT
+            return None
+        said = await self._say(turns)
+        if DEFAULT_STOP_SIGNAL in said.casefold():
+            self._end = ConversationEnd.STOP_SIGNAL
+            return None
+        return Content.of_text(said, role="user")
+
+    def told(self) -> SimulatedConversation:
+        """See User."""
+        replies = [call.reply for call in self._calls if call.reply is not None]
+        return SimulatedConversation(
+            model=self._options.model,
+            persona=None if self._persona is None else self._persona.id,
+            end=self._end,
+            limit=None if self._options.limit == NO_LIMIT else self._options.limit,
+            calls=len(replies),
+            cached=sum(reply.cached for reply in replies),
+            scripted=any(reply.scripted for reply in replies),
+        )
+
+    async def _say(self, turns: Sequence[TurnResult]) -> str:
+        try:
+            # Off the loop: the first one imports the templates' library, and a long conversation takes its time.
+            prompt = await asyncio.to_thread(self._prompt, turns)
+        except TemplateProblem as error:
+            message = f"the custom instructions of the simulated user cannot be filled in: {error}"
+            raise UserFailed(Failure(kind=FailureKind.USER, message=message)) from error
+        request = ModelRequest(
+            model=self._options.model,
+            messages=(Message(role="user", text=prompt),),
+            config=dict(self._options.model_config),
+            sample=self._sample,
+            purpose=PURPOSE,
+        )
+        try:
+            reply = await self._ask(request)
+        except ModelError as error:
+            self._calls.append(UserCall(model=request.model, prompt=prompt, reply=None, problem=error.message))
+            kind = FailureKind.INFRASTRUCTURE if error.trouble.is_outage else FailureKind.USER
+            raise UserFailed(Failure(kind=kind, message=f"the simulated user: {error.message}")) from error
+        self._calls.append(UserCall(model=request.model, prompt=prompt, reply=reply))
+        if not reply.text.strip():
+            message = f"the simulated user: {request.model} said nothing"
+            raise UserFailed(Failure(kind=FailureKind.USER, message=message))
+        return reply.text.strip()
+
+    def _prompt(self, turns: Sequence[TurnResult]) -> str:
+        history = history_of(turns, with_calls=self._options.with_calls)
+        return prompt_of(self._scenario.conversation_plan, history, self._persona, self._options)

@@ -1,0 +1,321 @@
+"""What is wrong with the rows of a dataset, and labels that people gave."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from workbench.model.text import counted, did_you_mean
+from workbench.store.datasets.dataset_reader import read_records
+from workbench.store.datasets.dataset_rows import (
+    AS_PYTHON_PRINTS,
+    ID,
+    MESSAGES,
+    REFERENCE_MESSAGES,
+    TEXTS,
+    TRAJECTORIES,
+    Dataset,
+    Fault,
+    Record,
+    Row,
+    is_python,
+)
+from workbench.store.datasets.message_rows import is_messages, kind_of, read_messages
+from workbench.store.errors import StoreError, raise_all
+
+# What is probably wrong with a dataset, row by row, before anything is judged by it.
+
+Rule = Literal[
+    "unreadable", "python-repr", "missing-reference", "missing-value", "empty-trajectory", "duplicate-id",
+    "duplicate-row", "unknown-tool", "similar-tool", "several-turns", "left-out",
+]  # fmt: skip
+
+_REFERENCES = ("reference", "reference_trajectory")
+_ALIKE = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something in a row that is probably not meant; `row` counts from 1, and is None for what concerns all rows.
+
+    `rule` is a short name that stays the same between versions; `line` and `column` count characters from 1.
+    """
+
+    rule: Rule
+    message: str
+    row: int | None = None
+    eval_id: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+def lint(dataset: Dataset, *, tools: Collection[str] | None = None) -> list[Finding]:
+    """Everything that is found, in the order of the rows. `tools`: those that the agent has, where that is known."""
+    checks = (
+        _unreadable(dataset.rows),
+        _missing(dataset.rows),
+        _empty(dataset.rows),
+        _printed_by_python(dataset.rows),
+        _twice(dataset.rows),
+        _unknown_tools(dataset.rows, tools),
+        _similar_tools(dataset.rows),
+        _conversations(dataset.rows),
+    )
+    found = [finding for check in checks for finding in check]
+    return sorted(found, key=lambda finding: finding.row or 0)
+
+
+def _of(row: Row, rule: Rule, message: str) -> Finding:
+    return Finding(rule=rule, message=message, row=row.number, eval_id=row.eval_id, line=row.line)
+
+
+def _unreadable(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        for problem in row.problems:
+            yield Finding(
+                rule="python-repr" if problem.found == AS_PYTHON_PRINTS else "unreadable",
+                message=f"{problem.place}: {problem.message}" if problem.place else problem.message,
+                row=row.number,
+                eval_id=row.eval_id,
+                line=problem.line,
+                column=problem.column,
+            )
+
+
+def _missing(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Values that other rows have; and references where no row has any."""
+    columns = [name for name in (*TEXTS, *TRAJECTORIES) if any(_tells(row, name) for row in rows)]
+    if rows and not any(name in columns for name in _REFERENCES):
+        message = "no row has a reference or a reference_trajectory: what compares with one has no score"
+        yield Finding(rule="missing-reference", message=message)
+    for row in rows:
+        if row.problems:
+            continue
+        for name in columns:
+            if not _tells(row, name):
+                rule: Rule = "missing-reference" if name in _REFERENCES else "missing-value"
+                yield _of(row, rule, f"{name} is missing, which other rows have")
+
+
+def _tells(row: Row, name: str) -> bool:
+    """Whether a column has a value: a text may be empty, while an empty text is no trajectory."""
+    value = row.columns.get(name)
+    return value is not None and (value != "" or name in TEXTS)
+
+
+def _empty(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row.reference_trajectory == []:
+            yield _of(row, "empty-trajectory", "reference_trajectory is empty: recall has no score")
+        if row.predicted_trajectory == []:
+            yield _of(row, "empty-trajectory", "predicted_trajectory is empty: precision has no score")
+
+
+def _printed_by_python(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Text in a column of which nobody expects anything: it reaches judges and custom metrics as text."""
+    for row in rows:
+        for name, value in row.columns.items():
+            is_other = name not in TEXTS and name not in TRAJECTORIES
+            if is_other and isinstance(value, str) and is_python(value) and not _is_json(value):
+                yield _of(row, "python-repr", f"{name}: found {AS_PYTHON_PRINTS}, which stays text; expected JSON")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _twice(rows: Sequence[Row]) -> Iterator[Finding]:
+    ids: dict[str, int] = {}
+    contents: dict[str, int] = {}
+    for row in rows:
+        first = ids.setdefault(row.eval_id, row.number)
+        if first != row.number:
+            yield _of(row, "duplicate-id", f"eval_id {row.eval_id!r} stands in row {first} already")
+        if row.problems:
+            continue
+        content = json.dumps({name: row.columns[name] for name in row.columns if name != ID}, sort_keys=True)
+        first = contents.setdefault(content, row.number)
+        if first != row.number:
+            yield _of(row, "duplicate-row", f"the same as row {first}")
+
+
+def _unknown_tools(rows: Sequence[Row], tools: Collection[str] | None) -> Iterator[Finding]:
+    if tools is None:
+        return
+    for row in rows:
+        for column, names in _tools_in(row):
+            for name in names:
+                if name not in tools:
+                    message = f"{column}: the agent has no tool {name!r}{did_you_mean(name, tools)}"
+                    yield _of(row, "unknown-tool", message)
+
+
+def _similar_tools(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Tools of one trajectory alone that are called almost as another is."""
+    used = Counter(name for row in rows for _, names in _tools_in(row) for name in names)
+    often = [name for name, times in used.items() if times > 1]
+    for row in rows:
+        for column, names in _tools_in(row):
+            for name in names:
+                near = get_close_matches(name, often, n=1, cutoff=_ALIKE) if used[name] == 1 else []
+                if near:
+                    message = f"{column}: {name!r} stands in no other trajectory, and {near[0]!r} in {used[near[0]]}"
+                    yield _of(row, "similar-tool", message)
+
+
+def _tools_in(row: Row) -> Iterator[tuple[str, list[str]]]:
+    """The names in each trajectory, each once."""
+    for column, calls in zip(TRAJECTORIES, (row.predicted_trajectory, row.reference_trajectory), strict=True):
+        yield column, list(dict.fromkeys(call.name for call in calls or ()))
+
+
+def _conversations(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        for column in (MESSAGES, REFERENCE_MESSAGES):
+            if row.problems or not is_messages(row.columns.get(column)):
+                continue
+            turns = read_messages(row.columns[column]).turns
+            if len(turns) > 1:
+                message = f"{column}: {counted(len(turns), 'turn')}, which are judged as one"
+                yield _of(row, "several-turns", message)
+            kinds = sorted({kind for turn in turns for kind in turn.left_out})
+            if kinds:
+                yield _of(row, "left-out", f"{column}: what is no text is left out ({', '.join(kinds)})")
+
+
+# Labels that people gave to answers, to hold a judge against: rows of JSONL, CSV or JSON.
+
+_COLUMNS = ("eval_id", "label", "eval_set", "repeat", "turn", "criterion", "rubric")
+_NEEDED = ("eval_id", "label")
+_ALSO_CALLED = {
+    "eval_id": ("id", "case", "case_id", "evalid", "eval", "eval_case", "name"),
+    "label": ("verdict", "rating", "score", "grade", "human", "human_label", "value"),
+}
+"""Under which names other tools have what we need."""
+
+LabelValue = str | float
+
+
+class Label(NamedTuple):
+    """What somebody said about an answer.
+
+    `turn` and `repeat` count from 1; what is None was not said. `label` is a number or a word. `row` counts rows from
+    1; `error` is a fault of this row.
+    """
+
+    eval_id: str
+    label: LabelValue
+    eval_set: str | None
+    repeat: int | None
+    turn: int | None
+    criterion: str | None
+    rubric: str | None
+    row: int
+    error: Callable[[Fault], StoreError]
+
+
+def read_labels(path: Path) -> list[Label]:
+    """The labels of a file; further columns are notes. Raises StoreError with every row that cannot be read."""
+    labels: list[Label] = []
+    errors: list[StoreError] = []
+    told: set[Fault] = set()
+    for row, record in enumerate(read_records(path), start=1):
+        if record.problems:
+            errors += record.problems
+            continue
+        fault = _fault_of_columns(record)
+        if fault is not None:
+            if fault not in told:  # the header of a table says it for every row
+                told.add(fault)
+                errors.append(record.error(fault))
+            continue
+        try:
+            labels.append(_label(record, row=row))
+        except StoreError as error:
+            errors.append(error)
+    raise_all(errors)
+    if not labels:
+        raise StoreError(path, found="no rows", expected="rows with eval_id and label")
+    return labels
+
+
+def _label(record: Record, *, row: int) -> Label:
+    return Label(
+        eval_id=_name(record, "eval_id"),
+        label=_value(record),
+        eval_set=_optional_name(record, "eval_set"),
+        repeat=_count(record, "repeat"),
+        turn=_count(record, "turn"),
+        criterion=_optional_name(record, "criterion"),
+        rubric=_optional_name(record, "rubric"),
+        row=row,
+        error=record.error,
+    )
+
+
+def _fault_of_columns(record: Record) -> Fault | None:
+    """What is wrong with the names of the columns: a label under another name would be none."""
+    absent = [name for name in _COLUMNS if name not in record.columns]
+    unknown = [name for name in record.columns if name not in _COLUMNS]
+    for name in unknown:
+        meant = get_close_matches(name.casefold(), absent, n=1, cutoff=0.8)
+        if meant:
+            return Fault(name, f"the unknown column {name!r}", f"{meant[0]!r} (did you mean that?)")
+    for name in _NEEDED:
+        if name in absent and unknown:
+            meant = [each for each in unknown if each.casefold() in _ALSO_CALLED[name]]
+            found = f"the unknown column {meant[0]!r}" if meant else f"only {', '.join(map(repr, record.columns))}"
+            return Fault(meant[0] if meant else name, found, f"{name!r}{' (did you mean that?)' if meant else ''}")
+    return None
+
+
+def _name(record: Record, column: str) -> str:
+    name = _optional_name(record, column)
+    if name is None:
+        raise record.error(Fault(column, "nothing", "the id of a case"))
+    return name
+
+
+def _optional_name(record: Record, column: str) -> str | None:
+    value = record.columns.get(column)
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise record.error(Fault(column, kind_of(value), "text"))
+
+
+def _count(record: Record, column: str) -> int | None:
+    value: Any = record.columns.get(column)
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise record.error(Fault(column, repr(value), "a whole number from 1 on"))
+
+
+def _value(record: Record) -> LabelValue:
+    value = record.columns.get("label")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, str) and value.strip():
+        try:
+            return float(value)
+        except ValueError:
+            return value.strip()
+    raise record.error(Fault("label", "nothing" if value in (None, "") else kind_of(value), "a verdict or a rating"))

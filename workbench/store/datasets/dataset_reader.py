@@ -1,0 +1,446 @@
+"""Datasets read from files, addresses and values, and rows as recorded cases."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, time
+from decimal import Decimal
+from functools import partial
+from itertools import count
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from workbench.model.base import Recipe, Remade
+from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.results import Execution, TurnResult, case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
+from workbench.model.text import counted
+from workbench.store.datasets.dataset_rows import (
+    LATENCY,
+    MESSAGES,
+    TEXTS,
+    TRAJECTORIES,
+    Columns,
+    Dataset,
+    Fault,
+    Record,
+    Row,
+    broken_record,
+    csv_records,
+    records_of_json,
+    records_of_lines,
+    row_of,
+    text_of,
+    with_columns,
+)
+from workbench.store.datasets.remote_data import SCHEME, fetch, reach, shown_address
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.files import read_bytes, stamp_of, without_collecting
+from workbench.store.filetypes import EVAL_SET_SUFFIXES
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+
+
+# Reads datasets by the ending of their names; what the formats are is left to the modules beside this one.
+
+_Reader = Callable[[Path | str, bytes, Columns], Iterator[Record]]
+
+
+def read_dataset(source: Path | str, *, columns: Columns | None = None) -> Dataset:
+    """Read a dataset: a file by the ending of its name (`ENDINGS`), or what stands at an address, which is text.
+
+    Addresses are those of fsspec (`https://`, `gs://`, `s3://`, ...) and tables of BigQuery
+    (`bq://project.dataset.table`). `columns` says for columns that are known here which names they have in the dataset,
+    where those differ. A row that cannot be read has problems, and the others are read. Raises StoreError where there
+    is none that can be.
+    """
+    shown = shown_address(source) if isinstance(source, str) else source
+    return dataset_of(shown, read_records(source, columns=columns), columns=columns)
+
+
+def dataset_of(source: Path | str, records: Iterable[Record], *, columns: Columns | None = None) -> Dataset:
+    """The dataset that records are. Raises StoreError as `read_dataset`."""
+    if columns:
+        records = with_columns(records, columns, source=source)
+    with without_collecting():
+        rows = tuple(row_of(record, number=number) for number, record in enumerate(records, start=1))
+    if rows and all(row.problems for row in rows):
+        raise rows[0].problems[0]
+    return Dataset(source, rows)
+
+
+def read_records(source: Path | str, *, columns: Columns | None = None) -> Iterator[Record]:
+    """The rows of a file as they are, by the ending of its name, or of what stands at an address. Raises StoreError."""
+    if isinstance(source, str) and source.startswith(SCHEME):
+        from workbench.store.datasets.table_files import records_of_table
+
+        return records_of_table(source)
+    path = shown_address(source) if isinstance(source, str) else source
+    reader = _reader_of(path)
+    data = fetch(source) if isinstance(source, str) else read_bytes(source)[0]
+    return reader(path, data, columns or {})
+
+
+def reach_dataset(address: str) -> None:
+    """See whether what stands at an address can be read, and read as little of it as can be. Raises StoreError."""
+    if address.startswith(SCHEME):
+        from workbench.store.datasets.table_files import reach_table
+
+        reach_table(address)
+        return
+    _reader_of(shown_address(address))
+    reach(address)
+
+
+def _reader_of(path: Path | str) -> _Reader:
+    reader = _READERS.get(PurePath(path).suffix.lower())
+    if reader is None:
+        raise StoreError(path, f"is no dataset: expected a name that ends in {ENDINGS}")
+    return reader
+
+
+def _lines(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
+    return records_of_lines(path, text_of(path, data).split("\n"))
+
+
+def _csv(path: Path | str, data: bytes, columns: Columns) -> Iterator[Record]:
+    return csv_records(path, text_of(path, data), columns)
+
+
+def _json(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
+    from workbench.store.evalsets.config_files import json_in
+
+    return records_of_json(json_in(path, data, stamp_of(data)))
+
+
+def _parquet(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
+    from workbench.store.datasets.table_files import records_of_parquet
+
+    return records_of_parquet(path, data)
+
+
+_READERS: Mapping[str, _Reader] = {
+    ".jsonl": _lines,
+    ".ndjson": _lines,
+    ".csv": _csv,
+    ".json": _json,
+    ".parquet": _parquet,
+}
+
+ENDINGS = ".jsonl, .csv, .json or .parquet"
+"""The endings of the names of datasets, in words."""
+
+
+# Datasets that are in memory: pandas frames, lists of rows, and dicts of columns.
+
+_PLAIN = frozenset((type(None), bool, str, int, float))
+
+
+def dataset_of_frame(frame: DataFrame, *, columns: Columns | None = None, name: str = "data frame") -> Dataset:
+    """The rows of a pandas frame, in its order and whatever its index.
+
+    Values of numpy and pandas become JSON values, and what is missing (NaN, None, NA, NaT) None. `columns` as in
+    `read_dataset`; `name` is what errors call the frame. Raises StoreError where nothing can be read.
+    """
+    names = [str(column) for column in frame.columns]
+    twice = sorted({column for column in names if names.count(column) > 1})
+    if twice:
+        raise StoreError(name, found=f"the column {twice[0]!r} twice", expected="columns of different names")
+    labels = frame.index.tolist()
+    values = [frame.iloc[:, position].tolist() for position in range(len(names))]
+    rows = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+    shown = [f"row {n}" if label == n - 1 else f"row {n} (index {label})" for n, label in enumerate(labels, start=1)]
+    return dataset_of(name, _records(rows, shown, source=name), columns=columns)
+
+
+def dataset_of_columns(
+    values: Mapping[str, Sequence[Any]], *, columns: Columns | None = None, name: str = "dataset"
+) -> Dataset:
+    """The rows of a dict of columns, each a sequence with a value for each row. As `dataset_of_frame` otherwise."""
+    lengths = {key: len(column) for key, column in values.items()}
+    first = next(iter(lengths.items()), ("", 0))
+    for key, length in lengths.items():
+        if length != first[1]:
+            expected = f"the {counted(first[1], 'row')} that {first[0]} has"
+            raise StoreError(name, place=key, found=counted(length, "row"), expected=expected)
+    return dataset_of_rows(
+        (dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)), columns=columns, name=name
+    )
+
+
+def dataset_of_rows(
+    rows: Iterable[Mapping[str, Any]], *, columns: Columns | None = None, name: str = "dataset"
+) -> Dataset:
+    """The rows of a sequence of mappings. As `dataset_of_frame` otherwise."""
+    return dataset_of(name, records_of_values(rows, source=name), columns=columns)
+
+
+def records_of_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Record]:
+    """Rows of Python values as records; one that is no mapping is a row with a problem."""
+    return _records(rows, (f"row {number}" for number in count(1)), source=source)
+
+
+def json_value(value: Any) -> Any:
+    """A value of Python, numpy or pandas as JSON has it; what JSON has no word for as text.
+
+    Raises RecursionError for one that is nested too deeply, and what the methods of the value raise.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    # Most values are plain, or these with plain ones in them, by the hundred thousand: those take no call each, and no
+    # comprehension, which is one before Python 3.12.
+    if kind is dict:
+        made = {}
+        for key, item in value.items():
+            made[key if type(key) is str else str(key)] = item if type(item) in _PLAIN else json_value(item)
+        return made
+    if kind is list:
+        return [item if type(item) in _PLAIN else json_value(item) for item in value]
+    return _foreign_value(value)
+
+
+def _foreign_value(value: Any) -> Any:
+    for kind in (str, int, float):  # also those of numpy that are one, as plain ones
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, Mapping):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_value(item) for item in value]
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if type(value).__name__ in ("NaTType", "NAType"):  # what pandas has for a missing time, or value
+        return None
+    if isinstance(value, date | time):
+        return value.isoformat()
+    for as_python in ("tolist", "model_dump"):  # of numpy; of pydantic, such as LangChain's messages
+        if callable(convert := getattr(value, as_python, None)):
+            return json_value(convert())
+    return str(value)
+
+
+def _records(rows: Iterable[Any], labels: Iterable[str], *, source: Path | str) -> Iterator[Record]:
+    for label, row in zip(labels, rows, strict=False):
+        if isinstance(row, Mapping):
+            yield _record(row, partial(_error, source, label))
+        else:
+            found = type(row).__name__
+            yield broken_record(
+                StoreError(source, place=label, found=found, expected="a mapping, the columns of a row")
+            )
+
+
+def _record(row: Mapping[Any, Any], error: Callable[[Fault], StoreError]) -> Record:
+    columns: dict[str, Any] = {}
+    problems = []
+    for key, value in row.items():
+        try:
+            columns[str(key)] = json_value(value)
+        except RecursionError:
+            problems.append(error(Fault(str(key), "a value that is nested too deeply", "a JSON value")))
+        except Exception as failure:  # values are of any type, whose methods may raise anything
+            found = f"a {type(value).__name__} that raises {type(failure).__name__}"
+            problems.append(error(Fault(str(key), found, "a JSON value or text")))
+    return Record(columns, None, error, tuple(problems))
+
+
+def _error(source: Path | str, label: str, fault: Fault) -> StoreError:
+    place = f"{label}: {fault.column}{fault.inner}"
+    return StoreError(source, place=place, found=fault.found, expected=fault.expected)
+
+
+# Recorded cases: what an agent once did beside what it should have done, as a run judges them.
+
+_TELLS_NOTHING: Mapping[str, Any] = {"prompt": None}
+"""The columns of a row without any: a case without columns is none of a dataset, and made no calls."""
+_CASES = frozenset({"eval_cases", "evalCases"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedCase:
+    """One case to judge, or the problem that keeps it from being judged.
+
+    `case` is what was expected; None where there is nothing to hold the execution against. `columns` is the row of the
+    dataset. `occurrence` tells apart cases that share an id. `errors` are what the problem of a row is made of.
+    `case` and `execution` of a row are made anew whenever they are asked for.
+    """
+
+    eval_id: str
+    occurrence: int = 0
+    case: Remade[EvalCase | None] = Remade(None)  # noqa: RUF009 - a descriptor
+    execution: Remade[Execution] = Remade(Execution())  # noqa: RUF009 - as above
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    problem: str | None = None
+    errors: tuple[StoreError, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a file has recorded. `problems` are lines about the eval sets that were read, besides those of cases."""
+
+    path: Path | str
+    eval_set_id: str
+    cases: tuple[RecordedCase, ...]
+    problems: tuple[str, ...] = ()
+
+
+def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Columns | None = None) -> Recorded:
+    """Read a dataset (an address is text), or an eval set of recorded sessions and the one that was expected.
+
+    Sessions pair by eval id and turns by position; a session without partner, or with another number of turns, is a
+    case with a problem. Without `expected` there is nothing to hold sessions against. `columns` of a dataset as in
+    `read_dataset`. Raises StoreError where a file cannot be read at all, or has no column that metrics know.
+    """
+    with without_collecting():
+        if isinstance(path, Path) and not holds_rows(path):
+            if columns:
+                raise StoreError(path, "is an eval set: only columns of a dataset can be named")
+            return _read_sessions(path, expected)
+        if expected is not None:
+            raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
+        dataset = read_dataset(path, columns=columns)
+        _refuse_without_known_columns(dataset)
+        return Recorded(dataset.source, PurePath(dataset.source).stem, rows_as_recorded(dataset))
+
+
+def _refuse_without_known_columns(dataset: Dataset) -> None:
+    named = (*TEXTS, *TRAJECTORIES, MESSAGES)
+    known = {name for row in dataset.rows for name in row.columns}
+    if dataset.rows and known.isdisjoint(named):
+        found = ", ".join(sorted(known)[:5]) or "none"
+        expected = f"at least one of {', '.join(named)}, or columns that are named for them: response=answer"
+        raise StoreError(dataset.source, found=f"the columns {found}", expected=expected)
+
+
+def holds_rows(path: Path) -> bool:
+    """Whether a file is a dataset and no eval set: told by the name, or for any other JSON file by what it holds.
+
+    Raises StoreError where that cannot be read.
+    """
+    if path.suffix.lower() != ".json" or path.name.endswith(EVAL_SET_SUFFIXES):
+        return not path.name.endswith(EVAL_SET_SUFFIXES)
+    from workbench.store.evalsets.config_files import read_json
+
+    data = read_json(path).data
+    return not isinstance(data, dict) or _CASES.isdisjoint(data)
+
+
+def rows_as_recorded(dataset: Dataset) -> tuple[RecordedCase, ...]:
+    """The rows as cases of one turn."""
+    with without_collecting():
+        return tuple(_cases_of_rows(dataset))
+
+
+def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
+    seen: Counter[str] = Counter()
+    for row in dataset.rows:
+        occurrence = seen[row.eval_id]
+        seen[row.eval_id] += 1
+        yield RecordedCase(
+            eval_id=row.eval_id,
+            occurrence=occurrence,
+            case=Recipe(_expected_of, row),
+            execution=Recipe(_execution_of_row, row),
+            columns=row.columns or _TELLS_NOTHING,
+            problem="; ".join(map(str, row.problems)) or None,
+            errors=row.problems,
+        )
+
+
+def _expected_of(row: Row) -> EvalCase:
+    expected = turn_of_row(prompt_of_row(row.prompt), row.reference, row.reference_trajectory)
+    return case_of_turn(row.eval_id, expected)
+
+
+def _execution_of_row(row: Row) -> Execution:
+    actual = turn_of_row(prompt_of_row(row.prompt), row.response, row.predicted_trajectory)
+    return execution_of_turn(actual, seconds=_seconds(row))
+
+
+def _seconds(row: Row) -> float:
+    """How long the turn took, where the row says so."""
+    seconds = row.columns.get(LATENCY)
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
+        return float(seconds)
+    return 0.0
+
+
+def _read_sessions(path: Path, expected: Path | None) -> Recorded:
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+
+    actual = EvalSetDocument.open(path)
+    sessions = _cases_of(actual)
+    problems = _problems_of(actual)
+    if expected is None:
+        cases = [_session(eval_id, session, None) for eval_id, session in sessions.items()]
+        return Recorded(path, actual.eval_set_id, tuple(cases), problems)
+    document = EvalSetDocument.open(expected)
+    wanted = _cases_of(document)
+    cases = []
+    for eval_id in dict.fromkeys((*wanted, *sessions)):
+        if eval_id not in sessions:
+            cases.append(
+                RecordedCase(eval_id=eval_id, problem=f"{shown_path(path)}: no session of {eval_id!r} is recorded")
+            )
+        elif eval_id not in wanted:
+            cases.append(RecordedCase(eval_id=eval_id, problem=f"{shown_path(expected)}: there is no case {eval_id!r}"))
+        else:
+            cases.append(_session(eval_id, sessions[eval_id], wanted[eval_id]))
+    return Recorded(path, actual.eval_set_id, tuple(cases), (*problems, *_problems_of(document)))
+
+
+def _problems_of(document: EvalSetDocument) -> tuple[str, ...]:
+    """The errors of a set besides those that stop a case, which the case reports."""
+    from workbench.store.evalsets.adk_rules import format_problems
+
+    return tuple(format_problems(error for error in document.errors if not error.stops_case))
+
+
+def _cases_of(document: EvalSetDocument) -> dict[str, EvalCase | str]:
+    """The cases by id, or instead of a case what is wrong with it."""
+    counts = Counter(entry.eval_id for entry in document.entries)
+    cases: dict[str, EvalCase | str] = {}
+    for entry in document.entries:
+        if counts[entry.eval_id] > 1:
+            cases[entry.eval_id] = (
+                f"{shown_path(document.path)}: eval_id {entry.eval_id!r} stands {counts[entry.eval_id]} times, "
+                "expected once"
+            )
+            continue
+        try:
+            cases[entry.eval_id] = document.case(entry.index)
+        except StoreError as error:
+            cases[entry.eval_id] = str(error)
+    return cases
+
+
+def _session(eval_id: str, session: EvalCase | str, wanted: EvalCase | str | None) -> RecordedCase:
+    """A recorded session with what was expected of it."""
+    for side in (session, wanted):
+        if isinstance(side, str):
+            return RecordedCase(eval_id=eval_id, problem=side)
+    assert isinstance(session, EvalCase)
+    assert not isinstance(wanted, str)
+    if session.conversation is None:
+        return RecordedCase(eval_id=eval_id, problem=f"{eval_id!r} is a scenario, expected a recorded conversation")
+    turns = None if wanted is None else wanted.conversation
+    if turns is not None and len(turns) != len(session.conversation):
+        return RecordedCase(
+            eval_id=eval_id,
+            case=wanted,
+            problem=f"{eval_id!r}: found {counted(len(session.conversation), 'turn')}, expected {len(turns)}",
+        )
+    return RecordedCase(eval_id=eval_id, case=wanted, execution=_execution_of(session, session.conversation))
+
+
+def _execution_of(session: EvalCase, conversation: list[Invocation]) -> Execution:
+    turns = tuple(TurnResult(invocation=invocation, duration_seconds=0.0) for invocation in conversation)
+    return Execution(turns=turns, final_state=session.final_session_state)

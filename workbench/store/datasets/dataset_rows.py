@@ -1,0 +1,617 @@
+"""Rows of datasets: their columns, and how JSON lines, JSON and CSV give them."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+import math
+import re
+import sys
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workbench.model.text import counted, did_you_mean
+from workbench.model.trace import ToolCall, TrajectoryError, read_trajectory, written
+from workbench.store.datasets.message_rows import MessageError, is_messages, kind_of, read_messages
+from workbench.store.errors import StoreError
+from workbench.store.files import decode_utf8
+
+if TYPE_CHECKING:
+    from workbench.store.evalsets.config_files import Loaded
+    from workbench.store.json.json_path import Place
+
+
+# Rows: one prompt with what the agent did and should have done, whatever format the file had.
+
+TEXTS = ("prompt", "response", "reference")
+TRAJECTORIES = ("predicted_trajectory", "reference_trajectory")
+ID = "eval_id"
+LATENCY = "latency_in_seconds"
+FAILURE = "failure"
+MEASURES = (LATENCY, FAILURE)
+"""The columns that are numbers."""
+
+MESSAGES = "messages"
+_CONTENTS = "contents"  # what Gemini calls them
+REFERENCE_MESSAGES = "reference_messages"
+
+AS_PYTHON_PRINTS = "a value as Python prints it"
+_MOST_CALLS = 10_000  # as many as are kept of a turn of an agent (see limits.py of the worker)
+_LONGEST_PYTHON = 1_000_000  # characters: what Python's parser makes of a text takes hundreds of times its room
+REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
+
+
+class Row(NamedTuple):
+    """One row. What the dataset does not have is None; an empty trajectory is one without calls.
+
+    `number` counts rows from 1, `line` is where the row begins in the file (None in a file without rows of lines).
+    `columns` holds everything as JSON values, the named columns included, also where a list of messages says them.
+    `problems` keep the row from being judged; what else of it could be read is there.
+    """
+
+    number: int
+    line: int | None
+    eval_id: str
+    prompt: str | None
+    response: str | None
+    reference: str | None
+    predicted_trajectory: list[ToolCall] | None
+    reference_trajectory: list[ToolCall] | None
+    columns: Mapping[str, Any]
+    problems: tuple[StoreError, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The rows of a file; `source` is text where they come from elsewhere, as in StoreError."""
+
+    source: Path | str
+    rows: tuple[Row, ...]
+
+
+class Fault(NamedTuple):
+    """What is wrong with a value of a row; `inner` is the place inside the value, such as `[2].tool_input`."""
+
+    column: str
+    found: str
+    expected: str
+    inner: str = ""
+
+
+class Record(NamedTuple):
+    """A row as its format gives it; `error` says where in the file a fault is.
+
+    `problems` are what the format itself could not read of the row; a column of which that is so is absent.
+    """
+
+    columns: dict[str, Any]
+    line: int | None
+    error: Callable[[Fault], StoreError]
+    problems: tuple[StoreError, ...] = ()
+
+
+def broken_record(problem: StoreError) -> Record:
+    """A row of which nothing can be read."""
+    return Record({}, problem.line, lambda _: problem, (problem,))
+
+
+def row_of(record: Record, *, number: int) -> Row:
+    """The row with its named columns read; what of them cannot be is a problem of the row."""
+    columns = record.columns
+    problems = list(record.problems)
+    for name, value in columns.items():
+        if _is_nan(value):
+            columns[name] = None  # so pandas writes what is missing
+    if MESSAGES not in columns and is_messages(columns.get(_CONTENTS)):
+        columns[MESSAGES] = columns[_CONTENTS]
+    _read_conversation(record, MESSAGES, problems, prompt="prompt", answer="response", calls="predicted_trajectory")
+    _read_conversation(
+        record, REFERENCE_MESSAGES, problems, prompt="prompt", answer="reference", calls="reference_trajectory"
+    )
+    return Row(
+        number,
+        record.line,
+        _id(record, problems) or f"row_{number}",
+        _text(record, "prompt", problems),
+        _answer(record, "response", problems),
+        _answer(record, "reference", problems),
+        _trajectory(record, "predicted_trajectory", problems),
+        _trajectory(record, "reference_trajectory", problems),
+        columns,
+        tuple(problems),
+    )
+
+
+def is_python(text: str) -> bool:
+    """Whether a text is a list, dict or tuple as Python prints it; False for one that is too long to be looked into."""
+    if text[:1] not in ("[", "{", "(") or len(text) > _LONGEST_PYTHON:
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python thinks of escapes in it
+            ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _read_conversation(
+    record: Record, column: str, problems: list[StoreError], *, prompt: str, answer: str, calls: str
+) -> None:
+    """Take from a list of messages what the columns themselves do not say.
+
+    A column that is no such list is any other column, unless nothing else says what happened. The JSON text of a list
+    is that list, in the columns too.
+    """
+    columns = record.columns
+    value = columns.get(column)
+    if isinstance(value, str):
+        value = columns[column] = _messages_in(value)
+    if value is None or not (is_messages(value) or all(columns.get(name) is None for name in (prompt, answer, calls))):
+        return
+    try:
+        conversation = read_messages(value)
+    except MessageError as error:
+        problems.append(record.error(Fault(column, error.found, error.expected, inner=error.place)))
+        return
+    known = conversation.calls
+    said = (conversation.prompt, conversation.answer, None if known is None else written(known))
+    for name, found in zip((prompt, answer, calls), said, strict=True):
+        if columns.get(name) is None:
+            columns[name] = found
+
+
+def _messages_in(text: str) -> Any:
+    """The list of messages that a text is; any other text as it is."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if is_messages(value) else text
+
+
+def _id(record: Record, problems: list[StoreError]) -> str | None:
+    value = record.columns.get(ID)
+    if isinstance(value, dict | list):
+        problems.append(record.error(Fault(ID, kind_of(value), "text or a number")))
+        return None
+    return None if value is None else str(value)
+
+
+def _text(record: Record, column: str, problems: list[StoreError]) -> str | None:
+    value = record.columns.get(column)
+    if value is None or isinstance(value, str):
+        return value
+    problems.append(record.error(Fault(column, kind_of(value), "text")))
+    return None
+
+
+def _answer(record: Record, column: str, problems: list[StoreError]) -> str | None:
+    """The text of an answer; of agents with structured output the JSON of a number, true, false or an object."""
+    value = record.columns.get(column)
+    if isinstance(value, int | float | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return _text(record, column, problems)
+
+
+def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list[ToolCall] | None:
+    """The calls; JSON text is parsed, and replaced in the columns by its value.
+
+    More calls than are judged are a problem of the row, and are not kept.
+    """
+    value = record.columns.get(column)
+    if value is None or value == "":
+        return None
+    try:
+        calls = None if isinstance(value, list) and len(value) > _MOST_CALLS else read_trajectory(value)
+    except TrajectoryError as error:
+        if isinstance(value, str) and not error.place and is_python(value):
+            problems.append(record.error(Fault(column, AS_PYTHON_PRINTS, REMEDY)))
+            return None
+        found = kind_of(_value_at(error.place, value))
+        problems.append(record.error(Fault(column, found, error.expected, inner=error.place)))
+        return None
+    if calls is None or len(calls) > _MOST_CALLS:
+        count = len(value if calls is None else calls)
+        value = calls = record.columns[column] = None  # freed before the text is read again for the place
+        problems.append(record.error(Fault(column, f"{count:,} calls", f"at most {_MOST_CALLS:,}")))
+        return None
+    if isinstance(value, str):
+        record.columns[column] = json.loads(value)
+    return calls
+
+
+def _value_at(place: str, value: Any) -> Any:
+    """The value at a place inside another, of which JSON text is looked into."""
+    from workbench.store.json.json_path import parse_place
+
+    for step in parse_place(place):
+        value = json.loads(value)[step] if isinstance(value, str) else value[step]
+    return value
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+# Columns under other names: which of a dataset's columns is the prompt, the response, the reference, ...
+
+KNOWN = (*TEXTS, *TRAJECTORIES, ID, LATENCY, MESSAGES, REFERENCE_MESSAGES)
+"""The columns that have a meaning here; all others are whatever metrics make of them."""
+
+Columns = Mapping[str, str]
+"""For columns that are known here the names that they have in the dataset, such as `{"response": "answer"}`."""
+
+
+class InvalidColumns(ValueError):
+    """Columns that cannot be meant; the text is what was expected instead."""
+
+
+def read_columns(texts: Iterable[str]) -> dict[str, str]:
+    """Columns as they are typed: `response=answer,reference=ground_truth`. Raises InvalidColumns."""
+    columns: dict[str, str] = {}
+    for pair in (pair.strip() for text in texts for pair in text.split(",") if pair.strip()):
+        known, equals, name = (part.strip() for part in pair.partition("="))
+        if not equals or not name:
+            raise InvalidColumns("COLUMN=NAME, such as response=answer")
+        if known in columns:
+            raise InvalidColumns(f"{known} once")
+        columns[known] = name
+    check_columns(columns)
+    return columns
+
+
+def check_columns(columns: Columns) -> None:
+    """Raise InvalidColumns where one is named that has no meaning here."""
+    for known in columns:
+        if known not in KNOWN:
+            raise InvalidColumns(f"one of {', '.join(KNOWN)} before the name{did_you_mean(known, KNOWN)}")
+
+
+def with_columns(records: Iterable[Record], columns: Columns, *, source: Path | str) -> Iterator[Record]:
+    """The records with what they have under other names also under the known ones.
+
+    Raises StoreError at the end where no record has a column that is named.
+    """
+    seen: set[str] = set()
+    for record in records:
+        seen.update(record.columns)
+        found = {known: record.columns[name] for known, name in columns.items() if name in record.columns}
+        yield record._replace(columns={**record.columns, **found}, error=partial(_column_error, record, columns))
+    missing = [(known, name) for known, name in columns.items() if name not in seen]
+    if seen and missing:
+        known, name = missing[0]
+        raise StoreError(
+            source,
+            found=f"the columns {', '.join(sorted(seen)[:8])}",
+            expected=f"{name!r}, which was named for {known}{did_you_mean(name, seen)}",
+        )
+
+
+def _column_error(record: Record, columns: Columns, fault: Fault) -> StoreError:
+    """The error at the name that the column has in the dataset."""
+    return record.error(fault._replace(column=columns.get(fault.column, fault.column)))
+
+
+# The text of files of rows: a row with bytes that are no text does not hide the others.
+
+_NO_TEXT = re.compile("[\udc80-\udcff]")
+
+
+def text_of(path: Path | str, data: bytes) -> str:
+    """The text of a file of rows, in which bytes that are not UTF-8 are what `no_text_in` finds.
+
+    Raises StoreError where the whole file is of another kind.
+    """
+    try:
+        text = decode_utf8(path, data)
+    except StoreError as error:
+        if error.line is None:
+            raise
+        text = data.decode("utf-8", "surrogateescape")
+    return text.removeprefix("\ufeff")
+
+
+class NoText(NamedTuple):
+    """A byte that is not UTF-8: its offset in the text, and what it is in words."""
+
+    offset: int
+    found: str
+
+
+def no_text_in(text: str) -> NoText | None:
+    """The first byte in a text that is not UTF-8."""
+    match = None if text.isascii() else _NO_TEXT.search(text)
+    return None if match is None else NoText(match.start(), f"the byte 0x{ord(match[0]) - 0xDC00:02x}")
+
+
+# CSV: rows of text, whose cells with trajectories or other values are JSON.
+
+_PLAIN = frozenset((*TEXTS, ID))
+
+
+class _Column(NamedTuple):
+    """A column by its name in the file, and by the name that is known here."""
+
+    name: str
+    meaning: str
+
+
+def csv_records(path: Path | str, text: str, columns: Columns) -> Iterator[Record]:
+    """The rows of a CSV file with a header.
+
+    Cells of `prompt`, `response`, `reference` and `eval_id` are text, those of `latency_in_seconds` and `failure`
+    numbers. Cells of trajectories are JSON; other cells are where they look like an object or a list. An empty cell is
+    a missing value. `columns` tells which those are where they have other names. Raises StoreError where there is no
+    header.
+    """
+    csv.field_size_limit(sys.maxsize if sys.maxsize < 2**31 else 2**31 - 1)
+    lines = list(io.StringIO(text, newline=""))
+    names, line = _header(path, lines)
+    known = {name: column for column, name in columns.items()}
+    header = [_Column(name, known.get(name, name)) for name in names]
+    while line < len(lines):
+        line = yield from _rows(path, header, lines, line)
+
+
+def _rows(path: Path | str, header: list[_Column], lines: list[str], start: int) -> Generator[Record, None, int]:
+    """The rows from a line on (lines count from 0); gives the line from which to read on.
+
+    A quotation mark without an end takes the lines behind it, up to the next one or all: what is no CSV ends the
+    reading here, which goes on in the line after the one in which the row began.
+    """
+    reader = csv.reader(map(lines.__getitem__, range(start, len(lines))), strict=True)
+    while True:
+        first = start + reader.line_num
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            yield broken_record(StoreError(path, f"is not CSV: {error}", line=first + 1))
+            return first + 1
+        if cells is None:
+            return len(lines)
+        if cells:
+            yield _record(path, header, cells, line=first + 1)
+
+
+def _record(path: Path | str, header: list[_Column], cells: list[str], *, line: int) -> Record:
+    if len(cells) != len(header):
+        found, expected = counted(len(cells), "cell"), f"{len(header)} as in the header"
+        return broken_record(StoreError(path, line=line, found=found, expected=expected))
+    columns: dict[str, Any] = {}
+    problems = []
+    for column, cell in zip(header, cells, strict=True):
+        value = _value(column, cell)
+        if isinstance(value, Fault):
+            problems.append(_cell_error(path, line, value))
+            value = None  # the column is there
+        columns[column.name] = value
+    return Record(columns, line, partial(_cell_error, path, line), tuple(problems))
+
+
+def _header(path: Path | str, lines: list[str]) -> tuple[list[str], int]:
+    """The names of the columns, and the number of lines that they take."""
+    reader = csv.reader(lines, strict=True)
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        raise StoreError(path, f"is not CSV: {error}", line=1) from None
+    if not header:
+        raise StoreError(path, line=1, found="nothing", expected="a header with the names of the columns")
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise StoreError(path, line=1, found=f"the column {twice[0]!r} twice", expected="columns of different names")
+    return header, reader.line_num
+
+
+def _value(column: _Column, cell: str) -> Any:
+    """What a cell says, or the Fault that it is."""
+    if (byte := no_text_in(cell)) is not None:
+        return Fault(column.name, byte.found, "UTF-8 text")
+    if cell == "":
+        return None
+    if column.meaning in MEASURES:
+        return _number(cell)
+    if column.meaning in _PLAIN or (column.meaning not in TRAJECTORIES and cell[0] not in "[{"):
+        return cell
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError) as error:
+        if column.meaning not in TRAJECTORIES:
+            return cell  # nobody but the user knows what it should be
+        if is_python(cell):
+            return Fault(column.name, AS_PYTHON_PRINTS, REMEDY)
+        return Fault(column.name, "text that is no JSON", f"a list of tool calls as JSON ({error})")
+
+
+def _number(cell: str) -> float | str:
+    """The number that a cell is; text that is none stays, as in other formats, and is no measure."""
+    try:
+        number = int(cell) if cell.isdecimal() else float(cell)
+    except ValueError:
+        return cell
+    return number if math.isfinite(number) else cell
+
+
+def _cell_error(path: Path | str, line: int, fault: Fault) -> StoreError:
+    place = f"{fault.column}{fault.inner}"
+    return StoreError(path, place=place, line=line, found=fault.found, expected=fault.expected)
+
+
+# JSON: rows of lines, a list of rows, or an object of columns.
+
+_A_ROW = "an object, the columns of a row"
+
+_ONCE = "it once"
+
+
+class _Repeated(Exception):
+    """A key occurs twice in an object."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names are the same strings in all rows: there are few, a hundred thousand times."""
+    made = {sys.intern(name): value for name, value in pairs}
+    if len(made) != len(pairs):
+        raise _Repeated
+    return made
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_object).decode
+
+
+def records_of_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]:
+    """The rows of JSON lines; a line that is none is a row with a problem."""
+    for number, line in enumerate(lines, start=1):
+        if not line or line.isspace():
+            continue
+        if (byte := no_text_in(line)) is not None:
+            problem = StoreError(path, line=number, column=byte.offset + 1, found=byte.found, expected="UTF-8 text")
+            yield broken_record(problem)
+            continue
+        try:
+            columns = _columns_in(path, number, line)
+        except StoreError as problem:
+            yield broken_record(problem)
+            continue
+        row = {MESSAGES: columns} if is_messages(columns) else columns
+        if isinstance(row, dict):
+            yield Record(row, number, partial(_error_in_line, path, number, line))
+        else:
+            yield broken_record(StoreError(path, line=number, found=kind_of(columns), expected=_A_ROW))
+
+
+def _columns_in(path: Path | str, number: int, line: str) -> Any:
+    """What a line says. Raises StoreError, also for a key that occurs twice with different values."""
+    try:
+        return _decode(line)
+    except _Repeated:
+        lost = _lost_keys(line)
+        if lost:
+            raise _error_at(path, number, line, lost[0], found=_twice(lost[0]), expected=_ONCE) from None
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise StoreError(path, f"is not JSON: {error.msg}", line=number, column=error.pos + 1) from None
+    except RecursionError:
+        raise StoreError(path, "is nested too deeply", line=number) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise StoreError(path, f"is not JSON: {error}", line=number) from None
+
+
+def _lost_keys(text: str) -> list[Place]:
+    """The keys that occur twice in an object with different values, of which readers take the last."""
+    from workbench.store.json.json_path import repeated_keys
+
+    return [place for place, loses_data in repeated_keys(text) if loses_data]
+
+
+def _twice(place: Place) -> str:
+    return f"the key {place[-1]!r} twice, with different values"
+
+
+def records_of_json(loaded: Loaded) -> Iterator[Record]:
+    """The rows of a JSON file. Raises StoreError where it holds no rows at all."""
+    lost = _lost_keys(loaded.text)
+    is_list_of_rows = isinstance(loaded.data, list) and not _is_conversation(loaded.data)
+    if lost and not is_list_of_rows:
+        raise loaded.error(lost[0], found=_twice(lost[0]), expected=_ONCE)
+    if _is_conversation(loaded.data) or (isinstance(loaded.data, dict) and is_messages(loaded.data.get(MESSAGES))):
+        return _record_of_messages(loaded, loaded.data)
+    if isinstance(loaded.data, list):
+        return _records_of_list(loaded, loaded.data, {place[0]: place for place in reversed(lost)})
+    if isinstance(loaded.data, dict):
+        return _records_of_columns(loaded, loaded.data)
+    raise loaded.error((), found=kind_of(loaded.data), expected="a list of rows, or an object of columns")
+
+
+def _is_conversation(data: Any) -> bool:
+    """Whether a list is the messages of one conversation, and not rows that have a role and a content besides."""
+    return is_messages(data) and (not isinstance(data[0], dict) or data[0].keys().isdisjoint(KNOWN))
+
+
+def _record_of_messages(loaded: Loaded, data: Any) -> Iterator[Record]:
+    """The only row of a file that is one conversation: a list of messages, or an object with one."""
+    if isinstance(data, list):
+        yield Record({MESSAGES: data}, None, partial(_error_in_messages, loaded, ()))
+    else:
+        yield Record(data, None, partial(_error_in_row, loaded))
+
+
+def _error_in_line(path: Path | str, number: int, line: str, fault: Fault) -> StoreError:
+    from workbench.store.json.json_path import parse_place
+
+    place = (fault.column, *parse_place(fault.inner))
+    return _error_at(path, number, line, place, found=fault.found, expected=fault.expected)
+
+
+def _error_at(path: Path | str, number: int, line: str, place: Place, *, found: str, expected: str) -> StoreError:
+    from workbench.store.json.json_path import format_place, locate
+
+    column = locate(line, place) + 1
+    return StoreError(path, place=format_place(place), line=number, column=column, found=found, expected=expected)
+
+
+def _records_of_list(loaded: Loaded, rows: list[Any], lost: dict[int | str, Place]) -> Iterator[Record]:
+    """`lost` are the keys, by row, that occur twice with different values."""
+    for index, columns in enumerate(rows):
+        if index in lost:
+            yield broken_record(loaded.error(lost[index], found=_twice(lost[index]), expected=_ONCE))
+        elif is_messages(columns):
+            yield Record({MESSAGES: columns}, None, partial(_error_in_messages, loaded, (index,)))
+        elif isinstance(columns, dict):
+            yield Record(columns, None, partial(_error_in_list, loaded, index))
+        else:
+            yield broken_record(loaded.error((index,), found=kind_of(columns), expected=_A_ROW))
+
+
+def _records_of_columns(loaded: Loaded, columns: dict[str, Any]) -> Iterator[Record]:
+    """Rows of `{"column": [values]}` or of pandas' `{"column": {"0": value}}`: all columns have the same rows."""
+    by_index: dict[str, dict[int | str, Any]] = {}
+    for name, values in columns.items():
+        if not isinstance(values, list | dict):
+            raise loaded.error((name,), found=kind_of(values), expected="a list with a value for each row")
+        by_index[name] = dict(enumerate(values)) if isinstance(values, list) else values
+    first, *others = by_index.items() if by_index else [("", {})]
+    for name, indexed in others:
+        if indexed.keys() != first[1].keys():
+            raise loaded.error(
+                (name,),
+                found=counted(len(indexed), "row"),
+                expected=f"the {counted(len(first[1]), 'row')} that {first[0]} has",
+            )
+    for key in first[1]:
+        row = {name: values[key] for name, values in by_index.items()}
+        yield Record(row, None, partial(_error_in_column, loaded, key))
+
+
+def _error_in_list(loaded: Loaded, index: int, fault: Fault) -> StoreError:
+    from workbench.store.json.json_path import parse_place
+
+    return loaded.error((index, fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+def _error_in_messages(loaded: Loaded, above: Place, fault: Fault) -> StoreError:
+    """The error in a row that is a list of messages, and not an object that has one."""
+    from workbench.store.json.json_path import parse_place
+
+    return loaded.error((*above, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+def _error_in_row(loaded: Loaded, fault: Fault) -> StoreError:
+    from workbench.store.json.json_path import parse_place
+
+    return loaded.error((fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+def _error_in_column(loaded: Loaded, key: int | str, fault: Fault) -> StoreError:
+    from workbench.store.json.json_path import parse_place
+
+    return loaded.error((fault.column, key, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)

@@ -1,0 +1,117 @@
+"""Writes datasets: rows in each of the formats that are read.
+
+What JSON and UTF-8 cannot hold becomes what they can: numbers that are none become null, and halves of characters,
+which JSON can escape and UTF-8 has not, question marks.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.store.datasets.dataset_rows import ID, MEASURES, TEXTS
+from workbench.store.errors import StoreError
+
+Rows = Sequence[Mapping[str, Any]]
+Loss = tuple[str, int]
+"""What a format cannot hold of a row, in words, and the number of that row from 1."""
+
+
+def content_of(path: Path, rows: Rows) -> bytes:
+    """The file that rows are, in the format of its name. Raises StoreError for a name or a value that has none."""
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise StoreError(path, f"is no dataset: expected a name that ends in {', '.join(_WRITERS)}")
+    return writer(path, [as_json(row) for row in rows])
+
+
+def as_json(value: Any) -> Any:
+    """A JSON value with all that JSON and UTF-8 cannot hold replaced."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return json.loads(text, parse_constant=lambda _: None)
+
+
+def lost_in_json(value: Any) -> Iterator[str]:
+    """What `as_json` replaces of a value, in words."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        yield "numbers that are none (NaN, Infinity) become null"
+        text = json.dumps(value, ensure_ascii=False)
+    if not text.isascii() and text != text.encode("utf-8", "replace").decode():
+        yield "halves of characters become question marks"
+
+
+def losses_of(path: Path, rows: Rows) -> Iterator[Loss]:
+    """What reading the file of these rows again would not give back."""
+    suffix = path.suffix.lower()
+    for number, row in enumerate(rows, start=1):
+        for name, value in row.items():
+            yield from ((f"{what}: {as_json(name)}", number) for what in lost_in_json({name: value}))
+            if suffix == ".csv":
+                yield from ((what, number) for what in _lost_in_csv(name, value))
+            elif suffix == ".parquet" and isinstance(value, list | dict) and not _is_read_from_text(name):
+                yield f"lists and objects become text: {name}", number
+
+
+def _lost_in_csv(name: str, value: Any) -> Iterator[str]:
+    if value == "":
+        yield f"empty text becomes a missing value: {name}"
+    elif isinstance(value, bool | int | float) and name != ID and (name not in MEASURES or isinstance(value, bool)):
+        yield f"numbers and truth values become text: {name}"
+    elif (
+        isinstance(value, str) and name not in (*TEXTS, ID) and value[:1] in ("[", "{") and not _is_read_from_text(name)
+    ):
+        try:
+            json.loads(value)
+        except (ValueError, RecursionError):
+            return
+        yield f"text that is JSON becomes what it says: {name}"
+
+
+def _is_read_from_text(name: str) -> bool:
+    """Whether the JSON text of a list is read as that list."""
+    return name.endswith(("trajectory", "messages"))
+
+
+def _lines(_: Path, rows: Rows) -> bytes:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
+
+
+def _json(_: Path, rows: Rows) -> bytes:
+    return (json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def _csv(_: Path, rows: Rows) -> bytes:
+    stream = io.StringIO(newline="")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.writer(stream)  # ends lines as RFC 4180 has it: with "\\n" alone a "\\r" in a cell would not be quoted
+    writer.writerow(names)
+    for row in rows:
+        cells = [_cell(row.get(name)) for name in names]
+        writer.writerow(cells)
+    return stream.getvalue().encode()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _parquet(path: Path, rows: Rows) -> bytes:
+    from workbench.store.datasets.table_files import parquet_of
+
+    return parquet_of(path, rows)
+
+
+_WRITERS: Mapping[str, Callable[[Path, Rows], bytes]] = {
+    ".jsonl": _lines,
+    ".csv": _csv,
+    ".json": _json,
+    ".parquet": _parquet,
+}

@@ -1,0 +1,553 @@
+"""Conversations as lists of messages of OpenAI, Anthropic and LangChain, read and written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from workbench.model.trace import CUSTOM, UNNAMED_ARGUMENT, ToolCall
+
+# Kinds of values, in words.
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in the words of JSON."""
+    names = {type(None): "null", bool: "true or false", dict: "an object", list: "a list", str: "text"}
+    return names.get(type(value), "a number")
+
+
+# Message lists, as OpenAI and LangChain write them: the turns of a conversation with the tool calls in each.
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+_ROLES: Mapping[str, Role] = {
+    "system": "system", "developer": "system",
+    "user": "user", "human": "user",
+    "assistant": "assistant", "ai": "assistant", "model": "assistant",
+    "tool": "tool", "function": "tool",
+}  # fmt: skip
+_SAYING = frozenset(
+    {
+        "content", "parts", "tool_calls", "toolCalls", "toolInvocations", "function_call", "additional_kwargs",
+        "invalid_tool_calls",
+    }
+)  # fmt: skip
+_MAY_BE_CALLS = re.compile("tool|function|call", re.IGNORECASE)
+_NO_CALL_FIELDS = frozenset({"tool_call_id", "toolCallId", "tool_call_chunks", "tool_choice", "tool_plan"})
+_NAMED_FIELDS = frozenset(
+    {"attachments", "experimental_attachments", "annotations", "citations", "sources", "files", "images"}
+)
+"""Fields of a message whose items may have names, but are no calls."""
+_TOOL_NAMES = frozenset({"name", "toolName", "tool_name", "tool", "function"})
+_ARGUMENTS = frozenset({"args", "input", "arguments", "parameters", "tool_input", "toolInput"})
+_IDS = ("id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "call_id")
+
+_KEYED = {
+    "toolUse": "tool_use", "toolResult": "tool_result",  # Bedrock
+    "function_call": "tool_use", "functionCall": "tool_use",  # Gemini
+    "function_response": "tool_result", "functionResponse": "tool_result",
+    "executable_code": "executable_code", "executableCode": "executable_code",
+    "code_execution_result": "code_execution_result", "codeExecutionResult": "code_execution_result",
+}  # fmt: skip
+_CALLS = frozenset(
+    {
+        "tool_use", "server_tool_use", "mcp_tool_use",  # Anthropic
+        "tool_call", "server_tool_call", "invalid_tool_call", "function_call", "custom_tool_call",  # LangChain, OpenAI
+        "tool-call", "tool-invocation", "dynamic-tool",  # AI SDK
+    }
+)  # fmt: skip
+_RESULTS = frozenset({"tool_result", "server_tool_result", "tool-result", "tool-error"})
+_TEXTS = frozenset({"", "text", "output_text", "input_text", "text-plain", "summary_text"})
+_NO_CALLS = frozenset(
+    {
+        "thinking", "redacted_thinking", "refusal", "media", "document", "file", "step-start", "container_upload",
+        "thought", "inline_data", "inlineData", "file_data", "fileData", "thought_signature", "thoughtSignature",
+        "cachePoint", "citationsContent", "guardContent", "reasoningContent", "tool_call_chunk",
+        "tool-approval-request", "mcp_list_tools", "mcp_approval_request",
+    }
+)  # fmt: skip
+"""Parts of an assistant's message, by type or key, that are no call of a tool."""
+_CODE_EXECUTION = "code_execution"  # Gemini's tool that runs the code which the model writes
+_OTHERS = ("reasoning", "image", "audio", "video", "input_", "output_", "source", "data-")
+_CLASS = re.compile(r"(System|Human|AI|Tool|Function)Message(Chunk)?")
+
+
+class MessageError(ValueError):
+    """A value that is no list of messages; `place` is the path inside it, such as `[2].tool_calls`."""
+
+    def __init__(self, *, place: str, found: str, expected: str) -> None:
+        super().__init__(f"{place}: found {found}, expected {expected}")
+        self.place = place
+        self.found = found
+        self.expected = expected
+
+
+class ToolResult(NamedTuple):
+    """What a tool gave back; `name` is None where neither the message nor a call of its id says it."""
+
+    name: str | None
+    content: str
+
+
+@dataclass
+class Turn:
+    """What a user said, and what happened until the user spoke again.
+
+    `answer` is the text of the last message, where that calls no tool; `said` are the texts before it. `calls` is None
+    where nobody knows them. `left_out` names what of the messages is no text, such as `image_url`.
+    """
+
+    prompt: str | None = None
+    calls: list[ToolCall] | None = field(default_factory=list)
+    results: list[ToolResult] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    answer: str | None = None
+    left_out: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Conversation:
+    """A list of messages; `system` are the instructions in it."""
+
+    system: str | None = None
+    turns: list[Turn] = field(default_factory=list)
+
+    @property
+    def prompt(self) -> str | None:
+        """All that the user said."""
+        return joined(turn.prompt for turn in self.turns)
+
+    @property
+    def answer(self) -> str | None:
+        """The last answer."""
+        return self.turns[-1].answer if self.turns else None
+
+    @property
+    def calls(self) -> list[ToolCall] | None:
+        """The calls of all turns, in order; None where nobody knows those of any."""
+        known = [turn.calls for turn in self.turns if turn.calls is not None]
+        return [call for calls in known for call in calls] if known else None
+
+
+def is_messages(value: Any) -> bool:
+    """Whether a value begins as a list of messages does."""
+    return isinstance(value, list) and bool(value) and _is_message(value[0])
+
+
+def read_messages(value: Any) -> Conversation:
+    """Read a list of messages, or the JSON text of one. Raises MessageError with the place that cannot be read."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise MessageError(place="", found="text", expected="a list of messages or the JSON text of one") from None
+    if not isinstance(value, list) or not value:
+        found = "an empty list" if value == [] else kind_of(value)
+        raise MessageError(place="", found=found, expected="a list of messages")
+    reader = _Reader()
+    for index, message in enumerate(value):
+        reader.take(message, place=f"[{index}]")
+    return reader.conversation
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.conversation = Conversation()
+        self._names: dict[str, str] = {}
+        self._speaking = False  # the user has begun a turn that nobody has answered yet
+
+    def take(self, message: Any, *, place: str) -> None:
+        message = _with_role(message)
+        role = _role_of(message)
+        if role is None:
+            raise MessageError(place=place, found=kind_of(message), expected="a message with a role")
+        fields = _fields_of(message)
+        if role == "assistant":
+            _refuse_unknown(fields, place=place)
+        content = _content_of(fields, role=role, place=place)
+        if role == "system":
+            self.conversation.system = joined((self.conversation.system, content.text))
+            return
+        # Anthropic's results of tools come as a message of the user, who says nothing in it.
+        speaks = role == "user" and (content.text is not None or not content.results)
+        if not self.conversation.turns and (content.results or not speaks):
+            self._begin_turn(None)
+        if role != "assistant":
+            self._take_results(content)
+        if speaks:
+            self._begin_turn(content.text)
+        turn = self.conversation.turns[-1]
+        turn.left_out += content.left_out
+        self._speaking = speaks
+        if role == "assistant":
+            self._take_answer(turn, fields, content, place=place)
+            self._take_results(content)  # of tools that ran where the model does
+        elif role == "tool" and not content.results:
+            name, call_id = fields.get("name"), str(fields.get("tool_call_id"))
+            self._take_result(_Result(name if isinstance(name, str) else None, call_id, content.text))
+
+    def _take_results(self, content: _Content) -> None:
+        for result in content.results:
+            self._take_result(result)
+
+    def _take_result(self, result: _Result) -> None:
+        told = ToolResult(result.name or self._names.get(result.call_id), result.text or "")
+        self.conversation.turns[-1].results.append(told)
+
+    def _begin_turn(self, text: str | None) -> None:
+        if self._speaking:
+            turn = self.conversation.turns[-1]
+            turn.prompt = joined((turn.prompt, text))
+        else:
+            self.conversation.turns.append(Turn(prompt=text, calls=None))  # known as soon as an assistant speaks
+
+    def _take_answer(self, turn: Turn, fields: Mapping[str, Any], content: _Content, *, place: str) -> None:
+        calls = _calls_of(fields, content, place=place)
+        if turn.answer:
+            turn.said.append(turn.answer)
+        # What the model says behind the result of a tool that ran where it does is its answer.
+        is_answer = not calls or bool(content.results)
+        turn.answer = content.text if is_answer else None
+        if content.text and not is_answer:
+            turn.said.append(content.text)
+        turn.calls = [*(turn.calls or ()), *(each.call for each in calls)]
+        for ids, call in calls:
+            self._names.update(dict.fromkeys(ids, call.name))
+
+
+def _is_message(value: Any) -> bool:
+    """Whether a value has a role and also something that was said or done: other things have a role, or a type, too."""
+    if _role_of(value) is None:
+        return False
+    return not isinstance(value, Mapping) or not _SAYING.isdisjoint(_fields_of(value))
+
+
+def _with_role(message: Any) -> Any:
+    """The message that an item of OpenAI's Responses would be: calls, outputs and reasoning have a type and no role."""
+    kind = message.get("type") if isinstance(message, Mapping) and "role" not in message else None
+    if not isinstance(kind, str):
+        return message
+    if kind.endswith("_call_output"):
+        return {"role": "tool", "content": [message]}
+    if kind.endswith("_call") or kind in ("reasoning", "mcp_list_tools", "mcp_approval_request"):
+        return {"role": "assistant", "content": [message]}
+    return message
+
+
+def _role_of(message: Any) -> Role | None:
+    if isinstance(message, list | tuple):
+        is_pair = len(message) == 2 and all(isinstance(item, str) for item in message)
+        return _ROLES.get(message[0]) if is_pair else None
+    if not isinstance(message, Mapping):
+        return None
+    if message.get("type") == "constructor" and isinstance(message.get("id"), list) and message["id"]:
+        name = str(message["id"][-1])
+    else:
+        name = str(message.get("role") or message.get("type"))
+    match = _CLASS.fullmatch(name)
+    return _ROLES.get(match[1].lower() if match else name.lower())
+
+
+def _fields_of(message: Any) -> Mapping[str, Any]:
+    if not isinstance(message, Mapping):
+        return {"content": message[1]}
+    for inner in ("kwargs", "data"):  # LangChain's dumpd, and its message_to_dict
+        if "content" not in message and isinstance(message.get(inner), Mapping):
+            fields: Mapping[str, Any] = message[inner]
+            return fields
+    return message
+
+
+class _Result(NamedTuple):
+    """What a tool gave back; `name` is None where only the id of the call is known."""
+
+    name: str | None
+    call_id: str
+    text: str | None
+
+
+class _Call(NamedTuple):
+    """A call; `ids` are those under which others speak of it."""
+
+    ids: tuple[str, ...]
+    call: ToolCall
+
+
+@dataclass
+class _Content:
+    """What a content is: its text, its parts that are calls or results, and the kinds of others."""
+
+    text: str | None = None
+    calls: list[_Call] = field(default_factory=list)
+    results: list[_Result] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def _content_of(fields: Mapping[str, Any], *, role: Role, place: str) -> _Content:
+    """The content of a message; Gemini and the AI SDK call it `parts`."""
+    key = next((key for key in ("content", "parts") if fields.get(key) is not None), "content")
+    content = fields.get(key)
+    if key == "content" and isinstance(content, str) and isinstance(fields.get("parts"), list):
+        key, content = "parts", fields["parts"]  # the AI SDK writes the text once more beside its parts
+    place = f"{place}.{key}"
+    if content is None or isinstance(content, str):
+        read = _Content(content)
+        read.results += [_result_of(each, read) for each in _calls_with_results(fields)]
+        return read
+    if not isinstance(content, list):
+        raise MessageError(place=place, found=kind_of(content), expected="text, or a list of parts")
+    read = _Content()
+    texts: list[str] = []
+    for index, part in enumerate(content):
+        _read_part(part, read, texts, role=role, place=f"{place}[{index}]")
+    read.text = "\n".join(texts) if texts else None
+    return read
+
+
+def _calls_with_results(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The calls of a message of the AI SDK 4, which has them beside its text, that have ended."""
+    invocations = fields.get("toolInvocations")
+    for each in invocations if isinstance(invocations, list) else ():
+        if isinstance(each, Mapping) and each.get("result") is not None:
+            yield each
+
+
+def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place: str) -> None:
+    """Add what a part of a content is. Raises MessageError for one of an assistant that may be a call of any tool."""
+    if isinstance(part, str):
+        texts.append(part)
+        return
+    if not isinstance(part, Mapping):
+        raise MessageError(place=place, found=kind_of(part), expected="text, or a part that is an object")
+    # Bedrock and Gemini have the kind of a part as its key.
+    key = next((key for key in _KEYED if isinstance(part.get(key), Mapping)), None)
+    kind, inner = (_KEYED[key], part[key]) if key is not None else (str(part.get("type") or ""), part)
+    if kind == "tool-invocation" and isinstance(part.get("toolInvocation"), Mapping):
+        inner = part["toolInvocation"]
+    if kind == "executable_code" and role == "assistant":
+        code = {name: inner[name] for name in ("language", "code") if name in inner}
+        read.calls.append(_Call(_ids_of(inner), ToolCall(_CODE_EXECUTION, code)))
+    elif kind == "code_execution_result":
+        read.results.append(_result_of(inner, read)._replace(name=_CODE_EXECUTION))
+    elif kind in _RESULTS or kind.endswith(("_tool_result", "_call_output")):
+        read.results.append(_result_of(inner, read))
+    elif kind not in _NO_CALLS and (kind in _CALLS or _is_named_tool(kind) or kind.endswith("_call")):
+        read.calls.append(_call_of(inner, place=place, kind=kind))
+        if any(inner.get(key) is not None for key in ("output", "result", "errorText")):
+            read.results.append(_result_of(inner, read))
+    elif isinstance(part.get("text"), str) and kind in _TEXTS and not part.get("thought"):
+        if role == "assistant":
+            _refuse_unknown_fields(part, place=place)
+        texts.append(part["text"])
+    elif role != "assistant" or kind in _NO_CALLS or not _NO_CALLS.isdisjoint(part) or kind.startswith(_OTHERS):
+        read.left_out.append(kind or next(iter(part), "part"))
+    else:
+        raise MessageError(
+            place=place, found=f"a part {_named(kind, part)}", expected="text, a call of a tool, or its result"
+        )
+
+
+def _named(kind: str, part: Mapping[str, Any]) -> str:
+    return f"of the unknown type {kind!r}" if kind else f"with {', '.join(map(str, part)) or 'nothing in it'}"
+
+
+def _is_named_tool(kind: str) -> bool:
+    """Whether it is a part of the AI SDK whose type names its tool, such as `tool-weather`."""
+    return kind.startswith("tool-")
+
+
+def _result_of(part: Mapping[str, Any], read: _Content) -> _Result:
+    name = part.get("name") or part.get("toolName")
+    value = next((part[key] for key in ("content", "output", "result", "response", "errorText") if key in part), None)
+    ids = _ids_of(part)
+    return _Result(name if isinstance(name, str) else None, ids[0] if ids else "", _result_text(value, read.left_out))
+
+
+def _result_text(value: Any, left_out: list[str]) -> str | None:
+    """A result as text: the texts in it where it has parts, else JSON. The kinds of other parts go to `left_out`."""
+    if value is None or isinstance(value, str):
+        return value
+    parts = [part for part in value if isinstance(part, Mapping)] if isinstance(value, list) else []
+    texts = [part.get("text", part.get("json")) for part in parts]
+    if all(text is None for text in texts):
+        return json.dumps(value, ensure_ascii=False)
+    left_out += [str(part.get("type") or "part") for part, text in zip(parts, texts, strict=True) if text is None]
+    told = [text for text in texts if text is not None]
+    return "\n".join(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in told)
+
+
+def _ids_of(call: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(call[key]) for key in _IDS if call.get(key) is not None)
+
+
+def _calls_of(fields: Mapping[str, Any], content: _Content, *, place: str) -> list[_Call]:
+    """The calls of a message. One that has a field for them, as LangChain's, may say the same again in its parts."""
+    told = [*_field_calls(fields, place=place)]
+    known = {each for call in told for each in call.ids}
+    more = [call for call in content.calls if not told or (call.ids and known.isdisjoint(call.ids))]
+    return [*told, *more]
+
+
+def _field_calls(fields: Mapping[str, Any], *, place: str) -> Iterable[_Call]:
+    additional = fields.get("additional_kwargs")
+    places = [(fields, ""), (additional if isinstance(additional, Mapping) else {}, ".additional_kwargs")]
+    for holder, where in places:
+        for key in ("tool_calls", "toolCalls", "toolInvocations"):
+            if holder.get(key):
+                yield from _each_call(holder[key], place=f"{place}{where}.{key}")
+                yield from _each_call(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
+                return
+        if isinstance(holder.get("function_call"), Mapping):  # OpenAI's before there were tools
+            yield _call_of(holder["function_call"], place=f"{place}{where}.function_call[0]")
+            return
+    yield from _each_call(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
+
+
+def _each_call(calls: Any, *, place: str) -> Iterable[_Call]:
+    if not isinstance(calls, list):
+        raise MessageError(place=place, found=kind_of(calls), expected="a list of tool calls")
+    for index, call in enumerate(calls):
+        yield _call_of(call, place=f"{place}[{index}]")
+
+
+def _call_of(call: Any, *, place: str, kind: str = "") -> _Call:
+    if not isinstance(call, Mapping):
+        raise MessageError(place=place, found=kind_of(call), expected="a tool call")
+    inner = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), Mapping)), call)
+    name = inner.get("name", inner.get("toolName"))
+    if name is None and kind not in _CALLS:  # the type names the tool: `tool-weather`, `web_search_call`
+        name = kind.removeprefix("tool-") if _is_named_tool(kind) else kind.removesuffix("_call") or None
+    if not isinstance(name, str):
+        raise MessageError(place=place, found=kind_of(name), expected="a tool call with a name")
+    key = next((key for key in ("args", "input", "arguments", "action") if key in inner), "arguments")
+    args = inner.get(key)
+    if call.get("type") in CUSTOM and key == "input":
+        return _Call(_ids_of(call), ToolCall(name, {UNNAMED_ARGUMENT: args}))
+    is_invalid = ".invalid_tool_calls" in place  # the tool is known, its arguments are not
+    if isinstance(args, str) and not is_invalid:
+        try:
+            args = json.loads(args) if args.strip() else {}
+        except (ValueError, RecursionError):
+            raise MessageError(place=place, found="text that is no JSON", expected=f"{key} as JSON") from None
+    if is_invalid:
+        args = None
+    if args is not None and not isinstance(args, Mapping):
+        raise MessageError(place=place, found=kind_of(args), expected=f"{key} that are an object")
+    return _Call(_ids_of(call), ToolCall(name, args))
+
+
+def _refuse_unknown(fields: Mapping[str, Any], *, place: str) -> None:
+    """Raise MessageError for a message of an assistant that may hold calls where nobody looks for them."""
+    if _SAYING.isdisjoint(fields):
+        found = f"a message with {', '.join(map(str, fields))}"
+        raise MessageError(place=place, found=found, expected="content, parts or tool_calls in what an assistant says")
+    _refuse_unknown_fields(fields, place=place)
+
+
+def _refuse_unknown_fields(fields: Mapping[str, Any], *, place: str) -> None:
+    """Raise MessageError for a field of an assistant's message, or of a text in it, that may hold calls."""
+    for key, value in fields.items():
+        if value and key not in _SAYING and _MAY_BE_CALLS.search(str(key)) and key not in _NO_CALL_FIELDS:
+            raise MessageError(place=f"{place}.{key}", found=kind_of(value), expected="calls in tool_calls or content")
+        if key not in _SAYING and key not in _NAMED_FIELDS and _looks_like_calls(value):
+            found = "objects that look like calls of tools"
+            raise MessageError(place=f"{place}.{key}", found=found, expected="calls in tool_calls or content")
+
+
+def _looks_like_calls(value: Any) -> bool:
+    """Whether a value is a list of objects that are named as tools are, or has objects with a name and arguments."""
+    if isinstance(value, list):
+        return any(isinstance(item, Mapping) and not _TOOL_NAMES.isdisjoint(item) for item in value)
+    if not isinstance(value, Mapping):
+        return False
+    found = (item for item in (value, *value.values()) if isinstance(item, Mapping))
+    return any(not _TOOL_NAMES.isdisjoint(item) and not _ARGUMENTS.isdisjoint(item) for item in found)
+
+
+def joined(texts: Iterable[str | None]) -> str | None:
+    """The texts that are there, with an empty line between."""
+    there = [text for text in texts if text is not None]
+    return "\n\n".join(there) if there else None
+
+
+# Conversations written as message lists: as OpenAI has them, and as LangChain does.
+
+
+def openai_messages(conversation: Conversation) -> list[dict[str, Any]]:
+    """The messages as OpenAI has them; ids of calls are numbers."""
+    return [_openai(message) for message in _messages_of(conversation)]
+
+
+def langchain_messages(conversation: Conversation) -> list[dict[str, Any]]:
+    """The messages as LangChain's `messages_from_dict` reads them; ids of calls are numbers."""
+    return [_langchain(message) for message in _messages_of(conversation)]
+
+
+class _Message(NamedTuple):
+    role: Role
+    text: str
+    calls: Sequence[tuple[str, ToolCall]] = ()
+    call_id: str = ""
+    tool: str | None = None
+
+
+def _messages_of(conversation: Conversation) -> Iterable[_Message]:
+    """The messages of a conversation: what was said on the way, the calls, their results, the answer."""
+    if conversation.system is not None:
+        yield _Message("system", conversation.system)
+    number = 0
+    for turn in conversation.turns:
+        if turn.prompt is not None:
+            yield _Message("user", turn.prompt)
+        for text in turn.said:
+            yield _Message("assistant", text)
+        calls = [(f"call_{number + index}", call) for index, call in enumerate(turn.calls or (), start=1)]
+        number += len(calls)
+        if calls:
+            yield _Message("assistant", "", calls)
+        open_calls = list(calls)
+        for result in turn.results:
+            place = next((i for i, (_, call) in enumerate(open_calls) if result.name in (None, call.name)), None)
+            call_id, tool = ("", result.name)
+            if place is not None:
+                call_id, call = open_calls.pop(place)
+                tool = call.name
+            yield _Message("tool", result.content, call_id=call_id, tool=tool)
+        if turn.answer is not None:
+            yield _Message("assistant", turn.answer)
+
+
+def _openai(message: _Message) -> dict[str, Any]:
+    written: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.calls:
+        written["content"] = None
+        written["tool_calls"] = [
+            {
+                "id": call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": json.dumps(call.args or {}, ensure_ascii=False)},
+            }
+            for call_id, call in message.calls
+        ]
+    if message.role == "tool":
+        written["tool_call_id"] = message.call_id
+        if message.tool is not None:
+            written["name"] = message.tool
+    return written
+
+
+def _langchain(message: _Message) -> dict[str, Any]:
+    kinds: Mapping[Role, str] = {"system": "system", "user": "human", "assistant": "ai", "tool": "tool"}
+    data: dict[str, Any] = {"content": message.text, "type": kinds[message.role]}
+    if message.calls:
+        data["tool_calls"] = [
+            {"name": call.name, "args": dict(call.args or {}), "id": call_id, "type": "tool_call"}
+            for call_id, call in message.calls
+        ]
+    if message.role == "tool":
+        data["tool_call_id"] = message.call_id
+        data["name"] = message.tool
+    return {"type": kinds[message.role], "data": data}

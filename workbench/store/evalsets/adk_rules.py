@@ -1,0 +1,307 @@
+"""Rules of ADK that an eval set may break, and problems as text."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from workbench.model.base import Fact
+from workbench.model.evalset import PERSONAS
+from workbench.model.text import shorten
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.evalsets.case_frame import DocumentFormat, kind_of
+from workbench.store.json.json_path import (
+    ADK_TYPES,
+    EVENT_FIELDS,
+    FLAT_FIELDS,
+    AdkType,
+    Place,
+    find_key,
+    repeated_keys,
+    to_snake,
+)
+
+# Problems: what `validate` and an open document say about a file.
+
+_MOST_SHOWN = 20
+_LONGEST_MESSAGE = 600
+"""In characters: messages repeat keys and values of the file."""
+
+Severity = Literal["error", "warning"]
+
+
+class Problem(Fact):
+    """One thing that is wrong with a file.
+
+    An error keeps the file, or a case of it, from running here or in ADK; a warning says what is probably not meant.
+    `rule` is a short name that stays the same between versions; `line` and `column` count characters from 1. `case` is
+    the index of the case that it is about, None for the file as a whole; `stops_case`: that case cannot run here.
+    """
+
+    path: Path | str
+    rule: str
+    message: str
+    severity: Severity = "error"
+    place: str = ""
+    line: int | None = None
+    column: int | None = None
+    case: int | None = None
+    stops_case: bool = False
+
+    def __str__(self) -> str:
+        where = shown_path(self.path) + (f":{self.line}:{self.column}" if self.line is not None else "")
+        return ": ".join(part for part in (where, self.severity, self.place, self.message) if part)
+
+    @classmethod
+    def of_error(
+        cls,
+        error: StoreError,
+        *,
+        rule: str,
+        severity: Severity = "error",
+        message: str | None = None,
+        case: int | None = None,
+        stops_case: bool = False,
+    ) -> Problem:
+        """The problem that an error is, in its words where `message` has none."""
+        return cls(
+            path=error.path,
+            rule=rule,
+            severity=severity,
+            place=error.place,
+            line=error.line,
+            column=error.column,
+            message=error.message if message is None else shorten(message, _LONGEST_MESSAGE),
+            case=case,
+            stops_case=stops_case,
+        )
+
+
+def first_of_each_kind(problems: Iterable[Problem]) -> Iterator[str]:
+    """A line for each problem, of each kind in a file the first twenty; then how many more of that kind there are."""
+    counts: Counter[tuple[Path | str, Severity, str]] = Counter()
+    for problem in problems:
+        kind = (problem.path, problem.severity, problem.rule)
+        counts[kind] += 1
+        if counts[kind] <= _MOST_SHOWN:
+            yield str(problem)
+    for (path, severity, rule), count in counts.items():
+        if count > _MOST_SHOWN:
+            yield f"{shown_path(path)}: {severity}: and {count - _MOST_SHOWN:,} more of the kind {rule}"
+
+
+def format_problems(problems: Iterable[Problem]) -> list[str]:
+    """A line for each problem of a file: the first twenty, how many more there are, and what lists more of them."""
+    found = list(problems)
+    lines = [str(problem) for problem in found[:_MOST_SHOWN]]
+    more = len(found) - _MOST_SHOWN
+    if more > 0:
+        name = shown_path(found[0].path)
+        lines.append(f"{name}: {more:,} more (`workbench eval-set validate {shlex.quote(name)}` lists more of them)")
+    return lines
+
+
+# What ADK would refuse or drop in data that we read: a walk over the data along the tables of `adk_schema`.
+
+_SCALARS = ("text", "number")
+
+
+class Finding(NamedTuple):
+    """A fault by the rules of ADK: `place` from the value that was looked at, `rule` a short stable name."""
+
+    rule: str
+    severity: Severity
+    place: Place
+    message: str
+
+
+def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
+    """What ADK would say of data that it reads as one of its types."""
+    if name.rstrip("?") in _SCALARS:
+        if not _is_scalar(data, name):
+            yield Finding("adk-type", "error", place, f"ADK wants a {name.rstrip('?')} here, found {kind_of(data)}")
+        return
+    if name == "IntermediateResponse":
+        yield from _check_response(data, place)
+        return
+    if name == "UserPersona" and isinstance(data, str):
+        if data not in PERSONAS:
+            known = ", ".join(sorted(PERSONAS))
+            yield Finding("unknown-persona", "error", place, f"ADK knows no persona {data!r}, only {known}")
+        return
+    if isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from check_type(item, name, (*place, index))
+    elif isinstance(data, dict):
+        name = _form_of_intermediate_data(data) if name == "IntermediateData" else name
+        yield from _check_object(data, name, ADK_TYPES[name], place)
+    elif isinstance(data, str) and name == "FunctionCall":
+        message = f"ADK wants an object with name and args here, found {kind_of(data)}"
+        yield Finding("adk-type", "error", place, message)
+
+
+def _is_scalar(data: Any, name: str) -> bool:
+    """Whether ADK reads a value as a `text` or `number`; texts of numbers are numbers to it."""
+    if data is None:
+        return name.endswith("?")
+    if name.startswith("text"):
+        return isinstance(data, str)
+    if not isinstance(data, int | float | str):
+        return False
+    try:
+        float(data)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> Iterator[Finding]:
+    """What ADK would say of an eval case. One of an old format must have the shape of it."""
+    if format is not DocumentFormat.CURRENT:
+        yield from _check_old_case(data, format)
+        return
+    yield from check_type(data, "EvalCase")
+    if not isinstance(data, dict):
+        return
+    yield from _check_rubric_ids(data)
+    session_input = get(data, "session_input")
+    if isinstance(session_input, dict) and "state" in session_input and session_input["state"] is None:
+        place = ("session_input", "state")
+        yield Finding("adk-type", "error", place, "ADK wants an object here, found null")
+
+
+def check_keys(text: str) -> Iterator[Finding]:
+    """Duplicate keys in the text of a case, a header or another file: errors where their values differ.
+
+    The text must be JSON, tolerantly read.
+    """
+    for place, loses_data in repeated_keys(text):
+        if loses_data:
+            message = (
+                f"duplicate key {place[-1]!r} with different values; readers take the last one and drop the others"
+            )
+            yield Finding("duplicate-key", "error", place, message)
+        else:
+            message = f"duplicate key {place[-1]!r}; its values are the same"
+            yield Finding("duplicate-key", "warning", place, message)
+
+
+def check_set(header: Mapping[str, Any], cases_key: str) -> Iterator[Finding]:
+    """What ADK would say of an eval set in the current format besides its cases, whose list has the key `cases_key`."""
+    for finding in check_type({**header, cases_key: []}, "EvalSet"):
+        if finding.rule != "missing-key":  # a missing id is a problem of the document already
+            yield finding
+    eval_set_id = get(header, "eval_set_id")
+    reason = _refuse_set_id(eval_set_id) if isinstance(eval_set_id, str) else None
+    if reason is not None:
+        yield Finding("set-id", "error", ("eval_set_id",), reason)
+
+
+def _check_old_case(data: Any, format: DocumentFormat) -> Iterator[Finding]:
+    if format is DocumentFormat.LEGACY_EVALS and data.get("initial_state"):
+        yield Finding(
+            "unknown-key", "warning", ("initial_state",), "ADK ignores initial_state; it reads initial_session"
+        )
+    turns, above = (data, ()) if format is DocumentFormat.LEGACY_TURNS else (data["data"], ("data",))
+    for index, turn in enumerate(turns):
+        for number, call in enumerate(turn.get("expected_tool_use") or ()):
+            if "tool_input" not in call:
+                place = (*above, index, "expected_tool_use", number)
+                yield Finding("missing-key", "error", place, "ADK requires tool_input in an expected_tool_use")
+
+
+def _refuse_set_id(eval_set_id: str) -> str | None:
+    """Why ADK cannot handle a set of this id, None where it can."""
+    if not eval_set_id:
+        return "ADK wants an id that is not empty"
+    if "/" in eval_set_id or "\\" in eval_set_id:
+        return f"ADK cannot save the results of a set whose id has a path separator, found {eval_set_id!r}"
+    if "\0" in eval_set_id or eval_set_id in (".", "..") or (eval_set_id[1:2] == ":" and eval_set_id[0].isalpha()):
+        return f"ADK refuses {eval_set_id!r} as the name of a file"
+    return None
+
+
+def get(data: Mapping[str, Any], key: str) -> Any:
+    """A value by its key in either style, None where it is absent."""
+    spelling = find_key(data, key, free=False)
+    return None if spelling is None else data[spelling]
+
+
+def nearest_key(key: str, known: Mapping[str, Any]) -> str | None:
+    """The known key that a misspelt one was probably meant to be."""
+    return next(iter(get_close_matches(to_snake(key), known, n=1, cutoff=0.75)), None)
+
+
+def _check_object(data: dict[str, Any], name: str, kind: AdkType, place: Place) -> Iterator[Finding]:
+    present = set()
+    for key, value in data.items():
+        field = to_snake(key) if kind.reads_camel_case else key
+        if field in kind.fields:
+            present.add(field)
+            if kind.fields[field]:
+                yield from check_type(value, kind.fields[field], (*place, key))
+        elif not kind.reads_camel_case and to_snake(key) in kind.fields:
+            present.add(to_snake(key))
+            is_missing = to_snake(key) in kind.required and to_snake(key) not in data
+            severity: Severity = "error" if is_missing else "warning"
+            message = f"ADK reads {to_snake(key)} only in snake_case in {name}"
+            yield Finding("camel-case", severity, (*place, key), message)
+        else:
+            yield from _unknown_key(key, name, kind, place)
+    for field in sorted(kind.required - present):
+        yield Finding("missing-key", "error", place, f"ADK requires {field} in {name}")
+
+
+def _unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iterator[Finding]:
+    near = nearest_key(key, kind.fields)
+    hint = f" (did you mean {near}?)" if near else ""
+    if name in ("InvocationEvents", "IntermediateData") and to_snake(key) in EVENT_FIELDS | FLAT_FIELDS:
+        message = f"ADK does not read {key} beside {'invocation_events' if name == 'InvocationEvents' else 'tool_uses'}"
+        yield Finding("mixed-intermediate-data", "error", (*place, key), message)
+    elif kind.unknown == "refused":
+        yield Finding("unknown-key", "error", (*place, key), f"ADK refuses the unknown key {key!r} in {name}{hint}")
+    elif kind.unknown == "dropped" or near:
+        does = "drops" if kind.unknown == "dropped" else "does not know"
+        yield Finding("unknown-key", "warning", (*place, key), f"ADK {does} the key {key!r} of {name}{hint}")
+
+
+def _form_of_intermediate_data(data: dict[str, Any]) -> str:
+    return "InvocationEvents" if find_key(data, "invocation_events", free=False) else "IntermediateData"
+
+
+def _check_response(data: Any, place: Place) -> Iterator[Finding]:
+    """`intermediate_responses` are pairs of an author and parts."""
+    if not isinstance(data, list):
+        yield Finding("adk-type", "error", place, "ADK wants a list here, as intermediate_responses")
+        return
+    for index, pair in enumerate(data):
+        if isinstance(pair, list) and len(pair) == 2:
+            yield from check_type(pair[1], "Part", (*place, index, 1))
+        else:
+            message = f"ADK wants the pair [author, parts] here, found {kind_of(pair)}"
+            yield Finding("adk-type", "error", (*place, index), message)
+
+
+def _check_rubric_ids(case: dict[str, Any]) -> Iterator[Finding]:
+    """The rubrics of the case hold for every turn, beside the turn's own; ADK stops a whole run at an id seen twice."""
+    shared: set[Any] = set()
+    yield from _repeated(get(case, "rubrics"), shared, ("rubrics",))
+    conversation = get(case, "conversation")
+    for turn, invocation in enumerate(conversation if isinstance(conversation, list) else ()):
+        if isinstance(invocation, dict):
+            yield from _repeated(get(invocation, "rubrics"), set(shared), ("conversation", turn, "rubrics"))
+
+
+def _repeated(rubrics: Any, seen: set[Any], place: Place) -> Iterator[Finding]:
+    for index, rubric in enumerate(rubrics if isinstance(rubrics, list) else ()):
+        rubric_id = get(rubric, "rubric_id") if isinstance(rubric, dict) else None
+        if not isinstance(rubric_id, str):
+            continue
+        if rubric_id in seen:
+            message = f"the rubric id {rubric_id!r} holds twice for one turn, which stops ADK's whole run"
+            yield Finding("duplicate-rubric", "error", (*place, index, "rubric_id"), message)
+        seen.add(rubric_id)

@@ -1,0 +1,444 @@
+"""The frame of an eval-set file: where its cases are, in the current format and in older ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from workbench.store.json.json_path import Place
+from workbench.store.json.json_text import UNCLOSED, BrokenJson, Decoded, Masked, decode_at, found_at, mask, skip_space
+
+if TYPE_CHECKING:
+    from workbench.store.json.json_text import CaseEnds
+
+
+# The frame of an eval-set file: which format it has, where its cases stand, and what stands around them.
+
+CASES_KEYS = ("eval_cases", "evalCases")
+
+_MOST_FAULTS = 20
+"""How many faults around the cases are noted: the first ones tell what happened to a file."""
+_MOST_GUESSED = 20
+"""After how many cases whose end is a guess reading stops: each may be decoded far into those that follow it."""
+
+
+class DocumentFormat(StrEnum):
+    """Which of the formats an eval-set file has."""
+
+    CURRENT = "current"
+    LEGACY_TURNS = "legacy turns"
+    LEGACY_EVALS = "legacy evals"
+
+
+class NotAnEvalSet(Exception):
+    """The file is sound JSON of another kind. `found` says of which, `offset` where that shows."""
+
+    def __init__(self, *, found: str, expected: str = "an eval set with eval_cases", offset: int = 0) -> None:
+        super().__init__(f"found {found}, expected {expected}")
+        self.found = found
+        self.expected = expected
+        self.offset = offset
+
+
+@dataclass
+class CaseSpan:
+    """Where a case stands in the text; `value` is what was decoded, `broken` why it could not be."""
+
+    start: int
+    end: int
+    head: Any = None
+    broken: BrokenJson | None = None
+
+
+@dataclass
+class Frame:
+    """What was found in a file. `broken` are the first faults between the cases or around them."""
+
+    format: DocumentFormat
+    masked: Masked
+    spans: list[CaseSpan] = field(default_factory=list)
+    header: dict[str, Any] = field(default_factory=dict)
+    cases_start: int = 0
+    cases_end: int = 0
+    broken: list[BrokenJson] = field(default_factory=list)
+
+
+ReadHeads = Mapping[DocumentFormat, Callable[[Any], Any]]
+"""For each format: what to keep of a decoded case, given its data."""
+
+
+def read_frame(text: str, *, read_heads: ReadHeads) -> Frame:
+    """Find the cases of a file: strictly, else with comments masked, else around what is broken.
+
+    Raises NotAnEvalSet, or BrokenJson where not even a list of cases can be had.
+    """
+    try:
+        return _Reader(Masked(text), read_heads, recover=False).read()
+    except BrokenJson:
+        masked = mask(text)
+    if not masked.strict:
+        try:
+            return _Reader(masked, read_heads, recover=False).read()
+        except BrokenJson:
+            pass
+    return _Reader(masked, read_heads, recover=True).read()
+
+
+class _Reader:
+    """One pass over a text. With `recover` faults are noted and stepped over instead of raised."""
+
+    def __init__(self, masked: Masked, read_heads: ReadHeads, *, recover: bool) -> None:
+        self.masked = masked
+        self.text = masked.text
+        self.read_heads = read_heads
+        self.recover = recover
+        self.frame = Frame(DocumentFormat.CURRENT, masked)
+        self.found_cases = False
+        self.ends: CaseEnds | None = None
+        self.guessed_ends = 0
+
+    def read(self) -> Frame:
+        start = skip_space(self.text, 0)
+        opening = self.text[start : start + 1]
+        if opening == "{":
+            end = self._read_set(start)
+        elif opening == "[":
+            end = self._read_legacy(start)
+        else:
+            found = found_at(self.text, start)
+            raise BrokenJson(start, found=found, expected="an eval set: an object, or a list in the old formats")
+        rest = skip_space(self.text, end)
+        if rest < len(self.text):
+            self._fault(BrokenJson(rest, found=found_at(self.text, rest), expected="the end of the file"))
+        return self.frame
+
+    def _read_set(self, start: int) -> int:
+        try:
+            end = self._read_members(start)
+        except BrokenJson as broken:
+            self._fault(broken)
+            end = len(self.text)
+            if not self.found_cases and not self._find_cases_by_name(start):
+                raise
+        if not self.found_cases:
+            raise NotAnEvalSet(found=_kind_of_object(self.frame.header), offset=start)
+        return end
+
+    def _read_members(self, start: int) -> int:
+        position = skip_space(self.text, start + 1)
+        if self.text[position : position + 1] == "}":
+            return position + 1
+        while True:
+            if self.text[position : position + 1] != '"':
+                raise BrokenJson(position, found=found_at(self.text, position), expected="a key in double quotes")
+            key_start = position
+            key, position = decode_at(self.text, position)
+            if key in CASES_KEYS and self.found_cases:
+                self._fault(BrokenJson(key_start, found=f"a second {key!r}", expected="all cases in one list"))
+            position = skip_space(self.text, position)
+            if self.text[position : position + 1] != ":":
+                raise BrokenJson(position, found=found_at(self.text, position), expected="':' after the key")
+            position = self._read_member(key, skip_space(self.text, position + 1))
+            position = skip_space(self.text, position)
+            closing = self.text[position : position + 1]
+            if closing == "}":
+                return position + 1
+            if closing != ",":
+                raise BrokenJson(position, found=found_at(self.text, position), expected="',' or '}'")
+            position = skip_space(self.text, position + 1)
+
+    def _read_member(self, key: str, start: int) -> int:
+        if key in CASES_KEYS and self.text[start : start + 1] == "[":
+            return self._read_cases(start)
+        value, end = decode_at(self.text, start, level=1)
+        if key in CASES_KEYS:
+            raise NotAnEvalSet(found=f"{kind_of(value)} as {key}", expected="a list of cases", offset=start)
+        self.frame.header[key] = value
+        return end
+
+    def _find_cases_by_name(self, start: int) -> bool:
+        """The last resort where the text before the cases is broken."""
+        for key in CASES_KEYS:
+            quoted = self.text.find(f'"{key}"', start)
+            colon = skip_space(self.text, quoted + len(key) + 2)
+            bracket = skip_space(self.text, colon + 1)
+            if quoted >= 0 and self.text[colon : colon + 1] == ":" and self.text[bracket : bracket + 1] == "[":
+                try:
+                    self._read_cases(bracket)
+                except BrokenJson as broken:
+                    self._fault(broken)
+                return True
+        return False
+
+    def _read_legacy(self, start: int) -> int:
+        self.frame.format = DocumentFormat.LEGACY_EVALS
+        first = self._first_of_list(start)
+        if isinstance(first, dict) and "query" in first and "data" not in first:
+            self.frame.format = DocumentFormat.LEGACY_TURNS
+            return self._read_turns(start)
+        if first is not None and not (isinstance(first, dict) and "data" in first):
+            raise NotAnEvalSet(found=f"a list that begins with {_kind_of_item(first)}", offset=start)
+        return self._read_cases(start)
+
+    def _first_of_list(self, start: int) -> Any:
+        position = skip_space(self.text, start + 1)
+        if self.text[position : position + 1] == "]":
+            return None
+        try:
+            return decode_at(self.text, position, level=1).value
+        except BrokenJson:
+            head = self.text[position : position + 400]
+            if not self.recover or ('"query"' not in head and '"data"' not in head):
+                raise
+        return {"data": []} if '"data"' in head else {"query": ""}
+
+    def _read_turns(self, start: int) -> int:
+        """The whole list is the one case."""
+        self.frame.cases_start = self.frame.cases_end = start
+        try:
+            turns, end = decode_at(self.text, start)
+        except BrokenJson as broken:
+            if not self.recover:
+                raise
+            self.frame.spans.append(CaseSpan(start, len(self.text.rstrip()), broken=broken))
+            return len(self.text)
+        self.frame.spans.append(CaseSpan(start, end, self.read_heads[self.frame.format](turns)))
+        return end
+
+    def _read_cases(self, start: int) -> int:
+        self.found_cases = True
+        self.frame.spans = spans = []
+        self.frame.cases_start = start
+        text, read_head = self.text, self.read_heads[self.frame.format]
+        level = 2 if self.frame.format is DocumentFormat.CURRENT else 1
+        position = skip_space(text, start + 1)
+        if text[position : position + 1] == "]":
+            self.frame.cases_end = position
+            return position + 1
+        while True:
+            try:
+                value, end = self._decode_case(position, level=level)
+                spans.append(CaseSpan(position, end, read_head(value)))
+            except BrokenJson as broken:
+                if not self.recover:
+                    raise
+                end = self._close_broken_case(position, broken)
+            position = skip_space(text, end)
+            closing = text[position : position + 1]
+            if closing == "]":
+                self.frame.cases_end = position
+                return position + 1
+            if closing == ",":
+                position = skip_space(text, position + 1)
+                continue
+            fault = BrokenJson(position, found=found_at(text, position), expected="',' or ']' after the case")
+            self._fault(fault)
+            if closing != "{":
+                self.frame.cases_end = position
+                raise fault
+
+    def _decode_case(self, start: int, *, level: int) -> Decoded:
+        """Decode the case that begins at `start`. Raises BrokenJson.
+
+        After a broken case it is decoded apart from the rest: json counts the lines before each error.
+        """
+        end = None if self.ends is None else self.ends.matched_end(start)
+        if end is None:
+            return decode_at(self.text, start, level=level)
+        case = self.text[start:end]
+        try:
+            decoded = decode_at(case, 0, level=level)
+        except BrokenJson as broken:
+            if broken.offset >= len(case) or broken.found == UNCLOSED:  # brackets in its texts may have been counted
+                return decode_at(self.text, start, level=level)
+            raise BrokenJson(start + broken.offset, found=broken.found, expected=broken.expected) from None
+        return Decoded(decoded.value, start + decoded.end)
+
+    def _close_broken_case(self, start: int, broken: BrokenJson) -> int:
+        from workbench.store.json.json_text import CaseEnds
+
+        if self.guessed_ends >= _MOST_GUESSED:
+            self.frame.cases_end = start
+            raise BrokenJson(start, found=f"more after {_MOST_GUESSED} cases without an end", expected="sound JSON")
+        self.ends = self.ends or CaseEnds(self.text, list_start=self.frame.cases_start)
+        end, matched = self.ends.end_of(start)
+        self.guessed_ends += not matched
+        if broken.offset >= end:  # it went on into the next case
+            broken = _fault_within(self.text[start:end], start)
+        self.frame.spans.append(CaseSpan(start, end, broken=broken))
+        return end
+
+    def _fault(self, broken: BrokenJson) -> None:
+        if not self.recover:
+            raise broken
+        known = self.frame.broken
+        if len(known) < _MOST_FAULTS and all(each.offset != broken.offset for each in known):
+            known.append(broken)
+
+
+def _fault_within(text: str, start: int) -> BrokenJson:
+    """Why the text of a case that was cut off cannot be read."""
+    try:
+        decode_at(text, 0)
+    except BrokenJson as broken:
+        found = "the end of the case" if broken.offset >= len(text) else broken.found
+        return BrokenJson(start + broken.offset, found=found, expected=broken.expected)
+    return BrokenJson(start + len(text), found="the end of the case", expected="',' or ']'")
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in the words of JSON, short enough for a message."""
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    shown = repr(value) if not isinstance(value, str) else '"' + value.replace("\n", "\\n") + '"'
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"
+
+
+def _kind_of_object(header: dict[str, Any]) -> str:
+    if "criteria" in header:
+        return "an eval config (it has criteria)"
+    if "scenarios" in header:
+        return "conversation scenarios (`workbench eval-set add-eval-case` adds them to an eval set)"
+    if "starting_prompt" in header or "startingPrompt" in header:
+        return "one conversation scenario (`workbench eval-set add-eval-case` adds it to an eval set)"
+    if "app_name" in header or "appName" in header:
+        return "a session input"
+    if "eval_id" in header or "evalId" in header:
+        return "one eval case outside of an eval set"
+    return "an object without eval_cases"
+
+
+def _kind_of_item(first: Any) -> str:
+    if isinstance(first, dict) and ("eval_id" in first or "evalId" in first):
+        return "an eval case (put the list into an object, as its eval_cases)"
+    if isinstance(first, dict) and "starting_prompt" in first:
+        return "a conversation scenario"
+    return kind_of(first)
+
+
+# The formats before eval sets: a list of turns, and a list of named evals with their turns in `data`.
+
+Note = Callable[[Place, str, str], None]
+"""Takes a fault: its place in the old data, what was found, what was expected."""
+
+
+def case_of_turns(data: Any, *, eval_id: str, note: Note) -> dict[str, Any]:
+    """The case that a list of turns is."""
+    return {"eval_id": eval_id, "conversation": _conversation(data, (), note)}
+
+
+def case_of_eval(data: Any, *, note: Note) -> dict[str, Any]:
+    """The case that a named eval is. A session that says nothing is no session input, as in ADK."""
+    if not isinstance(data, dict):
+        note((), kind_of(data), "an eval (an object with name and data)")
+        data = {"name": "", "data": []}
+    name = _text(data, "name", None, (), note)
+    case: dict[str, Any] = {"eval_id": name, "conversation": _conversation(data.get("data"), ("data",), note)}
+    session_input = _session_input(data, note)
+    if session_input is not None:
+        case["session_input"] = session_input
+    return case
+
+
+def session_input_of(session: dict[str, Any]) -> dict[str, Any] | None:
+    """The session input that an old `initial_session` stands for; None for an empty one."""
+    if not session:
+        return None
+    return {
+        "app_name": session.get("app_name", ""),
+        "user_id": session.get("user_id", ""),
+        "state": session.get("state") or {},
+    }
+
+
+def _session_input(data: dict[str, Any], note: Note) -> dict[str, Any] | None:
+    """`initial_session` holds app name, user and state; the still older `initial_state` is the state itself."""
+    session = data.get("initial_session")
+    if session is not None:
+        if isinstance(session, dict):
+            return session_input_of(session)
+        note(("initial_session",), kind_of(session), "an object with app_name, user_id and state")
+    state = data.get("initial_state")
+    if state is None or state == {}:
+        return None
+    if not isinstance(state, dict):
+        note(("initial_state",), kind_of(state), "an object")
+        return None
+    return session_input_of({"state": state})
+
+
+def _conversation(turns: Any, place: Place, note: Note) -> list[dict[str, Any]]:
+    if not isinstance(turns, list):
+        note(place, kind_of(turns), "a list of turns")
+        return []
+    return [_invocation(turn, (*place, index), note) for index, turn in enumerate(turns)]
+
+
+def _invocation(turn: Any, place: Place, note: Note) -> dict[str, Any]:
+    if not isinstance(turn, dict):
+        note(place, kind_of(turn), "a turn (an object with query and reference)")
+        turn = {"query": ""}
+    query = _text(turn, "query", None, place, note)
+    reference = _text(turn, "reference", "", place, note)
+    calls = _list(turn, "expected_tool_use", place, note)
+    responses = _list(turn, "expected_intermediate_agent_responses", place, note)
+    return {
+        "user_content": {"parts": [{"text": query}], "role": "user"},
+        "final_response": {"parts": [{"text": reference}], "role": "model"},
+        "intermediate_data": {
+            "tool_uses": [_call(call, (*place, "expected_tool_use", index), note) for index, call in enumerate(calls)],
+            "intermediate_responses": [
+                _response(response, (*place, "expected_intermediate_agent_responses", index), note)
+                for index, response in enumerate(responses)
+            ],
+        },
+    }
+
+
+def _call(call: Any, place: Place, note: Note) -> dict[str, Any]:
+    if not isinstance(call, dict):
+        note(place, kind_of(call), "a tool call (an object with tool_name and tool_input)")
+        return {}
+    name = _text(call, "tool_name", None, place, note)
+    args = call.get("tool_input")
+    if args is not None and not isinstance(args, dict):
+        note((*place, "tool_input"), kind_of(args), "an object")
+        args = None
+    return {"name": name, "args": args}
+
+
+def _response(response: Any, place: Place, note: Note) -> list[Any]:
+    if not isinstance(response, dict):
+        note(place, kind_of(response), "a response (an object with author and text)")
+        response = {"author": "", "text": ""}
+    author = _text(response, "author", None, place, note)
+    return [author, [{"text": _text(response, "text", None, place, note)}]]
+
+
+def _text(data: dict[str, Any], key: str, default: str | None, place: Place, note: Note) -> str:
+    value = data.get(key, default)
+    if isinstance(value, str):
+        return value
+    if key in data:
+        note((*place, key), kind_of(value), "a text")
+    else:
+        note(place, "nothing", f"{key}, which it must have")
+    return ""
+
+
+def _list(data: dict[str, Any], key: str, place: Place, note: Note) -> list[Any]:
+    value = data.get(key)
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return value
+    note((*place, key), kind_of(value), "a list")
+    return []

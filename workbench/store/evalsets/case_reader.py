@@ -1,0 +1,534 @@
+"""One case read and checked: from its text to an entry, with unknown keys and unusable values named."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from workbench.model.evalset import EvalCase
+from workbench.store.errors import StoreError
+from workbench.store.evalsets.case_frame import DocumentFormat, Frame, case_of_eval, case_of_turns, kind_of
+from workbench.store.files import decode_utf8, read_bytes
+from workbench.store.json.json_path import (
+    Locator,
+    Place,
+    Position,
+    find_key,
+    format_place,
+    locate,
+    position_of,
+    to_snake,
+)
+from workbench.store.json.json_text import BrokenJson, decode_tolerantly, id_of_broken_case, mask
+
+# Keys that are all but those of the format: an expectation under a misspelt key would expect nothing, and pass.
+
+_ALIKE = 0.85
+
+
+def misspelt_keys(case: EvalCase, data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """The places of misspelt keys in a case that was read from `data`, each with the key that was meant.
+
+    Looked at are the objects whose members are expectations: the case, its turns and their intermediate data.
+    """
+    yield from _misspelt(case, ())
+    for index, turn in enumerate(case.conversation or ()):
+        place: Place = ("conversation", index)
+        yield from _misspelt(turn, place)
+        if turn.intermediate_data is not None:
+            key = find_key(data["conversation"][index], "intermediate_data", free=False)
+            yield from _misspelt(turn.intermediate_data, (*place, key or "intermediate_data"))
+
+
+def _misspelt(model: BaseModel, place: Place) -> Iterator[tuple[Place, str]]:
+    for key in model.model_extra or ():
+        name = to_snake(key)
+        absent = [field for field in type(model).model_fields if field not in model.model_fields_set]
+        for meant in get_close_matches(name.casefold(), absent, n=1, cutoff=_ALIKE):
+            if not name.startswith(f"{meant}_"):  # `conversation_id` is a name of its own
+                yield (*place, key), meant
+
+
+# Values that a file can hold and nothing else: half of a surrogate pair, which has no UTF-8, and huge integers.
+
+HALF_PAIR = re.compile("[\ud800-\udfff]")
+# Two patterns: to look for either at every place takes five times as long as to look for one and then for the other.
+_SUSPECTS = (re.compile(r"\\u[dD][89a-fA-F]"), re.compile(r"[0-9]{309}"))
+_LARGEST = int(1.7976931348623157e308)
+
+
+class Unusable(NamedTuple):
+    """A value at a place of the data that cannot be used, in the words of a message."""
+
+    place: tuple[str | int, ...]
+    found: str
+    expected: str
+
+
+def may_be_unusable(text: str) -> bool:
+    """Whether the text of a JSON or TOML file may hold such values: most do not, and need not be searched."""
+    return any(suspect.search(text) for suspect in _SUSPECTS)
+
+
+def find_unusable(data: Any, place: tuple[str | int, ...] = ()) -> Iterator[Unusable]:
+    """Such values in the data of a file, in its order."""
+    if isinstance(data, str):
+        if HALF_PAIR.search(data):
+            yield Unusable(place, "half of a surrogate pair", "whole characters")
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            if HALF_PAIR.search(key):
+                yield Unusable(place, "half of a surrogate pair in a key", "whole characters")
+            yield from find_unusable(value, (*place, key))
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from find_unusable(item, (*place, index))
+    elif isinstance(data, int) and abs(data) > _LARGEST:
+        digits = int(math.log10(abs(data) >> 64) + 64 * math.log10(2)) + 1
+        yield Unusable(place, f"an integer of about {digits} digits", "one of at most 308 digits")
+
+
+# Cases as data: what a listing shows of one, and the typed case with every fault placed in the data.
+
+_EXPECTED = {
+    "missing": "a value for it",
+    "string_type": "a text",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "a whole number",
+    "extra_forbidden": "no key of this name",
+}
+
+# Files of JSON lines that the program writes for itself: read line by line, with the place of what is wrong in one.
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Fault(NamedTuple):
+    """Something in a case that is not as the format has it; `place` is counted from the case."""
+
+    place: Place
+    found: str
+    expected: str
+
+
+class InvalidData(Exception):
+    """Data, of a case say, that cannot be read as what it should be, with all its faults (at least one)."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("; ".join(f"found {fault.found}, expected {fault.expected}" for fault in faults))
+        self.faults = tuple(faults)
+
+
+class Head(NamedTuple):
+    """What a listing shows of a case: its id ("" where it has none) and the first fault of its outer shape."""
+
+    eval_id: str
+    fault: Fault | None
+
+
+def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_be_unusable: bool) -> Head:
+    """The head of a case; the case is validated for it, which costs about as much as decoding it.
+
+    `may_be_unusable` says that the text may hold values that cannot be used: only then they are looked for.
+    """
+    if format is DocumentFormat.LEGACY_TURNS:
+        found: Any = eval_id
+    elif not isinstance(data, dict):
+        found = None
+    elif format is DocumentFormat.LEGACY_EVALS:
+        found = data.get("name")
+    else:
+        found = data.get("eval_id", data.get("evalId"))
+    unusable = next(find_unusable(data), None) if may_be_unusable else None
+    fault = fault_of(data, format=format, eval_id=eval_id) if unusable is None else Fault(*unusable)
+    return Head(found if isinstance(found, str) else "", fault)
+
+
+def fault_of(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None:
+    """The first fault of a case, None where it can be read."""
+    try:
+        read_case(data, format=format, eval_id=eval_id)
+    except InvalidData as invalid:
+        return invalid.faults[0]
+    return None
+
+
+def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
+    """The typed case; old formats are shown as migrated. `eval_id` names a list of turns, which has no name of its own.
+
+    Raises InvalidData with places in the data as it is in the file.
+    """
+    if format is DocumentFormat.CURRENT:
+        _refuse_wrong_shape(data)
+        case = validated(EvalCase, data)
+        misspelt = [
+            Fault(place, f"the unknown key {place[-1]!r}", f"{meant!r} (did you mean that?)")
+            for place, meant in misspelt_keys(case, data)
+        ]
+        if misspelt:
+            raise InvalidData(misspelt)
+        return case
+    migrated, faults = migrated_case(data, format=format, eval_id=eval_id)
+    if faults:
+        raise InvalidData(faults)
+    return validated(EvalCase, migrated)
+
+
+def migrated_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[Fault]]:
+    """A case of an old format as data of the current one, and what was wrong with it."""
+    faults: list[Fault] = []
+
+    def note(place: Place, found: str, expected: str) -> None:
+        faults.append(Fault(place, found, expected))
+
+    if format is DocumentFormat.LEGACY_TURNS:
+        return case_of_turns(data, eval_id=eval_id, note=note), faults
+    return case_of_eval(data, note=note), faults
+
+
+def _refuse_wrong_shape(data: Any) -> None:
+    """The commonest faults, in plainer words than the types have for them."""
+    if not isinstance(data, dict):
+        raise InvalidData([Fault((), kind_of(data), "an eval case (an object)")])
+    conversation = data.get("conversation")
+    scenario = data.get("conversation_scenario", data.get("conversationScenario"))
+    if (conversation is None) == (scenario is None):
+        found = "neither" if conversation is None else "both"
+        raise InvalidData([Fault((), found, "exactly one of conversation and conversation_scenario")])
+
+
+def validated(model: type[Model], data: Any) -> Model:
+    """The data as a type of the format. Raises InvalidData."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InvalidData(list(_faults(error, data, ()))) from error
+
+
+def _faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fault]:
+    for item in error.errors(include_url=False):
+        here = place + _place_in(data, item["loc"])
+        inner = item.get("ctx", {}).get("error")
+        if isinstance(inner, ValidationError):  # a model validated inside a validator of ours
+            yield from _faults(inner, _value_at(data, here[len(place) :]), here)
+        else:
+            yield _fault(item["type"], item["msg"], item["input"], here, missing=item["loc"][-1:])
+
+
+def _fault(kind: str, message: str, value: Any, place: Place, *, missing: tuple[int | str, ...]) -> Fault:
+    if kind == "missing":
+        return Fault(place, "nothing", f"{to_snake(str(missing[0]))}, which it must have")
+    if kind == "value_error":
+        expected, _, found = message.removeprefix("Value error, ").removeprefix("expected ").partition(", found ")
+        return Fault(place, found or kind_of(value), expected)
+    return Fault(place, kind_of(value), _EXPECTED.get(kind, message.removeprefix("Input should be ")))
+
+
+def _place_in(data: Any, location: Sequence[str | int]) -> Place:
+    """The steps of a pydantic location that exist in the data, as the data spells them.
+
+    Names of union members, which pydantic puts between the steps, are left out, and so is the key of a missing member.
+    """
+    place: list[str | int] = []
+    for step in location:
+        if isinstance(data, dict) and isinstance(step, str):
+            key = find_key(data, step, free=False)
+            if key is not None:
+                place.append(key)
+                data = data[key]
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            place.append(step)
+            data = data[step]
+        elif isinstance(data, list) and len(data) == 2 and step == "author":  # the pair [author, parts]
+            place.append(0)
+            data = data[0]
+        elif isinstance(data, list) and len(data) == 2 and step == "parts":
+            place.append(1)
+            data = data[1]
+    return tuple(place)
+
+
+def _value_at(data: Any, place: Place) -> Any:
+    for step in place:
+        data = data[step]
+    return data
+
+
+# The text of an eval-set file cut into pieces: head, cases, gaps between them, tail.
+
+BYTE_ORDER_MARK = "\ufeff".encode()
+
+
+class CasePiece(NamedTuple):
+    """One case: its text, what a listing shows of it, and why its JSON is broken (offset from its start)."""
+
+    data: bytes
+    head: Head
+    broken: BrokenJson | None = None
+    strict: bool = True
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What stands around the cases, and what is known of the file from there.
+
+    `head` ends with the bracket that opens the list of cases, `tail` begins with the one that closes it; for a list of
+    turns, which is one case, they are what stands around it. `header` is what the set says besides its cases; `broken`
+    says that the JSON is broken outside of a case.
+    """
+
+    head: bytes
+    tail: bytes
+    format: DocumentFormat
+    header: Mapping[str, Any] = field(default_factory=dict)
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A whole file. `gaps[i]` stands before case i, `gaps[len(cases)]` after the last."""
+
+    ends: Ends
+    cases: tuple[CasePiece, ...]
+    gaps: tuple[bytes, ...]
+
+    @classmethod
+    def cut(cls, data: bytes, text: str, frame: Frame) -> Pieces:
+        """Cut a file along its frame. `text` is `data` without its byte order mark, decoded."""
+        mark = BYTE_ORDER_MARK if data.startswith(BYTE_ORDER_MARK) else b""
+        source = data if len(text) == len(data) else None
+
+        def part(start: int, end: int) -> bytes:
+            return source[start:end] if source is not None else text[start:end].encode()
+
+        list_is_case = frame.format is DocumentFormat.LEGACY_TURNS
+        start = frame.cases_start if list_is_case else frame.cases_start + 1
+        end = frame.spans[-1].end if list_is_case else frame.cases_end
+        cases, gaps, position = [], [], start
+        for span in frame.spans:
+            gaps.append(part(position, span.start))
+            broken = span.broken
+            if broken is not None:
+                broken = BrokenJson(broken.offset - span.start, found=broken.found, expected=broken.expected)
+            strict = not frame.masked.any_between(span.start, span.end)
+            data = part(span.start, span.end)
+            head = Head(id_of_broken_case(data.decode()), None) if span.head is None else span.head
+            cases.append(CasePiece(data, head, broken, strict))
+            position = span.end
+        gaps.append(part(position, end))
+        ends = Ends(mark + part(0, start), part(end, len(text)), frame.format, frame.header, bool(frame.broken))
+        return cls(ends, tuple(cases), tuple(gaps))
+
+    @property
+    def strict(self) -> bool:
+        """Whether there are neither comments, trailing commas nor a byte order mark."""
+        if not all(case.strict for case in self.cases) or not _is_bare(self.gaps):
+            return False
+        skeleton = (self.ends.head + self.ends.tail).decode()
+        return not skeleton.startswith("\ufeff") and mask(skeleton).strict
+
+    def __iter__(self) -> Iterator[bytes]:
+        """All pieces in order; joined they are the file."""
+        yield from self.before_case(len(self.cases))
+        yield self.ends.tail
+
+    def sharing(self, others: Iterable[CasePiece]) -> Pieces:
+        """The same file, with the very objects of `others` for cases whose text is the same in both."""
+        known = {case.data: case for case in others}
+        cases = tuple(known[case.data] if known.get(case.data) == case else case for case in self.cases)
+        return replace(self, cases=cases)
+
+    def before_case(self, index: int) -> Iterator[bytes]:
+        """The pieces before a case."""
+        yield self.ends.head
+        for gap, case in zip(self.gaps[:index], self.cases[:index], strict=True):
+            yield gap
+            yield case.data
+        yield self.gaps[index]
+
+
+def _is_bare(gaps: tuple[bytes, ...]) -> bool:
+    """Whether nothing stands between the cases but single commas."""
+    last = gaps[-1].strip() if len(gaps) > 1 else b""
+    return not last and not gaps[0].strip() and all(gap.strip() == b"," for gap in gaps[1:-1])
+
+
+# What an open document lists: one entry for each case, with its place in the text where something is wrong.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseEntry:
+    """One case of a document. `occurrence` tells cases with the same id apart, 0 for the first.
+
+    `problem` is set where the JSON or the outer shape of the case is wrong; faults deeper inside show when it is read.
+    A case without an id is listed as `(case 4)`, counted from 1.
+    """
+
+    index: int
+    eval_id: str
+    occurrence: int
+    problem: StoreError | None = None
+
+
+class Cursor:
+    """Runs over pieces of UTF-8 text and knows the line and column it stands at."""
+
+    def __init__(self) -> None:
+        self.line = 1
+        self._characters = 0  # of the line that it stands in, before it
+
+    def advance(self, pieces: Iterable[bytes]) -> None:
+        """Step over pieces."""
+        for piece in pieces:
+            lines = piece.count(b"\n")
+            if lines:
+                self.line += lines
+                self._characters = 0
+                piece = piece[piece.rfind(b"\n") + 1 :]  # noqa: PLW2901 - the rest is behind it
+            self._characters += len(piece.decode().removeprefix("\ufeff"))
+
+    def position(self, within: Position) -> Position:
+        """The position in the file of one in a text that begins here."""
+        if within.line > 1:
+            return Position(self.line + within.line - 1, within.column)
+        return Position(self.line, within.column + self._characters)
+
+
+class CaseErrors:
+    """Turns faults of cases into errors with line and column, quickest when asked in the order of the file."""
+
+    def __init__(self, pieces: Pieces, *, path: Path, place_of_case: Callable[[int], Place]) -> None:
+        self._pieces = pieces
+        self._path = path
+        self._place_of_case = place_of_case
+        self._cursor = Cursor()
+        self._at = -1  # the case that the cursor has come to
+        self._text = _CaseText("")
+
+    def error(self, index: int, fault: Fault | BrokenJson) -> StoreError:
+        """The error that a fault of a case is."""
+        if self._at < 0 or index < self._at:
+            self._cursor = Cursor()
+            self._cursor.advance(self._pieces.before_case(index))
+        else:
+            stepped = zip(
+                self._pieces.cases[self._at : index], self._pieces.gaps[self._at + 1 : index + 1], strict=True
+            )
+            for case, gap in stepped:
+                self._cursor.advance((case.data, gap))
+        if index != self._at:
+            self._text = _CaseText(self._pieces.cases[index].data.decode())
+        self._at = index
+        place = self._place_of_case(index)
+        if isinstance(fault, Fault):
+            place = (*place, *fault.place)
+        position = self._cursor.position(self._text.position_of(fault))
+        return StoreError(
+            self._path,
+            place=format_place(place),
+            line=position.line,
+            column=position.column,
+            found=fault.found,
+            expected=fault.expected,
+        )
+
+
+def list_entries(pieces: Pieces, errors: CaseErrors) -> list[CaseEntry]:
+    """The entries of all cases in one pass over the pieces."""
+    entries: list[CaseEntry] = []
+    seen: dict[str, int] = {}
+    for index, case in enumerate(pieces.cases):
+        eval_id = case.head.eval_id or f"(case {index + 1})"
+        occurrence = seen.get(eval_id, 0)
+        seen[eval_id] = occurrence + 1
+        fault = case.broken or case.head.fault
+        problem = None if fault is None else errors.error(index, fault)
+        entries.append(CaseEntry(index=index, eval_id=eval_id, occurrence=occurrence, problem=problem))
+    return entries
+
+
+class _CaseText:
+    """The text of a case, in which faults are placed."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def position_of(self, fault: Fault | BrokenJson) -> Position:
+        """Where a fault is in the text; at its start if its JSON is broken elsewhere."""
+        if isinstance(fault, BrokenJson):
+            return position_of(self._text, fault.offset)
+        return Position(1, 1) if self._strict is None else self._strict.position_of(fault.place)
+
+    @cached_property
+    def _strict(self) -> Locator | None:
+        """None where the JSON is broken."""
+        try:
+            return Locator(decode_tolerantly(self._text)[1].text)
+        except BrokenJson:
+            return None
+
+
+class JsonLine(NamedTuple):
+    """A line that is an object of the format that was asked for. `number` counts lines from 1."""
+
+    path: Path
+    number: int
+    text: str
+    data: dict[str, Any]
+
+    def error(self, place: Place, *, found: str, expected: str) -> StoreError:
+        """A fault at a place in the line."""
+        column = locate(self.text, place) + 1
+        return StoreError(
+            self.path, place=format_place(place), line=self.number, column=column, found=found, expected=expected
+        )
+
+    def read(self, model: type[Model]) -> Model:
+        """The line as a type. Raises StoreError."""
+        try:
+            return validated(model, self.data)
+        except InvalidData as invalid:
+            fault = invalid.faults[0]
+            raise self.error(fault.place, found=fault.found, expected=fault.expected) from None
+
+
+def read_json_lines(path: Path, *, format: str, what: str) -> Iterator[JsonLine]:
+    """The lines of a file, but for blank ones. Each must be an object whose `format` is this.
+
+    `what` is what a line holds, in words for messages. Raises StoreError.
+    """
+    expected = f"{what} ({format})"
+    data, _ = read_bytes(path)
+    for number, text in enumerate(decode_utf8(path, data).split("\n"), start=1):  # texts may hold other ends of lines
+        if not text.strip():
+            continue
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError as error:
+            wrong = f"a line that is no JSON ({error.msg})"
+            raise StoreError(path, line=number, column=error.pos + 1, found=wrong, expected=expected) from None
+        except RecursionError:
+            raise StoreError(path, line=number, found="a line that is nested too deeply", expected=expected) from None
+        if not isinstance(found, dict):
+            raise StoreError(path, line=number, found=kind_of(found), expected=expected)
+        line = JsonLine(path, number, text, found)
+        if found.get("format") != format:
+            told = repr(found["format"]) if "format" in found else "nothing"
+            raise line.error(("format",) if "format" in found else (), found=told, expected=f"the format of {expected}")
+        yield line

@@ -1,0 +1,336 @@
+"""Eval configs and the other JSON files beside an eval set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from workbench.model.criteria import (
+    Criterion,
+    EvalConfig,
+    InvalidConfig,
+    default_config,
+    read_config,
+    read_criterion,
+    wrong_vendor,
+)
+from workbench.model.evalset import GenerationConfig
+from workbench.model.text import did_you_mean
+from workbench.model.tool_simulation import Environment, SimulatedTool, read_environment
+from workbench.store.errors import FileChanged, StoreError, cannot, shown_path
+from workbench.store.evalsets.case_reader import BYTE_ORDER_MARK, InvalidData, find_unusable, may_be_unusable, validated
+from workbench.store.files import Stamp, decode_utf8, read_bytes, write_atomic, write_new
+from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
+from workbench.store.json.json_layout import Manner
+from workbench.store.json.json_path import (
+    Locator,
+    Place,
+    Position,
+    format_place,
+    parse_place,
+    position_of,
+    repeated_keys,
+    to_snake,
+)
+from workbench.store.json.json_text import BrokenJson, Masked, decode_tolerantly
+
+# JSON files that are read whole: configurations, scenario files, session inputs.
+
+_BYTE_ORDER_MARK = "\ufeff"
+_CONFIG_KEYS = ("criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A JSON file in memory: its data, and its text to find a place of the data in."""
+
+    path: Path | str
+    data: Any
+    text: str
+    masked: Masked
+    stamp: Stamp
+    has_byte_order_mark: bool
+
+    @property
+    def strict(self) -> bool:
+        """Whether the file is JSON as the standard has it: no comments, no trailing commas, no byte order mark."""
+        return self.masked.strict and not self.has_byte_order_mark
+
+    def position(self, place: Place) -> Position:
+        """The line and column of the value at a place, or of the nearest value above it that is there."""
+        return self._locator.position_of(place)
+
+    @cached_property
+    def _locator(self) -> Locator:
+        return Locator(self.masked.text)
+
+    def error(self, place: Place | str, *, found: str, expected: str) -> StoreError:
+        """The error that says what is wrong at a place (given as steps, or written as `criteria.x.threshold`)."""
+        steps = parse_place(place) if isinstance(place, str) else place
+        line, column = self.position(steps)
+        written = place if isinstance(place, str) else format_place(place)
+        return StoreError(self.path, place=written, line=line, column=column, found=found, expected=expected)
+
+
+def read_json(path: Path) -> Loaded:
+    """Read a JSON file; comments, trailing commas and a byte order mark are allowed. Raises StoreError."""
+    data, stamp = read_bytes(path)
+    return json_in(path, data, stamp)
+
+
+def json_in(path: Path | str, data: bytes, stamp: Stamp) -> Loaded:
+    """The content of a JSON file, as `read_json` reads it. Raises StoreError."""
+    text = decode_utf8(path, data)
+    has_mark = text.startswith(_BYTE_ORDER_MARK)
+    text = text.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        value, masked = decode_tolerantly(text)
+    except BrokenJson as broken:
+        line, column = position_of(text, broken.offset)
+        raise StoreError(path, line=line, column=column, found=broken.found, expected=broken.expected) from broken
+    loaded = Loaded(path, value, text, masked, stamp, has_mark)
+    unusable = next(find_unusable(value), None) if may_be_unusable(text) else None
+    if unusable is not None:
+        raise loaded.error(unusable.place, found=unusable.found, expected=unusable.expected)
+    return loaded
+
+
+def load_config(path: Path) -> EvalConfig:
+    """Read an eval config or `test_config.json`. Raises StoreError with the place of what cannot be used.
+
+    Keys that are not ours are left to whoever put them there, but not those that are all but ours, nor criteria that
+    stand where `criteria` should: cases would be judged by others than the file means.
+    """
+    return config_in(read_json(path))
+
+
+def config_in(loaded: Loaded) -> EvalConfig:
+    """What a configuration file says, as `load_config` reads it. Raises StoreError."""
+    for place, loses_data in repeated_keys(loaded.text):
+        if loses_data:
+            raise loaded.error(place, found=f"the key {place[-1]!r} twice, with different values", expected="it once")
+    if isinstance(loaded.data, Mapping):
+        _refuse_misspelt_keys(loaded, loaded.data)
+    try:
+        return read_config(loaded.data, source=shown_path(loaded.path))
+    except InvalidConfig as invalid:
+        raise loaded.error(invalid.place, found=invalid.found, expected=invalid.expected) from invalid
+
+
+def _refuse_misspelt_keys(loaded: Loaded, data: Mapping[str, Any]) -> None:
+    for key, value in data.items():
+        name = to_snake(key)
+        if name in _CONFIG_KEYS:
+            continue
+        meant = get_close_matches(name.casefold(), _CONFIG_KEYS, n=1, cutoff=0.75)
+        if meant:
+            expected = f"{meant[0]!r} (did you mean that?)"
+        elif not data.get("criteria") and _looks_like_criterion(value):
+            expected = "criteria to stand inside an object 'criteria'"
+        else:
+            continue
+        raise loaded.error((key,), found=f"the unknown key {key!r}", expected=expected)
+
+
+def _looks_like_criterion(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return "threshold" in value
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# A configuration file as a document: its criteria are edited in its text, and everything else in it is left alone.
+
+_CRITERIA = "criteria"
+
+
+@dataclass(frozen=True)
+class _Written:
+    """One write: what the file held before (None: there was none), and which content it has had since."""
+
+    before: bytes | None
+    stamp: Stamp
+
+
+class ConfigDocument:
+    """One `test_config.json` or eval config, or the place where one would be.
+
+    What `keep_criteria` writes is on disk at once, and `undo` takes it back from there.
+    """
+
+    def __init__(self, path: Path, loaded: Loaded | None) -> None:
+        """Use `open`. `loaded` is None where there is no file."""
+        self.path = path
+        self._loaded = loaded
+        self._written: list[_Written] = []
+
+    @classmethod
+    def open(cls, path: Path) -> ConfigDocument:
+        """Open a file, or the place of one that is not there. Raises StoreError where it says nothing usable."""
+        document = cls(path, None)
+        document.reload()
+        return document
+
+    def reload(self) -> None:
+        """Read the file as it is on disk now; what was written before can no longer be undone where it changed."""
+        loaded = read_json(self.path) if self.path.exists() else None
+        if loaded is not None:
+            config_in(loaded)
+        if self._written and (loaded is None or loaded.stamp.digest != self._written[-1].stamp.digest):
+            self._written.clear()
+        self._loaded = loaded
+
+    @property
+    def exists(self) -> bool:
+        """Whether there was a file when it was last read or written."""
+        return self._loaded is not None
+
+    @property
+    def config(self) -> EvalConfig:
+        """What the file says; the default criteria where there is none."""
+        return default_config() if self._loaded is None else config_in(self._loaded)
+
+    @property
+    def undoable(self) -> bool:
+        """Whether there is a write to take back."""
+        return bool(self._written)
+
+    def keep_criteria(self, criteria: Iterable[Criterion]) -> None:
+        """Write these criteria into the file, a new one where there is none.
+
+        Only what differs is touched: a criterion that means the same keeps its form, and those that are new follow the
+        others. Raises FileChanged where the file is not as it was read, StoreError where it cannot be edited.
+        """
+        criteria = tuple(criteria)
+        if self._loaded is None:
+            written = {_CRITERIA: {criterion.metric: _to_json(criterion) for criterion in criteria}}
+            content = f"{json.dumps(written, indent=2, ensure_ascii=False)}\n".encode()
+            self._replace(content, stamp=self._create(content), before=None)
+            return
+        before = _content(self._loaded, self._loaded.text)
+        content = _content(self._loaded, self._spliced(self._loaded, criteria))
+        if content != before:
+            self._replace(content, stamp=write_atomic(self.path, content, expect=self._loaded.stamp), before=before)
+
+    def undo(self) -> None:
+        """Take the last write back; there must be one. Raises FileChanged where the file has changed since."""
+        last = self._written[-1]
+        if last.before is None:
+            self._delete(last.stamp)
+            self._loaded = None
+        else:
+            stamp = write_atomic(self.path, last.before, expect=last.stamp)
+            self._loaded = json_in(self.path, last.before, stamp)
+        self._written.pop()
+        if self._written and self._loaded is not None:
+            self._written[-1] = _Written(self._written[-1].before, self._loaded.stamp)
+
+    def _replace(self, content: bytes, *, stamp: Stamp, before: bytes | None) -> None:
+        self._loaded = json_in(self.path, content, stamp)
+        self._written.append(_Written(before, stamp))
+
+    def _create(self, content: bytes) -> Stamp:
+        if self.path.exists():
+            raise FileChanged(self.path, ours=content, theirs=read_bytes(self.path)[0])
+        return write_new(self.path, content)
+
+    def _delete(self, stamp: Stamp) -> None:
+        if not self.path.exists():
+            return
+        content, found = read_bytes(self.path)
+        if found.digest != stamp.digest:
+            raise FileChanged(self.path, ours=b"", theirs=content)
+        try:
+            self.path.unlink()
+        except OSError as error:
+            raise cannot("delete", self.path, error) from error
+
+    def _spliced(self, loaded: Loaded, criteria: Iterable[Criterion]) -> str:
+        found = loaded.data.get(_CRITERIA)
+        old = found if isinstance(found, Mapping) else {}
+        new = {criterion.metric: _to_json(criterion, old.get(criterion.metric)) for criterion in criteria}
+        try:
+            return Fragment(loaded.text, default=Manner()).set_value((_CRITERIA,), new)
+        except (WrongPlace, BrokenJson) as error:
+            raise StoreError(self.path, place=_CRITERIA, found=error.found, expected=error.expected) from error
+        except UnsafeEdit as error:
+            message = "the comments around the criteria leave no safe place for the change; edit the text of the file"
+            raise StoreError(self.path, message, place=_CRITERIA) from error
+        except ValueError as error:
+            raise StoreError(self.path, found="NaN or an infinite number", expected="a value that JSON has") from error
+
+
+def _content(loaded: Loaded, text: str) -> bytes:
+    """A text as the bytes of the file."""
+    return (BYTE_ORDER_MARK if loaded.has_byte_order_mark else b"") + text.encode()
+
+
+def _to_json(criterion: Criterion, old: Any = None) -> Any:
+    """The criterion as the file has it where it means the same, else a number, or an object where it has options."""
+    if old is not None and _means(old, criterion):
+        return old
+    if not criterion.options and not isinstance(old, Mapping):
+        return criterion.threshold
+    threshold = {} if criterion.threshold is None else {"threshold": criterion.threshold}
+    return {**threshold, **criterion.options}
+
+
+def _means(old: Any, criterion: Criterion) -> bool:
+    try:
+        return read_criterion(criterion.metric, old) == criterion
+    except InvalidConfig:
+        return False
+
+
+# Configuration files of simulated tools: read, with the place of every mistake.
+
+
+def load_environment(path: Path) -> tuple[Environment, tuple[StoreError, ...]]:
+    """What a file says of simulated tools, and every mistake in it: with any, it must not be used.
+
+    Raises StoreError where the file cannot be read at all.
+    """
+    loaded = read_json(path)
+    environment, mistakes = read_environment(loaded.data, source=shown_path(path))
+    problems = [loaded.error(each.place, found=each.found, expected=each.expected) for each in mistakes]
+    if problems:
+        return environment, tuple(problems)
+    return environment.model_copy(update={"tools": tuple(_placed(environment, loaded))}), ()
+
+
+def _placed(environment: Environment, loaded: Loaded) -> Iterator[SimulatedTool]:
+    """The tools with their places, for what only shows when the agent is there."""
+    listed = next(key for key in ("tool_simulation_configs", "toolSimulationConfigs") if key in loaded.data)
+    for index, tool in enumerate(environment.tools):
+        name = next(key for key in ("tool_name", "toolName") if key in loaded.data[listed][index])
+        place = (listed, index, name)
+        line, column = loaded.position(place)
+        where = f"{environment.source}:{line}:{column}: {format_place(place)}"
+        yield tool.model_copy(update={"place": where})
+
+
+# Files that say which scenarios a model is to write, as ADK's `--user_simulation_config_file` has them.
+
+
+def load_generation(path: Path) -> GenerationConfig:
+    """What the file says. Raises StoreError with the place of what is wrong, an unknown key too."""
+    loaded = read_json(path)
+    try:
+        config = validated(GenerationConfig, loaded.data)
+    except InvalidData as invalid:
+        fault = invalid.faults[0]
+        raise loaded.error(fault.place, found=fault.found, expected=fault.expected) from invalid
+    known = tuple(GenerationConfig.model_fields)
+    for key in loaded.data:
+        if to_snake(key) not in known:
+            expected = f"one of {', '.join(known)}{did_you_mean(to_snake(key), known)}"
+            raise loaded.error((key,), found=f"the unknown key {key!r}", expected=expected)
+    expected_name = None if config.model_name is None else wrong_vendor(config.model_name)
+    if expected_name is not None:
+        place = ("modelName",) if "modelName" in loaded.data else ("model_name",)
+        raise loaded.error(place, found=repr(config.model_name), expected=expected_name)
+    return config

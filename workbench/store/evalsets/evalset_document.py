@@ -1,0 +1,710 @@
+"""`EvalSetDocument`: an eval set that is read, edited, undone and saved."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.model.base import Recipe
+from workbench.model.evalset import EvalCase
+from workbench.model.text import shorten
+from workbench.store.errors import FileChanged, StoreError
+from workbench.store.evalsets import evalset_edits
+from workbench.store.evalsets.adk_rules import Finding, Problem, check_case, check_keys, check_set
+from workbench.store.evalsets.case_frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, kind_of, read_frame
+from workbench.store.evalsets.case_reader import (
+    CaseEntry,
+    CaseErrors,
+    CasePiece,
+    Fault,
+    Head,
+    Pieces,
+    list_entries,
+    may_be_unusable,
+    read_case,
+    read_head,
+)
+from workbench.store.evalsets.evalset_edits import Change, Step, UndoLog
+from workbench.store.files import (
+    Stamp,
+    decode_utf8,
+    has_changed,
+    make_folder,
+    read_bytes,
+    stamp_of,
+    write_atomic,
+    write_new,
+)
+from workbench.store.filetypes import name_of_file
+from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
+from workbench.store.json.json_path import Locator, Place, Position, find_key, format_place, locate, position_of
+from workbench.store.json.json_text import BrokenJson, decode_tolerantly
+
+# An eval set as it is read: what the set says, its cases listed and read on demand, what is wrong with it.
+
+_BYTE_ORDER_MARK = "\ufeff"
+_MOST_PLACES = 5
+"""How many of the cases with one id a message names."""
+_LONGEST_ID = 100
+_REVISIONS = itertools.count(1)
+
+
+class DocumentView:
+    """The content of an eval-set file, to look at."""
+
+    _pieces: Pieces
+    _entries: Sequence[CaseEntry] | None
+    _problems: Sequence[Problem] | None
+    _adk_problems: Sequence[Problem] | None
+    _strict: bool | None
+    _header_places: _HeaderPlaces | None
+    _revision: int
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        """Raises StoreError where not even a list of cases can be had."""
+        self.path = path
+        self._findings: dict[bytes, tuple[Finding, ...]] = {}  # by the text of a case
+        self._show(self._read(data))
+
+    @property
+    def format(self) -> DocumentFormat:
+        """The format of the file."""
+        return self._pieces.ends.format
+
+    @property
+    def named_by_file(self) -> bool:
+        """Whether what it lists has its name from the file: a list of turns is one case without a name of its own."""
+        return self.format is DocumentFormat.LEGACY_TURNS
+
+    @property
+    def revision(self) -> int:
+        """Another number whenever the content may be another: no two contents share one, in whichever document."""
+        return self._revision
+
+    @property
+    def strict(self) -> bool:
+        """Whether the file is JSON without comments, trailing commas and byte order mark."""
+        if self._strict is None:
+            self._strict = self._pieces.strict
+        return self._strict
+
+    @property
+    def eval_set_id(self) -> str:
+        """The id of the set; the name of the file where the file has none."""
+        return self._header_text("eval_set_id") or name_of_file(self.path)
+
+    @property
+    def name(self) -> str | None:
+        """The name of the set, where it has one."""
+        return self._header_text("name")
+
+    @property
+    def description(self) -> str | None:
+        """The description of the set, where it has one."""
+        return self._header_text("description")
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """Everything the set says besides its cases."""
+        return dict(self._pieces.ends.header)
+
+    @property
+    def cases_key(self) -> str:
+        """The key of the list of cases as the file spells it."""
+        head = self._pieces.ends.head.decode()
+        return max(CASES_KEYS, key=lambda key: head.rfind(f'"{key}"'))
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """What is wrong with the set as a whole: broken JSON between cases, ids that occur twice, no id of the set.
+
+        What is wrong with one case is the `problem` of its entry.
+        """
+        if self._problems is None:
+            self._problems = [*self._broken_between_cases(), *self._wrong_header(), *self._duplicate_ids()]
+        return self._problems
+
+    @property
+    def adk_problems(self) -> Sequence[Problem]:
+        """What ADK would refuse (errors) or drop (warnings) of the cases and the header, though it can run here."""
+        if self._adk_problems is None:
+            self.check_cases()
+            self._adk_problems = [*self._adk_problems_of_cases(), *self._adk_problems_of_header()]
+        return self._adk_problems
+
+    @property
+    def errors(self) -> Sequence[Problem]:
+        """Every error of the file: the one list that validation, runs, tests, the watch and the screen report."""
+        return [*self.errors_here, *(problem for problem in self.adk_problems if problem.severity == "error")]
+
+    @property
+    def errors_here(self) -> Sequence[Problem]:
+        """The errors that keep cases from running here, without what only ADK would refuse."""
+        broken = (
+            Problem.of_error(
+                entry.problem,
+                rule="schema" if case.broken is None else "broken-json",
+                case=entry.index,
+                stops_case=True,
+            )
+            for entry, case in zip(self.entries, self._pieces.cases, strict=True)
+            if entry.problem is not None
+        )
+        return [*self.problems, *broken]
+
+    def refuse_broken_json(self) -> None:
+        """Raise StoreError if the JSON around the cases is broken: some of them may be missing here."""
+        if self._pieces.ends.broken:
+            raise next(self._errors_between_cases())
+
+    def check_cases(self, at_most: int | None = None) -> bool:
+        """Check cases against the rules of ADK, as `adk_problems` will, `at_most` so many of those not checked yet.
+
+        Returns whether all have been checked. 10,000 cases take seconds: a caller that others wait for can do it bit by
+        bit. Edited cases alone are checked again.
+        """
+        cases = self._pieces.cases
+        missing = [index for index, case in enumerate(cases) if case.data not in self._findings]
+        if at_most is None or not missing:
+            current = {case.data for case in cases}
+            self._findings = {data: found for data, found in self._findings.items() if data in current}
+        for index in missing[:at_most]:
+            self._findings[cases[index].data] = self._check_case(index)
+        return at_most is None or len(missing) <= at_most
+
+    def __len__(self) -> int:
+        """How many cases there are, broken ones included."""
+        return len(self._pieces.cases)
+
+    @property
+    def entries(self) -> Sequence[CaseEntry]:
+        """One entry for each case in the order of the file."""
+        if self._entries is None:
+            self._entries = list_entries(self._pieces, self.case_errors())
+        return self._entries
+
+    def place_of_case(self, index: int) -> Place:
+        """Where a case is in the data of the file."""
+        if self.format is DocumentFormat.CURRENT:
+            return ("eval_cases", index)
+        return () if self.format is DocumentFormat.LEGACY_TURNS else (index,)
+
+    def case(self, index: int) -> EvalCase:
+        """The case, parsed; old formats as migrated. Raises StoreError with the place of the first fault."""
+        data = self.raw_case(index)
+        if self._pieces.cases[index].head.fault is not None:
+            raise self._listed_problem(index)
+        return read_case(data, format=self.format, eval_id=name_of_file(self.path))
+
+    def case_recipe(self, index: int) -> Recipe[EvalCase]:
+        """What parses the case again as it is now, whatever becomes of the document. It has no fault."""
+        return Recipe(_parse_case, (self._pieces.cases[index].data, self.format, self.path))
+
+    def raw_case(self, index: int) -> Any:
+        """The data of the case as the file has it (a list of turns in that format). Raises StoreError."""
+        piece = self._pieces.cases[index]
+        if piece.broken is not None:
+            raise self._listed_problem(index)
+        return decode_tolerantly(piece.data.decode())[0]
+
+    def case_text(self, index: int) -> str:
+        """The text of the case as it stands in the file."""
+        return self._pieces.cases[index].data.decode()
+
+    def fault_of(self, data: Any) -> Fault | None:
+        """What would be wrong with a case if it had this data; None where it could run."""
+        head = read_head(data, format=self.format, eval_id=name_of_file(self.path), may_be_unusable=True)
+        return head.fault
+
+    def index_of(self, eval_id: str, *, occurrence: int = 0) -> int:
+        """Where a case is by its id. Raises StoreError where there is no such case."""
+        for entry in self.entries:
+            if entry.eval_id == eval_id and entry.occurrence == occurrence:
+                return entry.index
+        raise StoreError(self.path, f"the case {eval_id} is no longer in the file")
+
+    def fault_in_text(self, text: str) -> str | None:
+        """What would be wrong with a case if this were its text, with line and column in it; None where it could run.
+
+        Only the format of the file is looked at, never its content: this may be asked from any thread.
+        """
+        try:
+            fault = self.fault_of(decode_tolerantly(text.strip())[0])
+        except BrokenJson as broken:
+            offset = len(text) - len(text.lstrip()) + broken.offset
+            line, column = position_of(text, offset)
+            return f"line {line}, column {column}: found {broken.found}, expected {broken.expected}"
+        if fault is None:
+            return None
+        line, column = position_of(text, locate(decode_tolerantly(text)[1].text, fault.place))
+        where = ": ".join(filter(None, [f"line {line}, column {column}", format_place(fault.place)]))
+        return f"{where}: found {fault.found}, expected {fault.expected}"
+
+    def fault_in_file(self, text: str) -> str | None:
+        """Where the JSON would be broken if this were the text of the file; None where it is whole.
+
+        May be asked from any thread.
+        """
+        try:
+            pieces = self._read(text.encode())
+        except UnicodeEncodeError:
+            return "half of a surrogate pair cannot be written as UTF-8"
+        except StoreError as error:
+            return _in_text(error)
+        if pieces.ends.broken:
+            return "the JSON around the cases is broken"
+        errors = CaseErrors(pieces, path=self.path, place_of_case=self.place_of_case)
+        broken = (
+            errors.error(index, case.broken) for index, case in enumerate(pieces.cases) if case.broken is not None
+        )
+        return next(map(_in_text, broken), None)
+
+    def text_around_cases(self) -> str:
+        """What the set says of itself, as it stands in the file: what is before the cases, and what after them."""
+        return (self._pieces.ends.head + self._pieces.ends.tail).decode()
+
+    def error_in(self, index: int, fault: Fault | BrokenJson) -> StoreError:
+        """The error that a fault of a case is, with its line and column in the file."""
+        return self.case_errors().error(index, fault)
+
+    def _listed_problem(self, index: int) -> StoreError:
+        """The problem of a case as it is listed: to find its line anew for each of many cases takes quadratic time."""
+        problem = self.entries[index].problem
+        assert problem is not None, "the case can be read"
+        return problem.with_traceback(None)
+
+    def case_errors(self) -> CaseErrors:
+        """What places the faults of many cases at the cost of one pass."""
+        return CaseErrors(self._pieces, path=self.path, place_of_case=self.place_of_case)
+
+    def pieces_of_cases(self) -> Sequence[CasePiece]:
+        """The texts of the cases with what is known of each."""
+        return self._pieces.cases
+
+    def error_in_header(self, fault: Fault) -> StoreError:
+        """The error that a fault of what the set says of itself is, with its line and column in the file.
+
+        Where the text around the cases is broken too, only the place is known.
+        """
+        line: int | None = None
+        column: int | None = None
+        with contextlib.suppress(BrokenJson):
+            line, column = self._position_in_header(fault)
+        place = format_place(fault.place)
+        return StoreError(self.path, place=place, line=line, column=column, found=fault.found, expected=fault.expected)
+
+    def _position_in_header(self, fault: Fault) -> tuple[int, int]:
+        if self._header_places is None:
+            parts = self._pieces.ends.head, self._pieces.ends.tail
+            head, tail = (part.decode().removeprefix(_BYTE_ORDER_MARK) for part in parts)
+            text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
+            strict = decode_tolerantly(head + tail)[1].text
+            self._header_places = _HeaderPlaces(Locator(strict), Locator(text), len(head), len(text) - len(strict))
+        return self._header_places.position_of(fault.place)
+
+    def content(self) -> bytes:
+        """The whole file as it is here."""
+        return b"".join(self._pieces)
+
+    def _show(self, pieces: Pieces) -> None:
+        """Look at other pieces from now on; what was derived from the old ones is forgotten."""
+        self._pieces = pieces
+        self._entries = None
+        self._problems = None
+        self._adk_problems = None
+        self._strict = None
+        self._header_places = None
+        self._revision = next(_REVISIONS)
+
+    def _read(self, data: bytes) -> Pieces:
+        text = decode_utf8(self.path, data).removeprefix(_BYTE_ORDER_MARK)
+        try:
+            return Pieces.cut(data, text, read_frame(text, read_heads=self._read_heads(text)))
+        except (BrokenJson, NotAnEvalSet) as error:
+            line, column = position_of(text, error.offset)
+            raise StoreError(self.path, line=line, column=column, found=error.found, expected=error.expected) from error
+
+    def _read_heads(self, text: str) -> dict[DocumentFormat, partial[Head]]:
+        read = partial(read_head, eval_id=name_of_file(self.path), may_be_unusable=may_be_unusable(text))
+        return {format: partial(read, format=format) for format in DocumentFormat}
+
+    def _header_text(self, key: str) -> str | None:
+        spelling = find_key(self._pieces.ends.header, key, free=False)
+        value = None if spelling is None else self._pieces.ends.header[spelling]
+        return value if isinstance(value, str) else None
+
+    def _broken_between_cases(self) -> Iterator[Problem]:
+        for error in self._errors_between_cases():
+            yield Problem.of_error(error, rule="broken-json")
+
+    def _errors_between_cases(self) -> Iterator[StoreError]:
+        if not self._pieces.ends.broken:
+            return
+        text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
+        for broken in read_frame(text, read_heads=self._read_heads(text)).broken:
+            line, column = position_of(text, broken.offset)
+            yield StoreError(self.path, line=line, column=column, found=broken.found, expected=broken.expected)
+
+    def _wrong_header(self) -> Iterator[Problem]:
+        if self.format is not DocumentFormat.CURRENT or self._pieces.ends.broken:
+            return
+        spelling = find_key(self._pieces.ends.header, "eval_set_id", free=False)
+        value = None if spelling is None else self._pieces.ends.header[spelling]
+        if not isinstance(value, str):
+            found = "none" if spelling is None else kind_of(value)
+            error = StoreError(self.path, place="eval_set_id", line=1, column=1, found=found, expected="a text as id")
+            yield Problem.of_error(error, rule="set-id")
+
+    def _duplicate_ids(self) -> Iterator[Problem]:
+        """One problem for each id that several cases have, at the second of them."""
+        indexes: dict[str, list[int]] = {}
+        for entry in self.entries:
+            if not (entry.problem and entry.eval_id.startswith("(case ")):
+                indexes.setdefault(entry.eval_id, []).append(entry.index)
+        errors = self.case_errors()
+        for eval_id, same in sorted(indexes.items(), key=lambda item: item[1][1:2]):
+            if len(same) > 1:
+                places = ", ".join(format_place(self.place_of_case(index)) for index in same[:_MOST_PLACES])
+                places += ", …" if len(same) > _MOST_PLACES else ""
+                found = f"{shorten(repr(eval_id), _LONGEST_ID)} {len(same):,} times ({places})"
+                placed = errors.error(same[1], Fault(("eval_id",), found, "an id only once"))
+                yield Problem.of_error(placed, rule="duplicate-id", case=same[1], stops_case=True)
+
+    def _check_case(self, index: int) -> tuple[Finding, ...]:
+        case = self._pieces.cases[index]
+        if case.broken is not None:
+            return ()
+        repeated = check_keys(self.case_text(index))
+        if case.head.fault is not None:  # which says why ADK refuses the case
+            return tuple(repeated)
+        return (*repeated, *check_case(self.raw_case(index), self.format))
+
+    def _adk_problems_of_cases(self) -> Iterator[Problem]:
+        errors = self.case_errors()
+        for index, case in enumerate(self._pieces.cases):
+            for finding in self._findings[case.data]:
+                yield _problem(finding, errors.error(index, Fault(finding.place, "", "")), case=index)
+
+    def _adk_problems_of_header(self) -> Iterator[Problem]:
+        if self.format is DocumentFormat.CURRENT:
+            repeated = (
+                () if self._pieces.ends.broken else check_keys(self.text_around_cases().removeprefix(_BYTE_ORDER_MARK))
+            )
+            for finding in (*repeated, *check_set(self.header, self.cases_key)):
+                yield _problem(finding, self.error_in_header(Fault(finding.place, "", "")))
+
+
+class _HeaderPlaces(NamedTuple):
+    """Finds places in the text around the cases, which `between` characters separate from `head_length` on."""
+
+    around: Locator
+    file: Locator
+    head_length: int
+    between: int
+
+    def position_of(self, place: Place) -> Position:
+        """The line and column in the file."""
+        offset = self.around.offset_of(place)
+        return self.file.position_at(offset + (self.between if offset > self.head_length else 0))
+
+
+def _problem(finding: Finding, placed: StoreError, *, case: int | None = None) -> Problem:
+    return Problem.of_error(placed, rule=finding.rule, severity=finding.severity, message=finding.message, case=case)
+
+
+def _in_text(error: StoreError) -> str:
+    """The error without the file, for somebody who has the text before their eyes."""
+    return error.message if error.line is None else f"line {error.line}, column {error.column}: {error.message}"
+
+
+def _parse_case(given: tuple[bytes, DocumentFormat, Path]) -> EvalCase:
+    data, format, path = given
+    return read_case(decode_tolerantly(data.decode())[0], format=format, eval_id=name_of_file(path))
+
+
+# An eval-set file as a document: edited in its text, step by step undoable, saved without losing anybody's work.
+
+
+class EvalSetDocument(DocumentView):
+    """One eval-set file: its text, its cases, and the edits made to it.
+
+    Places are counted from the case where `case` is given, else from the set. Every edit is one step of `undo`; an edit
+    that cannot be made raises StoreError and changes nothing. Nothing is written before `save`.
+    """
+
+    def __init__(self, path: Path, data: bytes, stamp: Stamp | None) -> None:
+        """Use `open`; this takes content already in memory. `stamp` is None for a file that is not there yet."""
+        self._stamp = stamp
+        self._log = UndoLog()
+        self._group: list[Change] | None = None
+        super().__init__(path, data)
+        self._saved = self._pieces
+
+    @classmethod
+    def open(cls, path: Path) -> EvalSetDocument:
+        """Open a file. Raises StoreError where it cannot be read, or not even a list of cases can be had."""
+        data, stamp = read_bytes(path)
+        return cls(path, data, stamp)
+
+    def set_value(self, place: Place, value: Any, *, case: int | None = None) -> None:
+        """Replace the value at a place, or add it. Objects above it that are absent are added too.
+
+        A list or object is compared with the one that is there, and only what differs is touched. Keys may be given in
+        either style and are written in that of their neighbours.
+        """
+        self._edit(f"change {format_place(place)}", case, place, lambda fragment: fragment.set_value(place, value))
+
+    def insert_item(self, place: Place, index: int, value: Any, *, case: int | None = None) -> None:
+        """Insert a value into the list at a place."""
+        label = f"insert into {format_place(place)}"
+        self._edit(label, case, place, lambda fragment: fragment.insert_item(place, index, value))
+
+    def remove_value(self, place: Place, *, case: int | None = None) -> None:
+        """Remove the member or item at a place. Comments around it stay."""
+        self._edit(f"remove {format_place(place)}", case, place, lambda fragment: fragment.remove(place))
+
+    def move_item(self, place: Place, source: int, target: int, *, case: int | None = None) -> None:
+        """Move an item of the list at a place, so that it stands at `target` afterwards."""
+        label = f"move in {format_place(place)}"
+        self._edit(label, case, place, lambda fragment: fragment.move_item(place, source, target))
+
+    def rename_key(self, place: Place, key: str, *, case: int | None = None) -> None:
+        """Give the member at a place another key, which no other member may have; it stays where it stands."""
+        self._edit(f"rename {format_place(place)}", case, place, lambda fragment: fragment.rename(place, key))
+
+    def set_case_text(self, index: int, text: str) -> None:
+        """Replace the whole text of a case, broken or not. Raises StoreError, with the place in `text`."""
+        text = text.strip()
+        try:
+            decode_tolerantly(text)
+            data = text.encode()
+        except BrokenJson as broken:
+            line, column = position_of(text, broken.offset)
+            message = f"line {line}, column {column} of the case: found {broken.found}, expected {broken.expected}"
+            raise StoreError(self.path, message, place=format_place(self.place_of_case(index))) from broken
+        except UnicodeEncodeError as error:
+            raise StoreError(
+                self.path, found="half of a surrogate pair", expected="text that UTF-8 can hold"
+            ) from error
+        self._commit(
+            f"edit {self.entries[index].eval_id}",
+            lambda pieces: evalset_edits.with_case(pieces, index, data, make_piece=self._make_piece),
+        )
+
+    def insert_case(self, index: int, data: Any) -> None:
+        """Insert a case, given as data in the format of the file, written in the manner of the others."""
+        self._refuse_unless_cases_can_move(index, len(self))
+        self._commit(
+            "insert a case",
+            lambda pieces: evalset_edits.with_new_case(pieces, index, data, make_piece=self._make_piece),
+        )
+
+    def duplicate_case(self, index: int, *, eval_id: str) -> None:
+        """Insert a copy of a case after it, under another id."""
+        self._refuse_unless_cases_can_move(index, len(self) - 1)
+        self.raw_case(index)
+        key = "eval_id" if self.format is DocumentFormat.CURRENT else "name"
+        with self.step(f"duplicate {self.entries[index].eval_id}"):
+            self._commit("", lambda pieces: evalset_edits.with_copied_case(pieces, index))
+            self.set_value((key,), eval_id, case=index + 1)
+
+    def remove_case(self, index: int) -> None:
+        """Remove a case. Comments around it stay."""
+        self.remove_cases([index])
+
+    def remove_cases(self, indexes: Collection[int]) -> None:
+        """Remove cases, as one edit. Comments around them stay."""
+        for index in indexes:
+            self._refuse_unless_cases_can_move(index, len(self) - 1)
+        entries = self.entries
+        label = f"remove {', '.join(entries[index].eval_id for index in sorted(indexes)[:3])}"
+        self._commit(label, lambda pieces: evalset_edits.without_cases(pieces, indexes))
+
+    def move_case(self, source: int, target: int) -> None:
+        """Move a case, so that it stands at `target` afterwards."""
+        for index in (source, target):
+            self._refuse_unless_cases_can_move(index, len(self) - 1)
+        label = f"move {self.entries[source].eval_id}"
+        self._commit(label, lambda pieces: evalset_edits.with_case_moved(pieces, source, target))
+
+    def replace_content(self, data: bytes, *, label: str) -> None:
+        """Replace the whole file, for instance with what a recovery file holds: unsaved, even where it is the same.
+
+        Raises StoreError where `data` is no eval set.
+        """
+        pieces = self._read(data).sharing(self._pieces.cases)  # a change of one case is then kept as one case
+        self._commit(label, lambda _: pieces)
+
+    def recover(self, data: bytes, stamp: Stamp | None) -> None:
+        """Take unsaved edits of an earlier session, which began on the file as `stamp` has it, as one step of undo.
+
+        Saving then raises FileChanged where the file is another by now. Raises StoreError where `data` is no eval set.
+        """
+        self.replace_content(data, label="recover unsaved edits")
+        self._stamp = stamp
+
+    @contextmanager
+    def step(self, label: str) -> Iterator[None]:
+        """Make the edits inside one step of undo. Where one of them raises, none of them remains."""
+        if self._group is not None:
+            yield
+            return
+        before, self._group = self._pieces, []
+        try:
+            yield
+        except BaseException:  # whatever ended the edits, Ctrl-C too: half a step must not stay
+            self._group = None
+            self._show(before)
+            raise
+        changes, self._group = self._group, None
+        if changes:
+            self._log.add(Step(label, tuple(changes)))
+
+    def undo(self) -> str | None:
+        """Take back the last step; gives what it was, None where there is none."""
+        label = self._log.undoable
+        if label is not None:
+            self._show(self._log.undo(self._pieces))
+        return label
+
+    def redo(self) -> str | None:
+        """Do again what was undone last; gives what it was, None where there is nothing."""
+        label = self._log.redoable
+        if label is not None:
+            self._show(self._log.redo(self._pieces))
+        return label
+
+    @property
+    def undoable(self) -> str | None:
+        """What the next undo takes back, in words."""
+        return self._log.undoable
+
+    @property
+    def redoable(self) -> str | None:
+        """What the next redo does again, in words."""
+        return self._log.redoable
+
+    @property
+    def steps_done(self) -> int:
+        """How many steps could be undone one after the other."""
+        return self._log.done
+
+    @property
+    def stamp(self) -> Stamp | None:
+        """Which content the file had when it was last read or written; None where it is not there yet."""
+        return self._stamp
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there are edits that are not on disk."""
+        return self._log.dirty
+
+    def changed_cases(self) -> frozenset[str]:
+        """The ids of the cases that are not as they were last read or written; 10,000 cases take milliseconds."""
+        if not self.dirty:
+            return frozenset()
+        saved = self._saved.cases
+        same = set(map(id, saved))
+        others = [index for index, case in enumerate(self._pieces.cases) if id(case) not in same]
+        texts = {case.data for case in saved} if others else set()
+        return frozenset(self.entries[index].eval_id for index in others if self._pieces.cases[index].data not in texts)
+
+    def as_saved(self) -> EvalSetDocument | None:
+        """The file that the unsaved edits were made to; None where that is not known, as where edits were recovered."""
+        content = b"".join(self._saved)
+        if self._stamp is None or stamp_of(content).digest != self._stamp.digest:
+            return None
+        return EvalSetDocument(self.path, content, self._stamp)
+
+    def changed_on_disk(self) -> bool:
+        """Whether the file is no longer what was read or written last."""
+        return self._stamp is not None and has_changed(self.path, self._stamp)
+
+    def save(self, *, overwrite: bool = False) -> None:
+        """Write the file. Raises FileChanged where it changed on disk, unless the user chose to `overwrite` that."""
+        if self._stamp is None and not overwrite:
+            self._stamp = write_new(self.path, self.content())
+        else:
+            self._stamp = write_atomic(self.path, self.content(), expect=None if overwrite else self._stamp)
+        self._mark_saved()
+
+    def save_over(self, theirs: bytes | None) -> None:
+        """Write the file in place of what was seen there (None: nothing). Raises FileChanged where that changed too."""
+        if theirs is None:
+            make_folder(self.path.parent)
+            if self.path.exists():
+                raise FileChanged(self.path, ours=self.content(), theirs=read_bytes(self.path)[0])
+            self._stamp = write_new(self.path, self.content())
+        else:
+            self._stamp = write_atomic(self.path, self.content(), expect=stamp_of(theirs))
+        self._mark_saved()
+
+    def reload(self) -> None:
+        """Take what is on disk now; an undo brings back what was here. Raises StoreError."""
+        data, stamp = read_bytes(self.path)
+        self.replace_content(data, label="take the file as it is on disk")
+        self._stamp = stamp
+        self._mark_saved()
+
+    def _mark_saved(self) -> None:
+        self._log.mark_saved()
+        self._saved = self._pieces
+
+    def _edit(self, label: str, case: int | None, place: Place, edit: Callable[[Fragment], str]) -> None:
+        if case is not None:
+            self.raw_case(case)
+        above = () if case is None else self.place_of_case(case)
+        try:
+            if case is None:
+                self._commit(label, lambda pieces: evalset_edits.edited_set(pieces, place, edit))
+            else:
+                self._commit(
+                    label,
+                    lambda pieces: evalset_edits.edited_case(pieces, case, edit, make_piece=self._make_piece),
+                )
+        except WrongPlace as wrong:
+            where = format_place((*above, *wrong.place))
+            raise StoreError(self.path, place=where, found=wrong.found, expected=wrong.expected) from wrong
+        except BrokenJson as broken:
+            message = f"found {broken.found}, expected {broken.expected}; mend the JSON of the file before editing this"
+            raise StoreError(self.path, message) from broken
+
+    def _commit(self, label: str, edit: Callable[[Pieces], Pieces]) -> None:
+        """Make an edit and note it as a step, or as a part of the step that is being made."""
+        before = self._pieces
+        try:
+            after = edit(before)
+        except UnsafeEdit as unsafe:
+            message = f"cannot {label}: the comments around it leave no safe place for it; edit the text of the case"
+            raise StoreError(self.path, message) from unsafe
+        except UnicodeEncodeError as error:
+            raise StoreError(self.path, found="half of a surrogate pair", expected="text for UTF-8") from error
+        except ValueError as error:
+            raise StoreError(self.path, found="NaN or an infinite number", expected="a value that JSON has") from error
+        if after is before:
+            return
+        self._show(after)
+        change = Change.between(before, after)
+        if self._group is not None:
+            self._group.append(change)
+        else:
+            self._log.add(Step(label, (change,)))
+
+    def _make_piece(self, data: bytes) -> CasePiece:
+        text = data.decode()
+        value, masked = decode_tolerantly(text)
+        head = self._read_heads(text)[self.format](value)
+        return CasePiece(data, head, strict=masked.strict)
+
+    def _refuse_unless_cases_can_move(self, index: int, last: int) -> None:
+        if self.format is DocumentFormat.LEGACY_TURNS:
+            raise StoreError(self.path, "a list of turns is one case; migrate the file to have several")
+        if self._pieces.ends.broken:
+            raise StoreError(self.path, "the JSON around the cases is broken; mend it before moving cases")
+        if not 0 <= index <= last:
+            raise StoreError(self.path, found=f"case {index}", expected=f"0 to {last}")

@@ -1,0 +1,205 @@
+"""Unsaved edits and typed texts that outlive a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from workbench.store.errors import StoreError, cannot
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.files import (
+    PRIVATE,
+    SESSION,
+    Stamp,
+    is_running,
+    make_private_folder,
+    read_bytes,
+    session_mark,
+    write_atomic,
+)
+
+# Recovery files: unsaved edits that outlive a crash, in `.workbench/recovery/` of the project.
+
+_FOLDER = Path(".workbench") / "recovery"
+_RECOVERY_SUFFIX = ".recovery"
+
+
+def recovery_folder(root: Path, *, make: bool = False) -> Path:
+    """Where a project keeps what outlives a crash, which git is told to ignore. Raises StoreError."""
+    folder = root / _FOLDER
+    if make:
+        make_private_folder(folder.parent)
+        make_private_folder(folder)
+        ignore = folder.parent / ".gitignore"
+        if not ignore.exists():
+            write_atomic(ignore, b"*\n", mode=PRIVATE)
+    return folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """Unsaved edits found on disk: of which document, and when they were written."""
+
+    file: Path
+    document: Path
+    written_at: datetime
+    stamp: Stamp | None
+
+
+class RecoveryFolder:
+    """The recovery files of a project."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder = recovery_folder(root)
+
+    def write(self, document: EvalSetDocument) -> None:
+        """Keep the unsaved edits of a document; one without any loses its recovery file. Raises StoreError."""
+        if not document.dirty:
+            self.discard(document)
+            return
+        recovery_folder(self._root, make=True)
+        head = {
+            "version": 1,
+            "document": self._name(document.path),
+            "written_at": datetime.now(UTC).isoformat(),
+            **session_mark(),
+            "stamp": None if document.stamp is None else asdict(document.stamp),
+        }
+        content = json.dumps(head).encode() + b"\n" + document.content()
+        write_atomic(self._file(document.path), content, mode=PRIVATE)
+
+    def discard(self, of: EvalSetDocument | Recovery) -> None:
+        """Remove a recovery file, where there is one. Raises StoreError."""
+        file = of.file if isinstance(of, Recovery) else self._file(of.path)
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise cannot("delete", file, error) from error
+
+    def found(self) -> list[Recovery]:
+        """What earlier sessions left behind, the newest first. Files of sessions that still run are not listed."""
+        found = []
+        for file in sorted(self._folder.glob(f"*{_RECOVERY_SUFFIX}")):
+            head = _read_head(file)
+            if head is not None and not is_running(head):
+                found.append(self._recovery(file, head))
+        return sorted(found, key=lambda recovery: recovery.written_at, reverse=True)
+
+    def load(self, recovery: Recovery) -> EvalSetDocument:
+        """The document with the recovered edits as one step of undo over what is on disk.
+
+        Saving it raises FileChanged where the file changed after those edits began. Raises StoreError.
+        """
+        content = read_bytes(recovery.file)[0].partition(b"\n")[2]
+        try:
+            document = EvalSetDocument(recovery.document, read_bytes(recovery.document)[0], recovery.stamp)
+        except StoreError:  # gone, or broken meanwhile: the recovered text is all there is
+            document = EvalSetDocument(recovery.document, content, recovery.stamp)
+        document.recover(content, recovery.stamp)
+        return document
+
+    def _file(self, document: Path) -> Path:
+        name = self._name(document)
+        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return self._folder / f"{digest}-{SESSION}{_RECOVERY_SUFFIX}"
+
+    def _name(self, document: Path) -> str:
+        """The document's path relative to the project, so that a project may be moved; absolute outside of it."""
+        try:
+            return document.resolve().relative_to(self._root.resolve()).as_posix()
+        except ValueError:
+            return str(document.resolve())
+
+    def _recovery(self, file: Path, head: dict[str, Any]) -> Recovery:
+        stamp = head["stamp"]
+        return Recovery(
+            file=file,
+            document=self._root / head["document"],
+            written_at=datetime.fromisoformat(head["written_at"]),
+            stamp=None if stamp is None else Stamp(**stamp),
+        )
+
+
+def _read_head(file: Path) -> dict[str, Any] | None:
+    """What a recovery file says of itself; None for one that cannot be read, such as of a later version."""
+    try:
+        with file.open("rb") as opened:
+            head = json.loads(opened.readline())
+    except (OSError, ValueError):
+        return None
+    return head if isinstance(head, dict) and head.get("version") == 1 else None
+
+
+# Text that is typed into the editor and not applied yet: kept in `.workbench/recovery/` so that it outlives a crash.
+
+_VERSION = 1
+_TYPED_SUFFIX = ".typed"
+
+
+class TypedTexts:
+    """The typed texts of a project. What one is is up to the caller: a JSON value."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def keep(self, texts: Sequence[Any]) -> None:
+        """Keep these in place of what this session kept before. Raises StoreError."""
+        if not texts:
+            self._delete(self._own)
+            return
+        content = {"version": _VERSION, **session_mark(), "texts": list(texts)}
+        recovery_folder(self._root, make=True)
+        write_atomic(self._own, json.dumps(content).encode(), mode=PRIVATE)
+
+    def are_left(self) -> bool:
+        """Whether sessions that are no more left any."""
+        return any(_texts_left(file) for file in self._files())
+
+    def take_over(self) -> list[Any]:
+        """What sessions left that are no more, the oldest first: kept by this session from now on.
+
+        Files that cannot be read, such as those of a later version, stay where they are. Raises StoreError.
+        """
+        left = [(file, texts) for file in self._files() if (texts := _texts_left(file)) is not None]
+        found = [text for _, texts in left for text in texts]
+        if found:
+            self.keep(found)
+        for file, _ in left:
+            self._delete(file)
+        return found
+
+    @property
+    def _own(self) -> Path:
+        return recovery_folder(self._root) / f"{SESSION}{_TYPED_SUFFIX}"
+
+    def _files(self) -> list[Path]:
+        found = []
+        for file in recovery_folder(self._root).glob(f"*{_TYPED_SUFFIX}"):
+            with contextlib.suppress(FileNotFoundError):  # another session has just taken it over
+                found.append((file.stat().st_mtime_ns, file))
+        return [file for _, file in sorted(found)]
+
+    def _delete(self, file: Path) -> None:
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise cannot("delete", file, error) from error
+
+
+def _texts_left(file: Path) -> list[Any] | None:
+    """What is in a file that nobody has any more; None where it is somebody's, or cannot be read."""
+    try:
+        content = json.loads(read_bytes(file)[0])
+    except (StoreError, ValueError):
+        return None
+    if not isinstance(content, dict) or content.get("version") != _VERSION or is_running(content):
+        return None
+    texts = content.get("texts")
+    return texts if isinstance(texts, list) else None

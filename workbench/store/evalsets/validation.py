@@ -1,0 +1,251 @@
+"""What is wrong with eval sets and with the files beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.evalsets.adk_rules import Finding, Problem, Severity, check_keys, check_type, get
+from workbench.store.evalsets.case_frame import DocumentFormat, NotAnEvalSet
+from workbench.store.evalsets.case_reader import Fault
+from workbench.store.evalsets.config_files import Loaded, config_in, read_json
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.new_evalsets import read_scenarios, read_session_input
+from workbench.store.files import decode_utf8, read_bytes, write_atomic
+from workbench.store.filetypes import is_eval_set
+from workbench.store.json.json_path import find_key, format_place, position_of, positions_of
+from workbench.store.json.json_text import BrokenJson, decode_tolerantly, find_constants, mask
+
+# Validation of the files beside eval sets: configurations, scenario files, session inputs.
+
+_SIMULATORS = ("llm_backed", "llm_audio")
+
+
+def problems_of_other_file(path: Path, otherwise: StoreError) -> Iterator[Problem]:
+    """The problems of a JSON file that is no eval set; `otherwise` is the one of a file of no known kind."""
+    loaded = read_json(path)
+    data = loaded.data
+    try:
+        if is_config(loaded):
+            yield from problems_of_config(loaded)
+            return
+        elif _has(data, "scenarios", "starting_prompt") or _has_first(data, "starting_prompt"):
+            read_scenarios(path)
+            kind = "ConversationScenarios" if _has(data, "scenarios") else "ConversationScenario"
+            found = list(check_type(data, kind))
+        elif _has(data, "app_name", "user_id"):
+            read_session_input(path)
+            found = list(check_type(data, "SessionInput"))
+        else:
+            raise otherwise
+    except StoreError as error:
+        yield Problem.of_error(error, rule="schema")
+        return
+    for finding in found:
+        yield _placed(loaded, finding)
+    for finding in check_keys(loaded.text):
+        yield _placed(loaded, finding)
+
+
+def is_config(loaded: Loaded) -> bool:
+    """Whether a JSON file is a configuration: by its name, else by its keys."""
+    named = Path(loaded.path).name == "test_config.json" and isinstance(loaded.data, dict)
+    return named or _has(
+        loaded.data, "criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config"
+    )
+
+
+def problems_of_config(loaded: Loaded) -> Iterator[Problem]:
+    """What is wrong with a configuration, as far as its format and ADK go. Raises StoreError if it cannot be read."""
+    config_in(loaded)
+    for finding in (*check_keys(loaded.text), *_check_config(loaded.data)):
+        yield _placed(loaded, finding)
+
+
+def _check_config(data: Any) -> Iterator[Finding]:
+    own = find_key(data, "judge_metrics", free=False)
+    yield from check_type({key: value for key, value in data.items() if key != own}, "EvalConfig")
+    if own is not None:
+        message = "ADK does not read judge_metrics, and cannot judge by the criteria that name them"
+        yield Finding("own-key", "warning", (own,), message)
+    criteria = get(data, "criteria")
+    if not criteria:
+        message = "no criteria: the default ones hold (tool_trajectory_avg_score 1.0, response_match_score 0.8)"
+        yield Finding("no-criteria", "warning", (), message)
+    for name, criterion in (criteria or {}).items():
+        if criterion is None or (isinstance(criterion, dict) and criterion.get("threshold") is None):
+            message = "without a threshold the metric is informational here, and ADK refuses the file"
+            yield Finding("no-threshold", "warning", ("criteria", name), message)
+    for name, metric in (get(data, "custom_metrics") or {}).items():
+        place = (find_key(data, "custom_metrics", free=False) or "custom_metrics", name)
+        if isinstance(metric, str):
+            yield Finding("adk-type", "warning", place, "ADK wants an object with code_config here")
+        else:
+            yield from check_type(metric, "CustomMetricConfig", place)
+    simulator = get(data, "user_simulator_config") or {}
+    kind = simulator.get("type", _SIMULATORS[0])
+    if kind not in _SIMULATORS:
+        place = (find_key(data, "user_simulator_config", free=False) or "user_simulator_config", "type")
+        message = f"ADK knows no user simulator {kind!r}, only {' and '.join(_SIMULATORS)}"
+        yield Finding("unknown-simulator", "error", place, message)
+
+
+def _has(data: Any, *keys: str) -> bool:
+    return isinstance(data, dict) and any(find_key(data, key, free=False) is not None for key in keys)
+
+
+def _has_first(data: Any, key: str) -> bool:
+    return isinstance(data, list) and bool(data) and _has(data[0], key)
+
+
+def _placed(loaded: Loaded, finding: Finding) -> Problem:
+    line, column = loaded.position(finding.place)
+    return Problem(
+        path=loaded.path,
+        rule=finding.rule,
+        severity=finding.severity,
+        message=finding.message,
+        place=format_place(finding.place),
+        line=line,
+        column=column,
+    )
+
+
+# Validation of files: what keeps them from running here, what ADK would refuse, and what is no strict JSON.
+
+_BYTE_ORDER_MARK = "\ufeff"
+_CONFIG_NAME = "test_config.json"
+_FILES = ("*.evalset.json", "*.test.json", _CONFIG_NAME)
+
+
+def validate(
+    paths: Sequence[Path], *, strict: bool = False, agent_of: Callable[[Path], str | None] | None = None
+) -> list[Problem]:
+    """What is wrong with files: eval sets, configurations, scenarios, session inputs. Folders stand for what they hold.
+
+    An error keeps a file or case from running here or in ADK; a warning says what is probably not meant. `strict` makes
+    errors of comments, trailing commas and the like. `agent_of` gives the agent of a set, whose sets should differ in
+    their ids. Never raises for what is in a file.
+    """
+    problems: list[Problem] = []
+    first_with_id: dict[tuple[str | None, str], Path] = {}
+    for path in files_below(paths):
+        try:
+            agent = None if agent_of is None else agent_of(path)
+            problems += _problems_of(path, first_with_id, strict=strict, agent=agent)
+        except StoreError as error:
+            problems.append(Problem.of_error(error, rule="unreadable"))
+    return problems
+
+
+def fix(path: Path) -> bool:
+    """Remove comments and trailing commas from a file; every other byte stays. Gives whether there were any.
+
+    Raises StoreError, also where the file is no JSON even so; it is not written then.
+    """
+    data, stamp = read_bytes(path)
+    text = decode_utf8(path, data)
+    mark, text = (_BYTE_ORDER_MARK, text[1:]) if text.startswith(_BYTE_ORDER_MARK) else ("", text)
+    try:
+        _, masked = decode_tolerantly(text)
+    except BrokenJson as broken:
+        line, column = position_of(text, broken.offset)
+        raise StoreError(path, line=line, column=column, found=broken.found, expected=broken.expected) from broken
+    if masked.strict:
+        return False
+    kept: list[str] = []
+    position = 0
+    for start, end in sorted((*masked.comments, *((comma, comma + 1) for comma in masked.trailing_commas))):
+        kept.append(text[position:start])
+        position = end
+    kept.append(text[position:])
+    write_atomic(path, (mark + "".join(kept)).encode(), expect=stamp)
+    return True
+
+
+def files_below(paths: Sequence[Path]) -> Iterator[Path]:
+    """The files that are validated: for each folder the eval sets and what is called `test_config.json` in it."""
+    for path in paths:
+        if not path.is_dir() or _is_folder_of_config(path):
+            yield path
+            continue
+        there = {file for pattern in _FILES for file in path.rglob(pattern)}
+        there = {file for file in there if not file.exists() or file.is_file() or _is_folder_of_config(file)}
+        found = {file for file in there if is_eval_set(file)}
+        yield from sorted(
+            file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)
+        )
+
+
+def _is_folder_of_config(path: Path) -> bool:
+    """Whether it is a folder with the name of a criteria file, which is reported: it would leave the default ones."""
+    return path.name == _CONFIG_NAME and path.is_dir()
+
+
+def _problems_of(
+    path: Path, first_with_id: dict[tuple[str | None, str], Path], *, strict: bool, agent: str | None
+) -> Iterator[Problem]:
+    data = read_bytes(path)[0]
+    text = decode_utf8(path, data)
+    yield from _not_strict(path, text, strict=strict)
+    if path.name == _CONFIG_NAME:  # a run reads it as a configuration, whatever it holds
+        try:
+            yield from problems_of_config(read_json(path))
+        except StoreError as error:
+            yield Problem.of_error(error, rule="schema")
+        return
+    try:
+        document = EvalSetDocument(path, data, None)
+    except StoreError as error:
+        if not isinstance(error.__cause__, NotAnEvalSet):
+            raise
+        yield from problems_of_other_file(path, error)
+        return
+    yield from document.errors
+    yield from (problem for problem in document.adk_problems if problem.severity != "error")
+    if document.format is DocumentFormat.CURRENT:
+        yield from _same_set_id(document, first_with_id, agent=agent)
+    else:
+        message = "an old format: `workbench eval-set migrate` writes it in the current one"
+        yield Problem(path=path, rule="old-format", severity="warning", message=message, line=1, column=1)
+
+
+def _same_set_id(
+    document: EvalSetDocument, first_with_id: dict[tuple[str | None, str], Path], *, agent: str | None
+) -> Iterator[Problem]:
+    eval_set_id = get(document.header, "eval_set_id")
+    if not isinstance(eval_set_id, str):
+        return
+    other = first_with_id.setdefault((agent, eval_set_id), document.path)
+    if other != document.path:
+        message = f"the set id {eval_set_id!r} is that of {shown_path(other)} too, and ADK cannot run both at once"
+        placed = document.error_in_header(Fault(("eval_set_id",), "", ""))
+        yield Problem.of_error(placed, rule="duplicate-set-id", severity="warning", message=message)
+
+
+def _not_strict(path: Path, text: str, *, strict: bool) -> Iterator[Problem]:
+    """What of a text only a tolerant reader takes: each as an error if `strict`, else the first of each kind."""
+    severity: Severity = "error" if strict else "warning"
+    if text.startswith(_BYTE_ORDER_MARK):
+        message = "not strict JSON: a byte order mark, which ADK cannot read"
+        yield Problem(path=path, rule="byte-order-mark", severity=severity, message=message, line=1, column=1)
+        text = text[1:]
+    masked = mask(text)
+    found = [(start, "comment", "a comment") for start, _ in masked.comments]
+    found += [(comma, "trailing-comma", "a trailing comma") for comma in masked.trailing_commas]
+    constants = find_constants(masked.text) if strict else ()  # ADK reads them
+    found += [(start, "not-a-number", f"{name}, which is no number there") for start, name in constants]
+    found.sort()
+    counts = Counter(rule for _, rule, _ in found)
+    if not strict:
+        found = [next(each for each in found if each[1] == rule) for rule in counts]
+    positions = positions_of(text, [offset for offset, _, _ in found])
+    for (_, rule, what), (line, column) in zip(found, positions, strict=True):
+        message = f"not strict JSON: {what}"
+        if not strict:
+            more = f" (and {counts[rule] - 1:,} more)" if counts[rule] > 1 else ""
+            message += f"{more}, which ADK cannot read; --fix removes it"
+        yield Problem(path=path, rule=rule, severity=severity, message=message, line=line, column=column)

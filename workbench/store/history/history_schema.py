@@ -1,0 +1,392 @@
+"""The database of the history: its connection, its schema and its migrations."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from workbench.store.errors import DamagedFile, StoreError, cannot, shown_path
+from workbench.store.files import PRIVATE, make_private_folder
+
+# The tables of the history, and how an older file becomes a newer one.
+
+_FIRST = (
+    """
+    CREATE TABLE run (
+        id INTEGER PRIMARY KEY,
+        run_id TEXT NOT NULL UNIQUE,
+        record TEXT NOT NULL,
+        summary TEXT,
+        duration_seconds REAL,
+        interrupted INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    """
+    CREATE TABLE job (
+        id INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL REFERENCES run (id),
+        target TEXT NOT NULL,
+        eval_set TEXT NOT NULL,
+        eval_id TEXT NOT NULL,
+        occurrence INTEGER NOT NULL,
+        repeat INTEGER NOT NULL,
+        eval_set_id TEXT NOT NULL,
+        status TEXT NOT NULL,
+        duration_seconds REAL NOT NULL,
+        failure TEXT,
+        finished_at REAL NOT NULL,
+        execution_key TEXT NOT NULL,
+        scoring_key TEXT NOT NULL,
+        execution INTEGER REFERENCES execution (id),
+        score INTEGER REFERENCES score (id),
+        UNIQUE (run, target, eval_set, eval_id, occurrence, repeat)
+    )
+    """,
+    "CREATE INDEX job_of_case ON job (eval_set, eval_id, target, occurrence)",
+    """
+    CREATE TABLE execution (
+        id INTEGER PRIMARY KEY,
+        target_variant TEXT NOT NULL,
+        execution_key TEXT NOT NULL,
+        repeat INTEGER NOT NULL,
+        finished_at REAL NOT NULL,
+        environment TEXT,
+        tainted INTEGER NOT NULL DEFAULT 0,
+        opaque INTEGER NOT NULL DEFAULT 0,
+        dependency_set INTEGER REFERENCES dependency_set (id),
+        blob INTEGER REFERENCES blob (id)
+    )
+    """,
+    "CREATE INDEX execution_of_variant ON execution (target_variant, execution_key, repeat)",
+    """
+    CREATE TABLE score (
+        id INTEGER PRIMARY KEY,
+        execution INTEGER NOT NULL REFERENCES execution (id),
+        scoring_key TEXT NOT NULL,
+        dependency_set INTEGER REFERENCES dependency_set (id),
+        metrics BLOB NOT NULL
+    )
+    """,
+    "CREATE INDEX score_of_execution ON score (execution)",
+    "CREATE TABLE dependency_set (id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE)",
+    """
+    CREATE TABLE dependency (
+        dependency_set INTEGER NOT NULL REFERENCES dependency_set (id),
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        PRIMARY KEY (dependency_set, kind, key)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX dependency_on ON dependency (kind, key)",
+    "CREATE TABLE blob (id INTEGER PRIMARY KEY, data BLOB NOT NULL)",
+)
+
+_SECOND = (
+    """
+    CREATE TABLE unjudged (
+        run INTEGER NOT NULL REFERENCES run (id),
+        target TEXT NOT NULL,
+        eval_set TEXT NOT NULL,
+        eval_id TEXT NOT NULL,
+        occurrence INTEGER NOT NULL,
+        repeat INTEGER NOT NULL,
+        eval_set_id TEXT NOT NULL,
+        duration_seconds REAL NOT NULL,
+        finished_at REAL NOT NULL,
+        execution_key TEXT NOT NULL,
+        execution INTEGER NOT NULL REFERENCES execution (id),
+        UNIQUE (run, target, eval_set, eval_id, occurrence, repeat)
+    )
+    """,
+)
+
+_THIRD = ("ALTER TABLE job ADD COLUMN lacks_baseline INTEGER NOT NULL DEFAULT 0",)
+
+# Nothing changes but that short JSON is not compressed any more, which an older program could not read.
+_FOURTH: tuple[str, ...] = ()
+
+# Retention used to leave references to executions and scores that it had deleted.
+_FIFTH = (
+    "ALTER TABLE job ADD COLUMN is_forgotten INTEGER NOT NULL DEFAULT 0",
+    "UPDATE job SET execution = NULL, is_forgotten = 1 WHERE execution NOT IN (SELECT id FROM execution)",
+    "UPDATE job SET score = NULL WHERE score NOT IN (SELECT id FROM score)",
+    "UPDATE execution SET blob = NULL WHERE blob NOT IN (SELECT id FROM blob)",
+    "DELETE FROM unjudged WHERE execution NOT IN (SELECT id FROM execution)",
+    "DELETE FROM score WHERE execution NOT IN (SELECT id FROM execution)",
+    "CREATE INDEX job_of_execution ON job (execution)",
+)
+
+_SIXTH = (
+    "ALTER TABLE job ADD COLUMN agent_seconds REAL",
+    "ALTER TABLE unjudged ADD COLUMN agent_seconds REAL",
+    "ALTER TABLE job ADD COLUMN misses_samples INTEGER NOT NULL DEFAULT 0",
+)
+
+MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
+"""The statements that lead from version n to n + 1. Only ever append: files of all versions are out there."""
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring a database up to date, an empty one included. Raises StoreError where it is newer than this program."""
+    if _version(connection) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statements in MIGRATIONS[_known_version(connection, path) :]:  # another process may have been faster
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:  # Ctrl-C too: half a migration must not stay
+        if connection.in_transaction:  # SQLite itself ends a transaction after an error of the disk
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _known_version(connection: sqlite3.Connection, path: Path) -> int:
+    version = _version(connection)
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            path,
+            f"was written by a newer version of workbench (format {version}; this one knows up to {len(MIGRATIONS)}): "
+            "update workbench, or move the file away",
+        )
+    return version
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+# The database file: opened, brought up to date, moved aside where it is damaged; its errors in plain words.
+
+_FOLDER = ".workbench"
+_FILE_NAME = "history.db"
+
+_BESIDE = ("-wal", "-shm")  # other files of the same database
+
+_BUSY_SECONDS = 10.0
+_LITTLE = 64 * 1024  # bytes
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DENIED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_SENTENCES = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_CANTOPEN: "no permission to write in its folder",
+    sqlite3.SQLITE_PERM: "no permission to write it",
+    sqlite3.SQLITE_IOERR: "the disk reports an error",
+}
+
+
+def file_of(root: Path) -> Path:
+    """Where the history of a project is kept. Opening it makes one, which looking at a project must not do."""
+    return root / _FOLDER / _FILE_NAME
+
+
+_damaged: dict[Path, Path | None] = {}
+"""The files that proved damaged in this process, until that is reported, and where each was moved to if known."""
+
+
+class Database:
+    """One connection. Any thread may use it, but only one at a time."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._moves_damaged = True
+        self._connection = connection
+        self._opened = _identity(path)
+        self.execute = connection.execute
+        self.execute_many = connection.executemany
+
+    @property
+    def is_gone(self) -> bool:
+        """True if the file was deleted, moved or replaced since it was opened: nothing written here would be found."""
+        return self._opened is None or _identity(self.path) != self._opened
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction: all of it is stored or nothing. Raises StoreError."""
+        with self.reading():
+            self.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn what the database reports into StoreError; a file that proves damaged is moved aside and closed."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if _code(error) not in _DAMAGED:
+                raise _in_words(self.path, error) from error
+            is_gone = self.is_gone
+            self.close()
+            if is_gone:  # another process has moved it already: what is there now is a new file
+                _damaged.setdefault(self.path)
+                raise DamagedFile(self.path, "the file was damaged and has been moved away") from error
+            if not self._moves_damaged:
+                raise DamagedFile(self.path, "the file is damaged") from error
+            aside = _damaged[self.path] = _move_aside(self.path)
+            raise DamagedFile(self.path, f"the file was damaged and has been moved to {aside.name}") from error
+
+    def leave_damaged(self) -> None:
+        """From now on leave the file where it is if it proves damaged: the next user of it moves and reports it."""
+        self._moves_damaged = False
+
+    def take_notice(self) -> str | None:
+        """Return once what the user should know of a file that proved damaged; None if there is nothing to report."""
+        if self.path not in _damaged:
+            return None
+        aside = _damaged.pop(self.path)
+        kept = "another process has moved it" if aside is None else f"it is kept as {aside.name}"
+        return f"{shown_path(self.path)} was damaged: {kept}, and a new one begun"
+
+    def close(self) -> None:
+        """Close the connection; the last one to close folds the log file into the database."""
+        with contextlib.suppress(sqlite3.Error):  # everything is stored already
+            self._connection.close()
+
+
+Prepare = Callable[[sqlite3.Connection, Path], None]
+"""Brings a file up to date, a new one included, and finds out whether it can be read."""
+
+
+def _prepare_history(connection: sqlite3.Connection, path: Path) -> None:
+    migrate(connection, path)
+    connection.execute("SELECT count(*) FROM run").fetchone()
+
+
+def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare = _prepare_history) -> Database:
+    """Open the history of a project, or another file beside it; create or migrate it where needed.
+
+    A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one begun. Raises StoreError.
+    """
+    if not root.is_dir():  # deleted: nobody wants it back for the sake of a history
+        raise StoreError(root, "the folder of the project is gone")
+    folder = root / _FOLDER
+    make_private_folder(folder)
+    _keep_out_of_version_control(folder)
+    path = folder / file_name
+    found = _identity(path)
+    try:
+        try:
+            return _connect(path, prepare)
+        except sqlite3.DatabaseError as error:
+            if _code(error) not in _DAMAGED:
+                raise
+        if _identity(path) == found:  # else another process has moved it already
+            _damaged[path] = _move_aside(path)
+        return _connect(path, prepare)
+    except sqlite3.Error as error:
+        raise _in_words(path, error) from error
+
+
+def is_denied(error: StoreError) -> bool:
+    """True if a file could not be written because the user may not: no permission, or a read-only file system."""
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        return _code(cause) in _DENIED
+    return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def _connect(path: Path, prepare: Prepare) -> Database:
+    # Only a new file: to close one that exists would undo the locks that SQLite holds on it in this process. Its other
+    # files take the mode of this one; what is wrong SQLite says better.
+    with contextlib.suppress(OSError):
+        if not path.exists():  # these belong to a file that was deleted, which may still be open
+            for suffix in _BESIDE:
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+        connection.execute("PRAGMA synchronous = NORMAL")
+        prepare(connection, path)
+    except BaseException:  # Ctrl-C too: the caller gets no connection that it could close
+        connection.close()
+        raise
+    return Database(path, connection)
+
+
+def _patiently(action: Callable[[], object]) -> None:
+    """Try again while another process has the file locked: for this change SQLite itself does not wait."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            action()
+        except sqlite3.OperationalError as error:
+            if _code(error) not in _BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a file; None if there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _move_aside(path: Path) -> Path:
+    """Rename the file and what belongs to it; the new name."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
+        number += 1
+    try:
+        path.rename(aside)
+        for suffix in _BESIDE:
+            beside = path.with_name(path.name + suffix)
+            if beside.exists():
+                beside.rename(aside.with_name(aside.name + suffix))
+    except OSError as error:
+        raise cannot("write", path, error) from error
+    return aside
+
+
+def _keep_out_of_version_control(folder: Path) -> None:
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        try:
+            ignore.write_text("*\n", encoding="utf-8")
+            ignore.chmod(PRIVATE)
+        except OSError as error:
+            raise cannot("write", ignore, error) from error
+
+
+def _in_words(path: Path, error: sqlite3.Error) -> StoreError:
+    code = _code(error)
+    if code in _BUSY:
+        return StoreError(path, f"another process has kept it locked for {_BUSY_SECONDS:g} s")
+    if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(path):  # noqa: PTH112 - never raises
+        return StoreError(path, "it is a folder, expected a file")
+    if code == sqlite3.SQLITE_IOERR and _is_full(path.parent):
+        code = sqlite3.SQLITE_FULL  # a file that it maps into memory cannot be made larger
+    return StoreError(path, f"cannot be used: {_SENTENCES.get(code, str(error))}")
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _LITTLE
+    except OSError:
+        return False
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The primary result code: the extended ones only say where in SQLite."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

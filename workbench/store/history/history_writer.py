@@ -1,0 +1,439 @@
+"""Results and what they depend on, written; and what is forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from workbench.model.identity import Dependencies, Dependency, DependencyKind, JobKey
+from workbench.model.results import CaseResult, Execution, misses_samples
+from workbench.store.history import history_codec
+from workbench.store.history.history_queries import IS_CASE, FinishedJob, LeftFile, StoredJob, StoredVerdict, key_to_sql
+from workbench.store.history.history_schema import Database
+
+# What executions and scores depended on, as the history keeps it: sets of rows, each stored once.
+
+_AT_ONCE = 500
+_LEFT = """
+    SELECT DISTINCT written.key, written.fingerprint, told_at, told_at - seconds, found.fingerprint
+    FROM dependency AS written JOIN (
+        SELECT execution.dependency_set, max(execution.finished_at) AS told_at, max(job.duration_seconds) AS seconds
+        FROM job JOIN execution ON execution.id = job.execution
+        WHERE execution.dependency_set IS NOT NULL GROUP BY execution.dependency_set
+        UNION ALL
+        SELECT score.dependency_set, max(job.finished_at), max(job.duration_seconds)
+        FROM job JOIN score ON score.id = job.score
+        WHERE score.dependency_set IS NOT NULL GROUP BY score.dependency_set
+    ) AS used ON used.dependency_set = written.dependency_set
+    LEFT JOIN dependency AS found
+        ON found.dependency_set = written.dependency_set AND found.kind = ? AND found.key = written.key
+    WHERE written.kind IN (?, ?) ORDER BY told_at
+"""
+
+
+class DependencySets:
+    """The sets of one database. Remembers which are stored already."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[frozenset[Dependency], int] = {}
+
+    def store(self, dependencies: Dependencies) -> int:
+        """The number of the set with these rows, stored now where it is new. For use inside a transaction."""
+        known = self._known.get(dependencies.rows)
+        if known is not None:
+            return known
+        execute, name = self._database.execute, _hash(dependencies.rows)
+        row = execute("SELECT id FROM dependency_set WHERE hash = ?", (name,)).fetchone()
+        if row is None:
+            number = int(execute("INSERT INTO dependency_set (hash) VALUES (?)", (name,)).lastrowid or 0)
+            for kind, key, value in dependencies.rows:
+                execute(
+                    "INSERT INTO dependency VALUES (?, ?, ?, ?)", (number, kind, history_codec.name_to_sql(key), value)
+                )
+        else:
+            number = int(row[0])
+        if len(self._known) >= _AT_ONCE:  # what comes next is most likely like what came last
+            self._known.clear()
+        self._known[dependencies.rows] = number
+        return number
+
+    def forget(self) -> None:
+        """Sets may have been deleted, or not stored after all."""
+        self._known.clear()
+
+
+def rows_of(database: Database, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
+    """The rows of these sets, with the set of each."""
+    wanted = sorted(sets)
+    for start in range(0, len(wanted), _AT_ONCE):
+        part = wanted[start : start + _AT_ONCE]
+        marks = ",".join("?" * len(part))
+        query = f"SELECT dependency_set, kind, key, fingerprint FROM dependency WHERE dependency_set IN ({marks})"
+        for number, kind, key, fingerprint in database.execute(query, part):
+            yield number, Dependency(kind, history_codec.name_from_sql(key), fingerprint)
+
+
+def left_by_agents(database: Database) -> Iterator[LeftFile]:
+    """Every state in which an agent, or a custom metric, left a file, of all that are stored."""
+    kinds = (DependencyKind.FOUND.value, DependencyKind.STATE.value, DependencyKind.WRITTEN.value)
+    for key, *state in database.execute(_LEFT, kinds):
+        yield LeftFile(history_codec.name_from_sql(key), *state)
+
+
+def listed_folders(database: Database) -> Iterator[str]:
+    """Every folder that something stored depends on as a list of names."""
+    query = "SELECT DISTINCT key FROM dependency WHERE kind = ?"
+    for (key,) in database.execute(query, (DependencyKind.FOLDER.value,)):
+        yield history_codec.name_from_sql(key)
+
+
+def _hash(rows: Iterable[Dependency]) -> str:
+    digest = hashlib.sha256()
+    for row in sorted(rows):
+        for part in row:
+            digest.update(part.encode("utf-8", "surrogatepass"))
+            digest.update(b"\0")
+    return digest.hexdigest()
+
+
+# Results on their way into the tables: execution, score and job, in the order in which they refer to each other.
+
+_FORGET_UNJUDGED = f"DELETE FROM unjudged AS job WHERE {IS_CASE} AND repeat = ? AND run <= ?"
+_EXECUTIONS = """
+    SELECT blob.data, execution.id, dependency_set, tainted = 0, finished_at
+    FROM execution JOIN blob ON blob.id = execution.blob
+    WHERE target_variant = ? AND execution_key = ? AND repeat = ? ORDER BY execution.id DESC
+"""
+_OF_KEYS = """
+    execution.id IN (
+        SELECT max(id) FROM execution
+        WHERE target_variant = ? AND execution_key IN (SELECT value FROM json_each(?)) GROUP BY execution_key, repeat
+    )
+"""
+_NEWEST = f"""
+    SELECT blob.data, execution.id, dependency_set, tainted = 0, finished_at, execution_key, repeat
+    FROM execution JOIN blob ON blob.id = execution.blob WHERE {_OF_KEYS}
+"""
+_NEWEST_RECORDED = f"""
+    SELECT NULL, id, dependency_set, tainted = 0, finished_at, execution_key, repeat
+    FROM execution WHERE {_OF_KEYS} AND blob IS NOT NULL
+"""
+_ADD_BLOB = "INSERT INTO blob (id, data) VALUES (?, ?)"
+_ADD_EXECUTION = """
+    INSERT INTO execution
+        (id, target_variant, execution_key, repeat, finished_at, tainted, opaque, dependency_set, blob)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ADD_SCORE = "INSERT INTO score (id, execution, scoring_key, dependency_set, metrics) VALUES (?, ?, ?, ?, ?)"
+_ADD_JOB = """
+    INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
+        duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
+        misses_samples, execution, score)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ADD_UNJUDGED = "INSERT OR REPLACE INTO unjudged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+_NOTHING = Execution()
+
+
+class _ExecutionRow(NamedTuple):
+    number: int | None = None
+    dependencies: int | None = None
+    is_certain: bool = False
+    finished_at: float = 0.0
+
+
+class ResultWriter:
+    """Writes results inside of a transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sets = DependencySets(database)
+
+    def insert(self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float) -> Iterator[StoredVerdict]:
+        """Store results of the run with this id, whose row is `run`. Verdicts are made as they are asked for."""
+        jobs = list(jobs)
+        executions = self._executions(jobs, now)
+        verdicts, scores, rows = [], [], []
+        score_number = self._last("score")
+        for job, execution in zip(jobs, executions, strict=True):
+            result = job.result
+            score = scored_with = None
+            if result.metrics:
+                score = score_number = score_number + 1
+                scored_with = self._scored_with(result)
+                metrics = history_codec.metrics_to_blob(result.metrics)
+                scores.append((score, execution.number, job.scoring_key, scored_with, metrics))
+            rows.append(
+                (
+                    run,
+                    *key_to_sql(result.case),
+                    result.repeat,
+                    history_codec.name_to_sql(result.eval_set_id),
+                    result.status.value,
+                    result.duration_seconds,
+                    result.agent_seconds,
+                    history_codec.failure_to_text(result.failure),
+                    now,
+                    job.execution_key,
+                    job.scoring_key,
+                    job.lacks_baseline,
+                    misses_samples(result.metrics),
+                    execution.number,
+                    score,
+                )
+            )
+            verdicts.append((job, execution, scored_with))
+        self._database.execute_many(_ADD_SCORE, scores)
+        self._database.execute_many(_ADD_JOB, rows)
+        # Looked at once, and not for each of the thousands of results that may come.
+        if self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None:
+            judged = [(*key_to_sql(job.result.case), job.result.repeat, run) for job in jobs]
+            self._database.execute_many(_FORGET_UNJUDGED, judged)
+        return (_verdict(run_id, job, done, now, scored_with=scored_with) for job, done, scored_with in verdicts)
+
+    def insert_unjudged(
+        self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float
+    ) -> Iterator[StoredVerdict]:
+        """Store what agents did in jobs whose judges are yet to be asked. `insert` of a job takes its place."""
+        jobs = list(jobs)
+        executions = self._executions(jobs, now)
+        rows = [
+            (
+                run,
+                *key_to_sql(job.result.case),
+                job.result.repeat,
+                history_codec.name_to_sql(job.result.eval_set_id),
+                job.result.duration_seconds,
+                execution.finished_at,
+                job.execution_key,
+                execution.number,
+                job.result.agent_seconds,
+            )
+            for job, execution in zip(jobs, executions, strict=True)
+        ]
+        self._database.execute_many(_ADD_UNJUDGED, rows)
+        return (
+            _verdict(run_id, job, execution, now)._replace(is_judged=False)
+            for job, execution in zip(jobs, executions, strict=True)
+        )
+
+    def forget(self) -> None:
+        """What was written may be gone: a transaction was undone, or old results were deleted."""
+        self._sets.forget()
+
+    def _executions(self, jobs: Sequence[FinishedJob], now: float) -> list[_ExecutionRow]:
+        """Store what the agents did, unless it is stored already, or nothing that could be judged."""
+        newest = self._newest(jobs)
+        written: dict[tuple[Any, ...], _ExecutionRow] = {}
+        blobs: list[tuple[Any, ...]] = []
+        executions: list[tuple[Any, ...]] = []
+        blob_number, number = self._last("blob"), self._last("execution")
+        found = []
+        for job in jobs:
+            result = job.result
+            dependencies = result.execution.dependencies
+            if not result.metrics and dependencies is None and _says_nothing(result):
+                found.append(_ExecutionRow())
+                continue
+            asked = _variant_of(job), _key_of(job), result.repeat
+            there = newest.get(asked)
+            if job.recorded and there is not None:
+                found.append(there[1])
+                continue
+            data = history_codec.to_blob(history_codec.execution_to_json(result.execution, result.expected_by_row))
+            same = (*asked, data)
+            known = written.get(same) if job.judged_again else None
+            if known is None and job.judged_again and there is not None:
+                known = self._stored(asked, data, *there)
+            if known is None:
+                is_certain = dependencies is not None and dependencies.complete and dependencies.tainted is None
+                rows = None if dependencies is None else self._sets.store(dependencies)
+                # Judging takes its time: what other agents wrote meanwhile came after this one.
+                finished_at = (dependencies.told_at if dependencies is not None else 0.0) or now
+                opaque = dependencies is not None and dependencies.is_opaque
+                number, blob_number = number + 1, blob_number + 1
+                blobs.append((blob_number, data))
+                executions.append((number, *asked, finished_at, not is_certain, opaque, rows, blob_number))
+                known = written[same] = _ExecutionRow(number, rows, is_certain, finished_at)
+            found.append(known)
+        self._database.execute_many(_ADD_BLOB, blobs)
+        self._database.execute_many(_ADD_EXECUTION, executions)
+        return found
+
+    def _newest(self, jobs: Sequence[FinishedJob]) -> dict[tuple[Any, ...], tuple[bytes, _ExecutionRow]]:
+        """What was stored last, by variant, key and repeat, as far as these jobs judge it again."""
+        keys: dict[tuple[str, str | bytes], list[str]] = {}
+        for job in jobs:
+            if job.judged_again:
+                query = _NEWEST_RECORDED if job.recorded else _NEWEST
+                keys.setdefault((query, _variant_of(job)), []).append(_key_of(job))
+        return {
+            (variant, key, repeat): (blob, _ExecutionRow(number, dependencies, bool(is_certain), finished_at))
+            for (query, variant), of_variant in keys.items()
+            for blob, number, dependencies, is_certain, finished_at, key, repeat in self._database.execute(
+                query, (variant, json.dumps(of_variant))
+            )
+        }
+
+    def _stored(self, asked: tuple[Any, ...], data: bytes, newest: bytes, known: _ExecutionRow) -> _ExecutionRow | None:
+        """The newest of the few executions of a variant, key and repeat that is this one; nearly always the last.
+
+        An older program may have written the same in other bytes.
+        """
+        if newest == data:
+            return known
+        rows = self._database.execute(_EXECUTIONS, asked).fetchall()
+        for is_same in (bytes.__eq__, history_codec.tell_the_same):
+            for blob, number, dependencies, is_certain, finished_at in rows:
+                if is_same(blob, data):
+                    return _ExecutionRow(number, dependencies, bool(is_certain), finished_at)
+        return None
+
+    def _scored_with(self, result: CaseResult) -> int | None:
+        """The set of what custom metrics depended on."""
+        told = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
+        if not told:
+            return None
+        return self._sets.store(Dependencies(rows=frozenset().union(*(each.rows for each in told))))
+
+    def _last(self, table: str) -> int:
+        """The highest number in a table; nobody else writes until the end of the transaction."""
+        return int(self._database.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
+
+
+def _says_nothing(result: CaseResult) -> bool:
+    return result.expected_by_row is None and result.execution == _NOTHING
+
+
+def _variant_of(job: FinishedJob) -> str | bytes:
+    return history_codec.name_to_sql(job.result.case.target) if job.target_variant is None else job.target_variant
+
+
+def _key_of(job: FinishedJob) -> str:
+    return job.execution_key or f"unread {job.result.case!r}"
+
+
+def _verdict(
+    run_id: str, job: FinishedJob, execution: _ExecutionRow, now: float, *, scored_with: int | None = None
+) -> StoredVerdict:
+    result = job.result
+    stored = StoredJob(
+        run_id=run_id,
+        key=JobKey(case=result.case, repeat=result.repeat),
+        status=result.status,
+        duration_seconds=result.duration_seconds,
+        agent_seconds=result.agent_seconds,
+        failure=result.failure,
+        finished_at=datetime.fromtimestamp(now, UTC),
+        execution_key=job.execution_key,
+        scoring_key=job.scoring_key,
+        lacks_baseline=job.lacks_baseline,
+        misses_samples=misses_samples(result.metrics),
+    )
+    number, dependencies, is_certain, finished_at = execution
+    began_at = 0.0 if number is None else finished_at - result.duration_seconds
+    return StoredVerdict(stored, number, dependencies, scored_with, is_certain, began_at)
+
+
+# What is forgotten: traces beyond the newest few of each variant, scores beyond the newest many.
+
+TRACES_OF_A_VARIANT = 5
+SCORED_EXECUTIONS = 10_000
+NEWEST_OF_CASES = 200_000
+"""Beyond so many executions even the newest scores of a case are forgotten: its dataset may be gone."""
+
+# Only variants that this run has executed can have grown, and most of thousands have not grown beyond the limit.
+_OLD_TRACES = """
+    SELECT id FROM (
+        SELECT id, blob, row_number() OVER (
+            PARTITION BY target_variant, execution_key, repeat ORDER BY id DESC
+        ) AS age
+        FROM execution
+        WHERE (target_variant, execution_key, repeat) IN (
+            SELECT this.target_variant, this.execution_key, this.repeat
+            FROM job JOIN execution AS this ON this.id = job.execution
+            WHERE job.run = :run AND EXISTS (
+                SELECT 1 FROM execution AS other
+                WHERE other.target_variant = this.target_variant AND other.execution_key = this.execution_key
+                AND other.repeat = this.repeat LIMIT 1 OFFSET :kept
+            )
+        )
+    ) AS old WHERE age > :kept AND blob IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM job WHERE job.execution = old.id AND NOT EXISTS (
+            SELECT 1 FROM job AS later
+            WHERE later.eval_set = job.eval_set AND later.eval_id = job.eval_id AND later.target = job.target
+            AND later.occurrence = job.occurrence AND later.repeat = job.repeat
+            AND later.execution_key = job.execution_key AND later.execution IS NOT NULL AND later.id > job.id
+        )
+    )
+"""
+# The run that has just ended is kept whole, however large.
+_OLD_EXECUTIONS = """
+    SELECT id FROM execution AS old
+    WHERE id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET :kept), 0)
+    AND id < coalesce((SELECT min(execution) FROM job WHERE run = :run), 9e18)
+    AND (
+        id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET :newest), 0)
+        OR NOT EXISTS (
+            SELECT 1 FROM job WHERE job.execution = old.id AND NOT EXISTS (
+                SELECT 1 FROM job AS later
+                WHERE later.eval_set = job.eval_set AND later.eval_id = job.eval_id AND later.target = job.target
+                AND later.occurrence = job.occurrence AND later.repeat = job.repeat
+                AND later.execution IS NOT NULL AND later.id > job.id
+            )
+        )
+    )
+"""
+
+
+def forget_old(database: Database, run: int) -> None:
+    """Apply the rules after `run` (the id of its row). Raises StoreError."""
+    limits = {"run": run, "kept": SCORED_EXECUTIONS, "newest": NEWEST_OF_CASES}
+    with database.reading():
+        traces = [row[0] for row in database.execute(_OLD_TRACES, {"run": run, "kept": TRACES_OF_A_VARIANT})]
+        executions = [row[0] for row in database.execute(_OLD_EXECUTIONS, limits)]
+    for ids in _chunks(traces):
+        with database.writing():
+            _forget_traces(database, ids)
+    for ids in _chunks(executions):
+        with database.writing():
+            _forget_traces(database, ids)
+            marks = _marks(ids)
+            database.execute(
+                f"UPDATE job SET execution = NULL, score = NULL, is_forgotten = 1 WHERE execution IN ({marks})", ids
+            )
+            database.execute(f"DELETE FROM unjudged WHERE execution IN ({marks})", ids)
+            database.execute(f"DELETE FROM score WHERE execution IN ({marks})", ids)
+            database.execute(f"DELETE FROM execution WHERE id IN ({marks})", ids)
+    with database.writing():
+        database.execute(
+            "DELETE FROM unjudged WHERE execution NOT IN (SELECT id FROM execution WHERE blob IS NOT NULL)"
+        )
+    if executions:
+        with database.writing():
+            for table in ("dependency", "dependency_set"):
+                column = "id" if table == "dependency_set" else "dependency_set"
+                database.execute(
+                    f"DELETE FROM {table} WHERE {column} NOT IN ("
+                    "SELECT dependency_set FROM execution WHERE dependency_set IS NOT NULL UNION "
+                    "SELECT dependency_set FROM score WHERE dependency_set IS NOT NULL)"
+                )
+
+
+def _forget_traces(database: Database, ids: Sequence[int]) -> None:
+    marks = _marks(ids)
+    database.execute(f"DELETE FROM blob WHERE id IN (SELECT blob FROM execution WHERE id IN ({marks}))", ids)
+    database.execute(f"UPDATE execution SET blob = NULL WHERE id IN ({marks})", ids)
+
+
+def _chunks(ids: Sequence[int]) -> list[Sequence[int]]:
+    return [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
+
+
+def _marks(ids: Sequence[int]) -> str:
+    return ",".join("?" * len(ids))

@@ -1,0 +1,293 @@
+"""Edits inside one value of a file, made in its text: only the characters that stand for the change are replaced.
+
+A `Fragment` is the text of a case, or of an eval set with its cases taken out. Every edit gives the new text; before it
+is returned it is read again and compared with what the edit should have led to, so that no fault in the handling of
+white space and comments can change what a file means.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.store.json.json_layout import (
+    Layout,
+    Manner,
+    gaps_between,
+    manner_of,
+    spelt_like,
+    spliced_string,
+    write_member,
+    write_text,
+    write_value,
+)
+from workbench.store.json.json_path import Member, Place, align, find_key, is_free, member_at, members, same
+from workbench.store.json.json_text import BrokenJson, decode_at, decode_tolerantly, skip_space
+
+_OPENS_A_LINE = re.compile(r'[ \t]*("(?:[^"\\]|\\.)*"[ \t]*:[ \t]*)?[\[{]*')
+
+
+class WrongPlace(Exception):
+    """There is no such place in the value; `place` is the part of it that is there."""
+
+    def __init__(self, place: Place, *, found: str, expected: str) -> None:
+        super().__init__(f"found {found}, expected {expected}")
+        self.place = place
+        self.found = found
+        self.expected = expected
+
+
+class UnsafeEdit(Exception):
+    """The text that the edit would have made does not say what it should; nothing was changed."""
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A value in the text: its span, its key, the indentation of its line, whether its keys belong to the user."""
+
+    start: int
+    end: int
+    value: Any
+    key: str | int
+    indentation: str
+    free: bool
+
+
+class Fragment:
+    """The text of one JSON value, with what is known of the manner of the file around it."""
+
+    def __init__(self, text: str, *, indentation: str = "", default: Manner | None = None) -> None:
+        """`indentation` is that of the line on which the text begins. Raises BrokenJson."""
+        self.text = text
+        self.data, masked = decode_tolerantly(text)
+        self._strict = masked.text
+        self._indentation = indentation
+        self.manner = manner_of(self._strict, data=self.data, indentation=indentation, default=default)
+
+    def set_value(self, place: Place, value: Any) -> str:
+        """The text with the value at a place replaced; keys that are absent, and objects above them, are added.
+
+        A new list or object is compared with the old one, and only what differs is touched.
+        """
+        node, missing = self._deepest(place)
+        new = _plain(value)
+        if missing:
+            if not isinstance(node.value, dict | None) or not all(isinstance(step, str) for step in missing):
+                raise _no_such(place, missing)
+            for step in reversed(missing[1:]):
+                new = {step: new}
+            new = {**(node.value or {}), missing[0]: new}
+        new = spelt_like(new, node.value, style=self.manner.key_style, free=node.free)
+        return self._checked(node, self._merged(node, new), new)
+
+    def insert_item(self, place: Place, index: int, value: Any) -> str:
+        """The text with a value inserted into the list at a place."""
+        node = self._list_at(place)
+        if not 0 <= index <= len(node.value):
+            raise WrongPlace(place, found=f"index {index}", expected=f"0 to {len(node.value)}")
+        new = spelt_like(_plain(value), None, style=self.manner.key_style, free=node.free)
+        layout = self._layout(node)
+        self._insert(layout, node, index, new)
+        return self._checked(node, _text_of(node, layout, self.text), [*node.value[:index], new, *node.value[index:]])
+
+    def remove(self, place: Place) -> str:
+        """The text without the member or item at a place."""
+        if not place:
+            raise WrongPlace((), found="the whole value", expected="a member or an item of it")
+        if missing := self._deepest(place)[1]:
+            raise _no_such(place, missing)
+        node = self._deepest(place[:-1])[0]
+        if isinstance(node.value, list):
+            new: Any = [item for index, item in enumerate(node.value) if index != place[-1]]
+        else:
+            spelling = find_key(node.value, str(place[-1]), free=node.free)
+            new = {key: item for key, item in node.value.items() if key != spelling}
+        return self._checked(node, self._merged(node, new), new)
+
+    def rename(self, place: Place, key: str) -> str:
+        """The text with the member at a place under another key, which no other member has; it stays where it is."""
+        node, missing = self._deepest(place[:-1])
+        if not place or missing or not isinstance(node.value, dict):
+            raise WrongPlace(place[:-1], found="no object", expected="an object")
+        member = member_at(members(self._strict, node.start)[0], place[-1], free=node.free)
+        if member is None:
+            raise _no_such(place, place[-1:])
+        if find_key(node.value, key, free=node.free) not in (None, member.key):
+            raise WrongPlace(place[:-1], found=f"the key {key} already", expected="a key that is not there")
+        _, end = decode_at(self._strict, member.key_start)
+        literal = write_text(key, only_ascii=self.manner.only_ascii)
+        text = self.text[node.start : member.key_start] + literal + self.text[end : node.end]
+        new = {key if name == member.key else name: value for name, value in node.value.items()}
+        return self._checked(node, text, new)
+
+    def move_item(self, place: Place, source: int, target: int) -> str:
+        """The text with an item of the list at a place moved, so that it stands at `target` afterwards."""
+        node = self._list_at(place)
+        for index in (source, target):
+            if not 0 <= index < len(node.value):
+                raise WrongPlace(place, found=f"index {index}", expected=f"0 to {len(node.value) - 1}")
+        layout = self._layout(node)
+        layout.move(source, target)
+        new = list(node.value)
+        new.insert(target, new.pop(source))
+        return self._checked(node, _text_of(node, layout, self.text), new)
+
+    def _deepest(self, place: Place) -> tuple[_Node, Place]:
+        """The value at a place, or the nearest above it, and the steps that are not there."""
+        start = skip_space(self._strict, 0)
+        value, end = decode_at(self._strict, start)
+        node = _Node(start, end, value, "", self._indentation, free=False)
+        for depth, step in enumerate(place):
+            if not isinstance(node.value, dict | list):
+                return node, place[depth:]
+            member = member_at(members(self._strict, node.start)[0], step, free=node.free)
+            if member is None:
+                return node, place[depth:]
+            node = self._child(node, member)
+        return node, ()
+
+    def _child(self, node: _Node, member: Member) -> _Node:
+        return _Node(
+            member.start,
+            member.end,
+            node.value[member.key],
+            member.key,
+            self._indentation_at(member.start),
+            node.free or is_free(member.key),
+        )
+
+    def _list_at(self, place: Place) -> _Node:
+        node, missing = self._deepest(place)
+        if missing or not isinstance(node.value, list):
+            raise WrongPlace(place, found="no list", expected="a list")
+        return node
+
+    def _indentation_at(self, offset: int) -> str:
+        """The white space at the beginning of the line of an offset."""
+        line_start = self.text.rfind("\n", 0, offset) + 1
+        if line_start == 0:
+            return self._indentation
+        line = self.text[line_start:offset]
+        return line[: len(line) - len(line.lstrip(" \t"))]
+
+    def _merged(self, node: _Node, new: Any) -> str:
+        """The text of a value changed as little as makes it `new`."""
+        text = self.text[node.start : node.end]
+        old = node.value
+        if same(old, new):
+            return text
+        if isinstance(old, str) and isinstance(new, str):
+            return spliced_string(text, new, only_ascii=self.manner.only_ascii)
+        if isinstance(old, dict) and isinstance(new, dict):
+            return self._merged_object(node, new)
+        if isinstance(old, list) and isinstance(new, list):
+            return self._merged_list(node, new)
+        was_on_one_line = isinstance(old, dict | list) and old and "\n" not in text
+        manner = self.manner.on_one_line() if was_on_one_line or not self._may_break(node) else self.manner
+        return write_value(new, manner, indentation=node.indentation)
+
+    def _merged_object(self, node: _Node, new: dict[str, Any]) -> str:
+        found = members(self._strict, node.start)[0]
+        layout = self._layout(node)
+        last = {member.key: index for index, member in enumerate(found)}  # the one that counts
+        for index in reversed(range(len(found))):
+            member = found[index]
+            if member.key not in new:
+                layout.remove(index)
+            elif last[member.key] == index:
+                key = self.text[member.key_start : member.start]
+                layout.elements[index].body = key + self._merged(self._child(node, member), new[str(member.key)])
+        for key, value in new.items():
+            if key not in last:
+                self._insert(layout, node, len(layout.elements), value, key=key)
+        return _text_of(node, layout, self.text)
+
+    def _merged_list(self, node: _Node, new: list[Any]) -> str:
+        found = members(self._strict, node.start)[0]
+        layout = self._layout(node)
+        for block in reversed(align(node.value, new)):
+            changed = min(block.old_end - block.old_start, block.new_end - block.new_start)
+            for index in reversed(range(block.old_start + changed, block.old_end)):
+                layout.remove(index)
+            for offset, value in enumerate(new[block.new_start + changed : block.new_end]):
+                self._insert(layout, node, block.old_start + changed + offset, value)
+            for offset in range(changed):
+                child = self._child(node, found[block.old_start + offset])
+                layout.elements[block.old_start + offset].body = self._merged(child, new[block.new_start + offset])
+        return _text_of(node, layout, self.text)
+
+    def _layout(self, node: _Node) -> Layout:
+        found = members(self._strict, node.start)[0]
+        spans = [(member.start if member.key_start < 0 else member.key_start, member.end) for member in found]
+        gaps = gaps_between(self.text, spans, start=node.start + 1, end=node.end - 1)
+        return Layout.of_gaps(gaps, [self.text[start:end] for start, end in spans])
+
+    def _insert(self, layout: Layout, node: _Node, index: int, value: Any, *, key: str | None = None) -> None:
+        """Write a new item, or member where it has a `key`, in the manner of its neighbours."""
+        manner = self.manner
+        space = manner.comma[1:]
+        if layout.elements:
+            lead = layout.lead_for(index, space=space)
+            own_line = "\n" in lead
+            indentation = lead.rpartition("\n")[2] if own_line else node.indentation
+            if not (own_line if key is not None else layout.shows_line_breaks(default=own_line)):
+                manner = manner.on_one_line()
+        else:
+            own_line = self._may_break(node)
+            indentation = node.indentation + (manner.indent or "" if own_line else "")
+            manner = manner if own_line else manner.on_one_line()
+        if key is None:
+            body = write_value(value, manner, indentation=indentation)
+        else:
+            body = write_member(key, value, manner, indentation=indentation)
+        layout.insert(
+            index,
+            body,
+            line_break=manner.line_break if own_line else None,
+            indentation=indentation,
+            outer=node.indentation,
+            space=space,
+        )
+
+    def _may_break(self, node: _Node) -> bool:
+        """Whether a list or object written at a node may have lines of its own."""
+        if self.manner.indent is None or node.key in self.manner.inline_keys:
+            return False
+        line_start = self.text.rfind("\n", 0, node.start) + 1
+        return _OPENS_A_LINE.fullmatch(self.text[line_start : node.start]) is not None
+
+    def _checked(self, node: _Node, text: str, value: Any) -> str:
+        """The whole text with a value replaced, if that is what it says when it is read again."""
+        whole = self.text[: node.start] + text + self.text[node.end :]
+        before, after = self._strict[: node.start], self._strict[node.end :]
+        try:
+            read = decode_tolerantly(whole)[0]
+        except BrokenJson as broken:
+            raise UnsafeEdit from broken
+        expected = json.loads(f"{before}{json.dumps(value)}{after}")
+        if not same(read, expected):
+            raise UnsafeEdit
+        return whole
+
+
+def _text_of(node: _Node, layout: Layout, text: str) -> str:
+    gaps = layout.to_gaps()
+    parts = [text[node.start], gaps[0]]
+    for body, gap in zip(layout.bodies(), gaps[1:], strict=True):
+        parts += (body, gap)
+    return "".join([*parts, text[node.end - 1]])
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it: tuples are lists, keys are texts."""
+    return json.loads(json.dumps(value))
+
+
+def _no_such(place: Place, missing: Place) -> WrongPlace:
+    there = place[: len(place) - len(missing)]
+    step = missing[0]
+    return WrongPlace(
+        there, found="nothing", expected=f"an item {step}" if isinstance(step, int) else f"the key {step}"
+    )

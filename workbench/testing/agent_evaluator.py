@@ -1,0 +1,611 @@
+"""ADK's `AgentEvaluator`, as tests call it."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import statistics
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.engine.plan import Plan, PlanError, RunOptions
+from workbench.engine.workspace import Workspace, project_of
+from workbench.model.criteria import EvalConfig, InvalidConfig, default_config, read_config
+from workbench.model.evalset import Invocation
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus, were_asked_of_models
+from workbench.model.run_events import Notice
+from workbench.model.target import AgentKind, Target
+from workbench.model.text import counted, neutralise, redact
+from workbench.report.report_formats import cell_text
+from workbench.report.run_report import SYMBOLS, ReportedCase, judging_lines, missing_samples_lines
+from workbench.report.text_report import (
+    Style,
+    VerdictTable,
+    aligned_lines,
+    describe_metric,
+    explain,
+    reasons,
+    row_name,
+    safe,
+    score_text,
+    width_of_names,
+)
+from workbench.report.turn_diff import calls_text
+from workbench.store.errors import StoreError, cannot
+from workbench.store.evalsets.adk_rules import format_problems
+from workbench.store.evalsets.config_files import load_config
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.new_evalsets import migrate, with_initial_session
+from workbench.store.files import relative_name
+from workbench.store.filetypes import EVAL_SET_SUFFIX, TEST_SUFFIX
+from workbench.store.project_discovery import EvalSetEntry, Project, criteria_beside
+from workbench.store.settings import LoadedSettings
+from workbench.testing.pytest_session import ALL_REQUIRED, session, shared_workspaces, with_calls
+
+# The CSV file of `output_file`: ADK's columns, a row for each metric of each turn of each run.
+
+_COLUMNS = (
+    "eval_set_id", "eval_id", "metric_name", "threshold", "score", "eval_status", "prompt", "expected_response",
+    "actual_response", "expected_tool_calls", "actual_tool_calls",
+)  # fmt: skip
+
+_Row = tuple[str | float | None, ...]
+
+
+def append_csv(file: Path, cases: Iterable[ReportedCase]) -> None:
+    """Add the rows of these cases to a file, begun with the names of the columns. Raises StoreError."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        begins = not file.exists() or not file.stat().st_size
+        with file.open("a", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            if begins:
+                writer.writerow(_COLUMNS)
+            for case in cases:
+                writer.writerows(_rows(case))
+    except OSError as error:
+        raise cannot("write", file, error) from error
+
+
+def _rows(case: ReportedCase) -> Iterator[_Row]:
+    result = case.result
+    head = (cell_text(result.eval_set_id), cell_text(result.case.eval_id))
+    turns = [turn.invocation for turn in result.execution.turns]
+    expected = list((case.expected.conversation if case.expected is not None else None) or ())
+    for metric in result.metrics:
+        per_turn = [score.score for score in metric.per_invocation]
+        for number, score in enumerate(per_turn or [metric.score]):
+            of_turn = slice(number, number + 1) if per_turn else slice(None)
+            judged = (cell_text(metric.name), metric.threshold, score, _status(metric, score))
+            yield (*head, *judged, *_told(expected[of_turn], turns[of_turn]))
+    if result.failure is not None:
+        yield (*head, "", None, None, CaseStatus.ERROR.value, *_told(expected, turns))
+
+
+def _status(metric: MetricResult, score: float | None) -> str:
+    """How one turn came out, in ADK's words and ERROR."""
+    if metric.status is MetricStatus.ERROR:
+        return metric.status.value
+    if metric.threshold is None:
+        return MetricStatus.INFORMATIONAL.value
+    if score is None or metric.score is None:
+        return CaseStatus.NOT_EVALUATED.value
+    better_low = metric.score != metric.threshold and (metric.status is MetricStatus.PASSED) is (
+        metric.score < metric.threshold
+    )
+    passed = score <= metric.threshold if better_low else score >= metric.threshold
+    return (MetricStatus.PASSED if passed else MetricStatus.FAILED).value
+
+
+def _told(expected: Sequence[Invocation], actual: Sequence[Invocation]) -> Iterator[str]:
+    yield _text(turn.user_content.text(thoughts=False) for turn in actual or expected)
+    yield _text(_response(turn) for turn in expected)
+    yield _text(_response(turn) for turn in actual)
+    yield _text(calls_text(turn) for turn in expected)
+    yield _text(calls_text(turn) for turn in actual)
+
+
+def _text(texts: Iterable[str]) -> str:
+    return cell_text("\n".join(texts))
+
+
+def _response(turn: Invocation) -> str:
+    return "" if turn.final_response is None else turn.final_response.text(thoughts=False)
+
+
+# Where the module of an agent lies, found on `sys.path` without importing any of it.
+
+
+class AgentPlace(NamedTuple):
+    """The folder of an agent, and the one from which its modules are imported by their dotted names."""
+
+    folder: Path
+    import_root: Path
+
+
+def find_agent_module(name: str) -> AgentPlace:
+    """Where `package` (which has a module `agent`) or `package.agent` lies.
+
+    Raises ModuleNotFoundError where there is no such module, and ValueError where it can hold no agent.
+    """
+    __tracebackhide__ = True
+    importlib.invalidate_caches()
+    parts = name.split(".")
+    search: Sequence[str] | None = None
+    spec: ModuleSpec | None = None
+    for number, part in enumerate(parts, start=1):
+        spec = None if number > 1 and search is None else _find(part, search)
+        if spec is None:
+            missing = ".".join(parts[:number])
+            raise ModuleNotFoundError(
+                f"agent_module {name!r}: there is no module {missing!r} on sys.path; expected a package with a module "
+                "`agent`, importable from the tests (see `pythonpath` in pytest's documentation)",
+                name=missing,
+            )
+        search = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
+    assert spec is not None  # a text that is split has a part
+    if search is not None:
+        return _place(Path(search[0]), parts)
+    if parts[-1] == "agent" and spec.origin is not None and len(parts) > 1:
+        return _place(Path(spec.origin).parent, parts[:-1])
+    raise ValueError(
+        f"agent_module {name!r}: found the file {spec.origin}, expected a package with a module `agent`, "
+        "or a module called `agent` in a package"
+    )
+
+
+def _find(part: str, search: Sequence[str] | None) -> ModuleSpec | None:
+    """The spec of a module by the last part of its name, in the folders of its package or, without, from the top."""
+    if search is not None:
+        return PathFinder.find_spec(part, search)
+    if not part:
+        return None
+    # Editable installations bring finders of their own.
+    specs = (finder.find_spec(part, None) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+    return next((spec for spec in specs if spec is not None), None)
+
+
+def _place(folder: Path, package: Sequence[str]) -> AgentPlace:
+    root = folder
+    for name in reversed(package):
+        if root.name != name:  # it is called otherwise than its folder: only the adapter can tell how to import it
+            return AgentPlace(folder, folder.parent)
+        root = root.parent
+    return AgentPlace(folder, root)
+
+
+# How repeated runs of a case come out as one verdict, as ADK's AgentEvaluator has it, and how that is told.
+
+_MOST_TOLD = 8
+"""Scores that a line can hold."""
+
+_BAD = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
+
+
+class EvaluationIncomplete(AssertionError):
+    """No case fell short, but some could not be evaluated: an agent, a metric or the infrastructure did not work."""
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """One case over all its runs. `lines` say why it did not pass; they are empty where it did.
+
+    `missing_samples` has a line for each metric and run that lacks samples of a judge.
+    """
+
+    name: str
+    status: CaseStatus
+    lines: tuple[str, ...] = ()
+    missing_samples: tuple[str, ...] = ()
+
+
+def case_verdict(name: str, runs: Sequence[ReportedCase], *, requires_all_samples: bool = False) -> CaseVerdict:
+    """The verdict on a case from its runs, of which there is at least one.
+
+    With `requires_all_samples` a case is an ERROR instead of PASSED if samples of a judge are missing.
+    """
+    errors = [run for run in runs if run.result.status in (CaseStatus.ERROR, CaseStatus.CANCELLED, CaseStatus.SKIPPED)]
+    if errors:
+        return CaseVerdict(name, CaseStatus.ERROR, tuple(_error_lines(errors, of=len(runs))))
+    metrics: dict[str, list[MetricResult]] = {}
+    for run in runs:
+        for metric in run.judged:
+            metrics.setdefault(metric.name, []).append(metric)
+    statuses, lines = set[CaseStatus](), list[str]()
+    has_several_judges = sum(map(were_asked_of_models, metrics.values())) > 1
+    for name_of_metric, results in metrics.items():
+        judge = f"{name_of_metric}: " if has_several_judges else ""
+        status, line = _metric_verdict(results)
+        statuses.add(status)
+        if status is not CaseStatus.PASSED:
+            lines.append(line)
+            lines += dict.fromkeys(safe(f"{judge}{told}") for result in results for told in judging_lines(result))
+    if not metrics:
+        lines += reasons(runs[0])
+    status = next((each for each in (*_BAD, CaseStatus.PASSED) if each in statuses), CaseStatus.NOT_EVALUATED)
+    if status is not CaseStatus.PASSED:
+        lines += _difference_lines(runs)
+    missing = tuple(line for run in runs for line in missing_samples_lines(run.judged))
+    if status is CaseStatus.PASSED and missing and requires_all_samples:
+        return CaseVerdict(name, CaseStatus.ERROR, (*missing, ALL_REQUIRED), missing)
+    return CaseVerdict(name, status, tuple(lines), missing)
+
+
+def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -> str:
+    """What did not pass, case by case. Every line is safe to print."""
+    bad = [verdict for verdict in verdicts if verdict.status is not CaseStatus.PASSED]
+    counts = {
+        "failed": CaseStatus.FAILED,
+        "could not be evaluated (ERROR)": CaseStatus.ERROR,
+        "not evaluated": CaseStatus.NOT_EVALUATED,
+    }
+    told = [
+        f"{number} {word}" for word, status in counts.items() if (number := sum(v.status is status for v in bad)) > 0
+    ]
+    lines = [
+        f"{len(bad)} of {counted(len(verdicts), 'case')} of {safe(agent)} did not pass "
+        f"({counted(runs, 'run')} each): {', '.join(told)}"
+    ]
+    for verdict in bad:
+        lines += ["", f"{SYMBOLS[verdict.status]} {verdict.status.value}  {safe(verdict.name)}"]
+        lines += [f"  {line}" for line in verdict.lines]
+    return "\n".join(lines)
+
+
+def _metric_verdict(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
+    """One metric over all turns of all runs, and the line that says how it came out."""
+    scores = [score for result in results for score in _scores_of(result)]
+    threshold = results[0].threshold
+    if not scores or threshold is None:
+        return CaseStatus.NOT_EVALUATED, f"{describe_metric(results[0])} (not evaluated)"
+    mean = statistics.mean(scores)  # exact: of equal scores it is that score
+    passed = mean <= threshold if _lower_is_better(results) else mean >= threshold
+    scored = [result for result in results if result.score is not None]
+    if len(scores) == 1:
+        line = describe_metric(scored[0])
+    else:
+        merged = results[0].model_copy(update={"score": mean, "reason": None, "hint": None, "scored": 1, "total": 1})
+        told = ", ".join(map(score_text, scores)) if len(scores) <= _MOST_TOLD else f"{len(scores)} turns"
+        line = f"{describe_metric(merged)}, the mean of {told}"
+    return (CaseStatus.PASSED if passed else CaseStatus.FAILED), line
+
+
+def _scores_of(result: MetricResult) -> list[float]:
+    """The scores that one run adds: those of its turns, or of the whole where turns have none."""
+    turns = [turn.score for turn in result.per_invocation if turn.score is not None]
+    return turns or ([] if result.score is None else [result.score])
+
+
+def _lower_is_better(results: Sequence[MetricResult]) -> bool:
+    """Told by a verdict that would be the other one otherwise."""
+    return any(
+        (result.status is MetricStatus.PASSED) is (result.score < result.threshold)
+        for result in results
+        if result.score is not None and result.threshold is not None and result.score != result.threshold
+    )
+
+
+def _error_lines(errors: Sequence[ReportedCase], *, of: int) -> Iterator[str]:
+    told: dict[tuple[str, ...], list[ReportedCase]] = {}
+    for run in errors:
+        told.setdefault(tuple(explain(run)) or (run.result.status.value,), []).append(run)
+    for lines, runs in told.items():
+        yield from _of_runs(runs, lines, of=of)
+
+
+def _difference_lines(runs: Sequence[ReportedCase]) -> Iterator[str]:
+    """Expected and actual, aligned: once for runs that did the same."""
+    told: dict[tuple[str, ...], list[ReportedCase]] = {}
+    for run in runs:
+        if lines := tuple(aligned_lines(run)):
+            told.setdefault(lines, []).append(run)
+    for lines, same in told.items():
+        yield from _of_runs(same, lines, of=len(runs))
+
+
+def _of_runs(runs: Sequence[ReportedCase], lines: Sequence[str], *, of: int) -> Iterator[str]:
+    """Lines under the runs they are about, where that is not all of them."""
+    if len(runs) < of:
+        yield f"run {', '.join(str(run.result.repeat + 1) for run in runs)} of {of}:"
+    yield from lines
+
+
+# ADK's AgentEvaluator as the workbench has it: same names, own processes, every failure told.
+
+NUM_RUNS = 2
+"""How often each case runs where a test does not say."""
+
+
+class AgentEvaluator:
+    """Evaluates agents in tests. Parameters have the names and meanings that they have in google-adk 2.13."""
+
+    @staticmethod
+    def find_config_for_test_file(test_file: str) -> EvalConfig:
+        """The criteria in the `test_config.json` beside a test file, else the default ones.
+
+        Raises ValueError where that file cannot be used.
+        """
+        __tracebackhide__ = True
+        beside = criteria_beside(Path(test_file))
+        with _WrongInput():
+            return default_config() if beside is None else load_config(beside)
+
+    @staticmethod
+    async def evaluate(  # noqa: PLR0917 - as in ADK, by position too
+        agent_module: str,
+        eval_dataset_file_path_or_dir: str,
+        num_runs: int = NUM_RUNS,
+        agent_name: str | None = None,
+        initial_session_file: str | None = None,
+        print_detailed_results: bool = True,
+        artifact_service: object = None,
+        output_file: str | None = None,
+        app_name: str | None = None,  # noqa: ARG004 - names results for a manager of results
+        eval_set_results_manager: object = None,
+    ) -> None:
+        """Run every case of a file, or of all `*.test.json` below a folder, `num_runs` times, and judge it.
+
+        `agent_module` is a package with a module `agent` (or that module), `agent_name` an agent in it to test in place
+        of the root agent. Criteria are those of the set: the `test_config.json` beside it. `initial_session_file` is
+        for files of the older format. `output_file` gets a CSV row for each metric of each turn.
+
+        Raises AssertionError that tells all cases whose mean over the runs is not good enough, with expected and actual
+        aligned; EvaluationIncomplete (one as well) where none fell short but some ended in ERROR; ValueError and
+        ModuleNotFoundError for what is wrong with the arguments, files and configuration.
+        """
+        __tracebackhide__ = True
+        _refuse(artifact_service, eval_set_results_manager, num_runs=num_runs)
+        files = _test_files(Path(eval_dataset_file_path_or_dir))
+        with _WrongInput():
+            project, loaded = _project(agent_module, agent_name, files)
+            initial = None if initial_session_file is None else Path(initial_session_file)
+            documents = {entry.relative: _open(entry.path, initial) for entry in project.eval_sets}
+        sets = _Sets(project, loaded, documents)
+        await _evaluate(
+            sets, agent_module, num_runs=num_runs, details=print_detailed_results, output_file=output_file, config=None
+        )
+
+    @staticmethod
+    async def evaluate_eval_set(  # noqa: PLR0917
+        agent_module: str,
+        eval_set: Any,
+        criteria: Mapping[str, float] | None = None,
+        eval_config: Any = None,
+        num_runs: int = NUM_RUNS,
+        agent_name: str | None = None,
+        print_detailed_results: bool = True,
+        artifact_service: object = None,
+        output_file: str | None = None,
+        app_name: str | None = None,  # noqa: ARG004
+        eval_set_results_manager: object = None,
+    ) -> None:
+        """As `evaluate`, for an eval set in memory: an EvalSet of ADK, or the data of one.
+
+        `eval_config` is an EvalConfig, ours or ADK's, or its data; the older `criteria` has thresholds by metric.
+        """
+        __tracebackhide__ = True
+        _refuse(artifact_service, eval_set_results_manager, num_runs=num_runs)
+        with _WrongInput():
+            config = _config({"criteria": dict(criteria)} if criteria else eval_config)
+            project, loaded = _project(agent_module, agent_name, ())
+            document = _document(eval_set)
+        (target,) = project.targets
+        entry = EvalSetEntry(
+            path=project.root / document.path, relative=document.path.name, target=target, kind="evalset"
+        )
+        project = project.model_copy(update={"eval_sets": (entry,)})
+        sets = _Sets(project, loaded, {entry.relative: document})
+        await _evaluate(
+            sets,
+            agent_module,
+            num_runs=num_runs,
+            details=print_detailed_results,
+            output_file=output_file,
+            config=config,
+        )
+
+    @staticmethod
+    def migrate_eval_data_to_new_schema(
+        old_eval_data_file: str, new_eval_data_file: str, initial_session_file: str | None = None
+    ) -> None:
+        """Write a file of an older format in the current one. A file that is there is not overwritten.
+
+        Raises ValueError where that cannot be done; warns of what the current format has no room for.
+        """
+        __tracebackhide__ = True
+        if not old_eval_data_file or not new_eval_data_file:
+            raise ValueError("old_eval_data_file and new_eval_data_file: found an empty name, expected two files")
+        initial = None if initial_session_file is None else Path(initial_session_file)
+        with _WrongInput():
+            left = migrate(Path(old_eval_data_file), Path(new_eval_data_file), initial_session=initial)
+        if left:
+            warnings.warn(f"{old_eval_data_file}: not carried over: {', '.join(left)}", stacklevel=2)
+
+
+@dataclass(frozen=True)
+class _Sets:
+    """What is evaluated: the documents by the names that they have in the project."""
+
+    project: Project
+    loaded: LoadedSettings
+    documents: Mapping[str, EvalSetDocument]
+
+
+async def _evaluate(
+    sets: _Sets,
+    agent_module: str,
+    *,
+    num_runs: int,
+    details: bool,
+    output_file: str | None,
+    config: EvalConfig | None,
+) -> None:
+    __tracebackhide__ = True
+    empty = {name: document for name, document in sets.documents.items() if not len(document)}
+    if empty:
+        errors = [line for document in empty.values() for line in format_problems(document.errors)]
+        nothing = f"{', '.join(empty)}: no eval case in it, so that there is nothing to evaluate"
+        raise ValueError("\n".join((*errors, nothing)))
+    options = RunOptions(
+        runs=num_runs,
+        timeout_seconds=session.timeout_seconds,
+        require_all_samples=session.require_all_samples,
+        adk_results=False,
+        command=f"AgentEvaluator {agent_module}",
+    )
+    with _WrongInput(), shared_workspaces.use(sets.project.root, sets.loaded) as workspace:
+        plan = workspace.plan_documents(sets.project, sets.documents, options, config=config)
+        with with_calls(plan, session.calls) as ready:
+            cases = await _carry_out(ready, workspace)
+        if output_file is not None:
+            append_csv(Path(output_file), cases)
+    if details:
+        _print_details(plan, cases)
+    problems = [redact(neutralise(problem)) for problem in plan.problems]
+    runs: dict[CaseKey, list[ReportedCase]] = {}
+    for case in cases:
+        runs.setdefault(case.result.case, []).append(case)
+    required = plan.limits.require_all_samples
+    verdicts = [
+        case_verdict(f"{key.eval_set}: {key.eval_id}", of_case, requires_all_samples=required)
+        for key, of_case in runs.items()
+    ]
+    for verdict in verdicts:
+        if verdict.missing_samples and not required:
+            warnings.warn(f"{safe(verdict.name)}: {'; '.join(verdict.missing_samples)}", stacklevel=2)
+    statuses = {verdict.status for verdict in verdicts}
+    if statuses - {CaseStatus.PASSED}:
+        message = failure_message(verdicts, agent=agent_module, runs=num_runs)
+        fell_short = statuses & {CaseStatus.FAILED, CaseStatus.NOT_EVALUATED}
+        raise (AssertionError if fell_short else EvaluationIncomplete)("\n".join((message, *problems)))
+    if problems:
+        raise ValueError("\n".join(problems))
+
+
+async def _carry_out(plan: Plan, workspace: Workspace) -> list[ReportedCase]:
+    """Run a plan, on whichever event loop this is. Gives the results in the order of the plan."""
+    expected = {case.key: case.case for case in plan.cases}
+    run = workspace.start(plan)
+    try:
+        async for event in run.events():
+            if not isinstance(event, Notice) or event.message in plan.problems:  # problems are raised in the end
+                continue
+            if event.severity != "information":
+                warnings.warn(redact(neutralise(event.message)), stacklevel=2)
+    except BaseException:  # whatever ended the test: nobody waits for the rest
+        run.cancel()
+        raise
+    return [ReportedCase(result, expected.get(result.case)) for result in run.results()]
+
+
+def _print_details(plan: Plan, cases: Sequence[ReportedCase]) -> None:
+    """The verdict table, for whoever looks at what the test has printed."""
+    criteria = {case.key.eval_set: case.config for case in plan.cases}
+    table = VerdictTable(
+        style=Style(), name_width=width_of_names([row_name(case) for case in cases]), criteria=criteria
+    )
+    for notice in plan.notices:
+        print(redact(neutralise(notice)))
+    for case in sorted(cases, key=lambda case: list(criteria).index(case.result.case.eval_set)):
+        for line in table.lines(case):
+            print(line)
+
+
+def _refuse(artifact_service: object, eval_set_results_manager: object, *, num_runs: int) -> None:
+    __tracebackhide__ = True
+    if num_runs < 1:
+        raise ValueError(f"num_runs: found {num_runs}, expected at least 1")
+    if artifact_service is not None:
+        raise ValueError("artifact_service: the agent runs in a process of its own, which no object here reaches")
+    if eval_set_results_manager is not None:
+        raise ValueError("eval_set_results_manager: results are kept in the history of the project; leave it out")
+
+
+def _test_files(path: Path) -> list[Path]:
+    __tracebackhide__ = True
+    if not path.is_dir():
+        if not path.is_file():
+            raise ValueError(f"{path}: there is no such file or folder")
+        return [path]
+    files = sorted(file for file in path.rglob(f"*{TEST_SUFFIX}") if file.is_file())
+    if not files:
+        raise ValueError(f"{path}: no *{TEST_SUFFIX} below this folder, so that there is nothing to evaluate")
+    return files
+
+
+def _project(agent_module: str, agent_name: str | None, files: Sequence[Path]) -> tuple[Project, LoadedSettings]:
+    __tracebackhide__ = True
+    place = find_agent_module(agent_module)
+    project, loaded = project_of(place.folder, files)
+    (target,) = project.targets.values()
+    if target.name not in loaded.settings.targets:  # imported as the test would import it
+        location = relative_name(place.folder, place.import_root)
+        target = target.model_copy(update={"path": place.import_root, "location": location})
+    if agent_name:
+        target = _of_sub_agent(target, agent_name)
+    sets = tuple(entry.model_copy(update={"target": target.name}) for entry in project.eval_sets)
+    return project.model_copy(update={"targets": {target.name: target}, "eval_sets": sets}), loaded
+
+
+def _of_sub_agent(target: Target, agent_name: str) -> Target:
+    __tracebackhide__ = True
+    if target.kind is not AgentKind.ADK:
+        raise ValueError(f"agent_name: {target.name} is of the kind {target.kind}; only ADK agents have sub-agents")
+    return target.model_copy(update={"name": f"{target.name}/{agent_name}", "sub_agent": agent_name})
+
+
+def _open(file: Path, initial_session: Path | None) -> EvalSetDocument:
+    __tracebackhide__ = True
+    document = EvalSetDocument.open(file)
+    return document if initial_session is None else with_initial_session(document, initial_session)
+
+
+def _document(eval_set: Any) -> EvalSetDocument:
+    """An eval set in memory as a document. Its name is its id."""
+    __tracebackhide__ = True
+    if hasattr(eval_set, "model_dump_json"):
+        data = eval_set.model_dump_json(exclude_none=True).encode()
+    elif isinstance(eval_set, Mapping):
+        data = json.dumps(eval_set).encode()
+    else:
+        raise ValueError(f"eval_set: found a {type(eval_set).__name__}, expected an EvalSet or the data of one")
+    document = EvalSetDocument(Path("eval_set"), data, None)
+    return EvalSetDocument(Path(f"{document.eval_set_id.replace('/', '_')}{EVAL_SET_SUFFIX}"), data, None)
+
+
+def _config(value: Any) -> EvalConfig:
+    __tracebackhide__ = True
+    if isinstance(value, EvalConfig):
+        return value
+    if hasattr(value, "model_dump"):
+        # Criteria are subclasses with options of their own.
+        value = value.model_dump(mode="json", exclude_none=True, serialize_as_any=True)
+    if value is None:
+        raise ValueError("eval_config: found nothing, expected an EvalConfig or the data of one")
+    try:
+        return read_config(value, source="eval_config")
+    except InvalidConfig as invalid:
+        raise ValueError(f"eval_config: {invalid}") from None
+
+
+class _WrongInput:
+    """What is wrong with files, settings and configuration, as an exception that every test may expect.
+
+    No generator: pytest would show the frame of contextlib.
+    """
+
+    def __enter__(self) -> None:
+        """Nothing is wrong yet."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        __tracebackhide__ = True
+        if not isinstance(error, PlanError | StoreError):
+            return
+        raise ValueError(redact(neutralise(str(error)))) from None

@@ -1,1 +1,0 @@
-"""`AgentEvaluator`, for test code that was written against ADK's."""

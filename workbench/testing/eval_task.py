@@ -1,0 +1,257 @@
+"""Evaluation tasks: a dataset and metrics, evaluated as often as wanted, with an agent or the answers it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from workbench.model.text import one_line
+from workbench.testing.metric_classes import EvaluationError, Metric, PairwiseMetric, PromptTemplate
+
+if TYPE_CHECKING:
+    from workbench.metrics.registry import LackingColumns
+    from workbench.testing.callables import Agent
+    from workbench.testing.eval_result import EvalResult
+    from workbench.testing.evaluation import Evaluation, Limits
+    from workbench.testing.result_rows import Rows
+
+
+class EvalTask:
+    """A dataset with the metrics that judge it.
+
+    `dataset` is a pandas DataFrame, a dict of columns, a list of rows, or a file or an address as `workbench score`
+    takes them. `metrics` are names of known metrics and the types beside this one. `metric_column_mapping` says for
+    columns that have a meaning (`prompt`, `response`, `reference`, ...) which names they have in the dataset.
+    `autorater_config` is for all judges whose metric has none of its own.
+
+    Results are kept in the history of the project around the working directory, under the name of the `experiment`,
+    unless `history` is false. `output_uri_prefix` is a folder, or the address of one, that gets them as files too.
+    """
+
+    def __init__(
+        self,
+        *,
+        dataset: Any,
+        metrics: Sequence[Metric],
+        experiment: str | None = None,
+        metric_column_mapping: Mapping[str, str] | None = None,
+        output_uri_prefix: str | None = "",
+        autorater_config: Any = None,
+        history: bool = True,
+    ) -> None:
+        """Raises EvaluationError for metrics that nobody knows or that cannot be meant, and where nothing that is
+        installed can write to `output_uri_prefix`."""
+        from workbench.testing.metric_criteria import read_criteria
+
+        read_criteria(metrics, autorater_config=autorater_config, columns=())
+        self.dataset = dataset
+        self.metrics = list(metrics)
+        self.experiment = experiment
+        self._mapping = dict(metric_column_mapping or {})
+        self._output_prefix = output_uri_prefix or ""
+        self._autorater_config = autorater_config
+        self._history = history
+        self._check_output(None)
+
+    def evaluate(
+        self,
+        *,
+        model: Any = None,
+        runnable: Any = None,
+        prompt_template: str | PromptTemplate | None = None,
+        experiment_run_name: str | None = None,
+        response_column_name: str | None = None,
+        baseline_model_response_column_name: str | None = None,
+        evaluation_service_qps: float | None = None,
+        retry_timeout: float | None = None,
+        output_file_name: str | None = None,
+        concurrency: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> EvalResult:
+        """Judge every row, after its prompt was answered by `runnable` or `model` where there is one.
+
+        `runnable` is a function `f(prompt)`, plain or async, that gives a text or a dict with `response` and
+        `predicted_trajectory`; or an object with `query(input=)`, a Runnable of LangChain (an AgentExecutor, a compiled
+        graph), or an agent or app of google-adk. `model` is a function or an object with `generate_content(prompt)`.
+        They run in this process, `concurrency` at a time, each row for `timeout_seconds` at most; what fails costs its
+        row. `prompt_template` makes the prompts, with `{column}` for the value of a column. `response_column_name` and
+        `baseline_model_response_column_name` go before what `metric_column_mapping` says of these two.
+        `evaluation_service_qps` limits requests to a judge model in a second, `retry_timeout` the seconds of one.
+
+        Works in notebooks, where an event loop runs already. Raises EvaluationError where nothing can be evaluated.
+        """
+        self._check_output(output_file_name)
+        evaluation = self._evaluation(
+            model=model,
+            runnable=runnable,
+            prompt_template=prompt_template,
+            experiment_run_name=experiment_run_name,
+            columns={
+                "response": response_column_name,
+                "baseline_model_response": baseline_model_response_column_name,
+            },
+            limits=_limits(concurrency, timeout_seconds, evaluation_service_qps, retry_timeout),
+            loop=None,
+        )
+        return self._written(evaluation.carry_out(), output_file_name)
+
+    async def evaluate_async(
+        self,
+        *,
+        model: Any = None,
+        runnable: Any = None,
+        prompt_template: str | PromptTemplate | None = None,
+        experiment_run_name: str | None = None,
+        response_column_name: str | None = None,
+        baseline_model_response_column_name: str | None = None,
+        evaluation_service_qps: float | None = None,
+        retry_timeout: float | None = None,
+        output_file_name: str | None = None,
+        concurrency: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> EvalResult:
+        """As `evaluate`, for callers with an event loop: asynchronous agents and metrics run on theirs."""
+        self._check_output(output_file_name)
+        evaluation = await asyncio.to_thread(
+            self._evaluation,
+            model=model,
+            runnable=runnable,
+            prompt_template=prompt_template,
+            experiment_run_name=experiment_run_name,
+            columns={
+                "response": response_column_name,
+                "baseline_model_response": baseline_model_response_column_name,
+            },
+            limits=_limits(concurrency, timeout_seconds, evaluation_service_qps, retry_timeout),
+            loop=asyncio.get_running_loop(),
+        )
+        carried_out = asyncio.ensure_future(asyncio.to_thread(evaluation.carry_out))
+        try:
+            result = await asyncio.shield(carried_out)
+        except asyncio.CancelledError:
+            evaluation.cancel()
+            await asyncio.wait([carried_out])
+            carried_out.exception()  # that it ended early is known
+            raise
+        return await asyncio.to_thread(self._written, result, output_file_name)
+
+    def _evaluation(
+        self,
+        *,
+        model: Any,
+        runnable: Any,
+        prompt_template: str | PromptTemplate | None,
+        experiment_run_name: str | None,
+        columns: Mapping[str, str | None],
+        limits: Limits,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> Evaluation:
+        from workbench.metrics.registry import lacking_columns
+        from workbench.model.criteria import BASELINE_COLUMN
+        from workbench.testing.evaluation import Asked, Evaluation, Names
+        from workbench.testing.metric_criteria import read_criteria
+        from workbench.testing.result_rows import OUTPUTS, read_rows
+
+        if experiment_run_name and not self.experiment:
+            raise EvaluationError("experiment_run_name: found a name and no experiment, expected EvalTask(experiment=)")
+        agent = _agent(model=model, runnable=runnable)
+        named = {**self._mapping, **{known: name for known, name in columns.items() if name}}
+        mapping = {known: name for known, name in named.items() if agent is None or known not in OUTPUTS}
+        rows = read_rows(self.dataset, mapping)
+        if prompt_template is not None:
+            template = prompt_template if isinstance(prompt_template, str) else prompt_template.template
+            rows = rows.with_prompts(template)
+        baseline = self._baseline()
+        answered = [*(OUTPUTS if agent is not None else ()), *([BASELINE_COLUMN] if baseline is not None else ())]
+        filled = {**rows.columns, **dict.fromkeys(answered)}
+        criteria = read_criteria(self.metrics, autorater_config=self._autorater_config, columns=filled)
+        _check_columns(lacking_columns(criteria.config, filled), rows, asked_agent=agent is not None)
+        metrics = [metric.name for metric in criteria.metrics]
+        return Evaluation(
+            rows.without_scores(metrics),
+            criteria,
+            Asked(agent=agent, baseline=baseline),
+            names=Names(experiment=self.experiment, run=experiment_run_name, dataset=rows.place, metrics=metrics),
+            limits=limits,
+            history=self._history,
+            loop=loop,
+        )
+
+    def _baseline(self) -> Agent | None:
+        """What answers for the baseline of comparisons: one for all, as its answers are one column."""
+        from workbench.testing.callables import agent_of_model
+
+        models = [metric.baseline_model for metric in self.metrics if isinstance(metric, PairwiseMetric)]
+        different = [model for number, model in enumerate(models) if not any(model is one for one in models[:number])]
+        if len(different) > 1:
+            raise EvaluationError("metrics: found comparisons with different baseline models, expected one for all")
+        return None if not different or different[0] is None else agent_of_model(different[0])
+
+    def _written(self, result: EvalResult, file_name: str | None) -> EvalResult:
+        """The result, written to where the task wants it. It is not lost where that cannot be done."""
+        if self._output_prefix:
+            from workbench.store.errors import StoreError
+            from workbench.testing.result_rows import write_result
+
+            try:
+                write_result(result, self._output_prefix, file_name=file_name)
+            except StoreError as error:
+                warnings.warn(one_line(f"the result was not written: {error}"), stacklevel=3)
+        return result
+
+    def _check_output(self, file_name: str | None) -> None:
+        """Refuse names that the result could not be written to. Raises EvaluationError."""
+        if self._output_prefix:
+            from workbench.testing.result_rows import check_output
+
+            check_output(self._output_prefix, file_name=file_name)
+
+
+def _agent(*, model: Any, runnable: Any) -> Agent | None:
+    from workbench.testing.callables import agent_of, agent_of_model
+
+    if model is not None and runnable is not None:
+        raise EvaluationError("found both model and runnable, expected one of them")
+    if runnable is not None:
+        return agent_of(runnable)
+    return None if model is None else agent_of_model(model)
+
+
+def _check_columns(lacking: LackingColumns, rows: Rows, *, asked_agent: bool) -> None:
+    """Warn of metrics that no row has the columns for.
+
+    Raises EvaluationError where none is left and nobody is asked: nothing at all would come of it.
+    """
+    if not lacking.missing:
+        return
+    how = "metric_column_mapping says which columns have them under other names"
+    message = one_line(f"{rows.source}: {lacking.said_beside(list(rows.columns))} ({how})")
+    if lacking.are_all and not asked_agent:
+        raise EvaluationError(message)
+    warnings.warn(f"{message}: without them there is no score", stacklevel=4)
+
+
+def _limits(
+    concurrency: int | None, timeout_seconds: float | None, per_second: float | None, judge_seconds: float | None
+) -> Limits:
+    from workbench.testing.evaluation import Limits
+
+    numbers = {
+        "concurrency": concurrency,
+        "timeout_seconds": timeout_seconds,
+        "evaluation_service_qps": per_second,
+        "retry_timeout": judge_seconds,
+    }
+    for name, value in numbers.items():
+        wrong_kind = value is not None and (isinstance(value, bool) or not isinstance(value, int | float))
+        if wrong_kind or (value is not None and not (math.isfinite(value) and value > 0)):
+            raise EvaluationError(f"{name}: found {value!r}, expected a number above 0")
+    return Limits(
+        concurrency=concurrency,
+        timeout_seconds=timeout_seconds,
+        judges_per_second=per_second,
+        judge_seconds=judge_seconds,
+    )

@@ -1,0 +1,406 @@
+"""Results as rows, tables and files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Literal
+
+from workbench.metrics.judges.transcript import fill_in, names_in, text_of
+from workbench.model.base import by_identity
+from workbench.model.results import CaseResult, FailureKind, Judgement, MetricResult, MetricStatus
+from workbench.model.run_events import MetricSummary, RunSummary
+from workbench.model.text import did_you_mean, mask_named, redact
+from workbench.model.trace import trajectory_of
+from workbench.store.datasets.dataset_reader import (
+    Recorded,
+    dataset_of_columns,
+    dataset_of_frame,
+    dataset_of_rows,
+    read_dataset,
+    rows_as_recorded,
+)
+from workbench.store.datasets.dataset_rows import Dataset, Row
+from workbench.store.datasets.remote_data import address_below, check_address, is_address, put
+from workbench.store.errors import StoreError, shown_path
+from workbench.store.files import make_folder, write_atomic
+from workbench.store.filetypes import EVAL_SET_SUFFIXES
+from workbench.testing.metric_classes import EvaluationError, Problem
+from workbench.testing.metric_criteria import AskedMetric
+
+if TYPE_CHECKING:
+    from workbench.testing.eval_result import EvalResult
+
+
+RESPONSE, TRAJECTORY, LATENCY, FAILURE = "response", "predicted_trajectory", "latency_in_seconds", "failure"
+# The rows of a task: a dataset of any kind, its prompts, and its rows as the cases that the engine judges.
+
+OUTPUTS = (RESPONSE, LATENCY, FAILURE, TRAJECTORY)
+"""The columns that an agent fills, in the order in which they stand in tables."""
+
+_IN_MEMORY = "dataset"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is to be judged. `frame` is the pandas frame that the rows came from, if they did, without the columns that
+    have become others since; `source` names the dataset in messages."""
+
+    source: Path | str
+    rows: tuple[Row, ...]
+    frame: Any = None
+
+    @cached_property
+    def columns(self) -> dict[str, None]:
+        """The names of all columns, in the order in which they appear."""
+        return dict.fromkeys(name for row in self.rows for name in row.columns)
+
+    @property
+    def name(self) -> str:
+        """The name of the dataset, without its folder."""
+        return PurePath(self.source).name
+
+    @property
+    def place(self) -> str:
+        """Where the dataset is, for people."""
+        return "in memory" if self.source == _IN_MEMORY else shown_path(self.source)
+
+    def with_prompts(self, template: str) -> Rows:
+        """The rows with prompts made of their columns. Raises EvaluationError for a variable that is no column."""
+        known = self.columns
+        variables = names_in(template)
+        for variable in variables:
+            if variable not in known:
+                expected = f"a column of the dataset{did_you_mean(variable, known)}"
+                raise EvaluationError(f"prompt_template: found the variable {variable!r}, expected {expected}")
+        rows = tuple(_with_prompt(row, template, variables, self.source) for row in self.rows)
+        return replace(self, rows=rows, frame=_without(self.frame, ["prompt"]))
+
+    def to_ask(self) -> Rows:
+        """The rows without what agents answered to them before. Raises EvaluationError where they have no prompts."""
+        if "prompt" not in self.columns:
+            found = ", ".join(list(self.columns)[:8]) or "none"
+            expected = "'prompt', or a prompt_template that makes one"
+            raise EvaluationError(f"{self.source}: found the columns {found}, expected {expected}")
+        rows = tuple(_to_ask(row, self.source) for row in self.rows)
+        return replace(self, rows=rows, frame=_without(self.frame, OUTPUTS))
+
+    def without_scores(self, metrics: Collection[str]) -> Rows:
+        """The rows without the columns of these metrics, such as the table of an earlier result has them."""
+        prefixes = tuple(f"{metric}/" for metric in metrics)
+        scores = [name for name in self.columns if name.startswith(prefixes)]
+        if not scores:
+            return self
+        rows = tuple(
+            row._replace(columns={name: value for name, value in row.columns.items() if name not in scores})
+            for row in self.rows
+        )
+        return replace(self, rows=rows, frame=_without(self.frame, scores))
+
+    def with_column(self, name: str, values: Sequence[Any]) -> Rows:
+        """The rows with one more column."""
+        pairs = zip(self.rows, values, strict=True)
+        rows = tuple(row._replace(columns={**row.columns, name: value}) for row, value in pairs)
+        return replace(self, rows=rows, frame=_without(self.frame, [name]))
+
+    def as_recorded(self) -> Recorded:
+        """The rows as cases."""
+        return Recorded(self.source, self.name, rows_as_recorded(Dataset(self.source, self.rows)))
+
+
+def read_rows(dataset: Any, mapping: Mapping[str, str]) -> Rows:
+    """The rows of a file, a pandas frame, a dict of columns or a list of rows.
+
+    `mapping` says for columns that have a meaning which names they have in the dataset. Raises EvaluationError.
+    """
+    columns = {known: name for known, name in mapping.items() if known != name}
+    try:
+        if isinstance(dataset, str | Path):
+            return _of(_read(dataset, columns))
+        if hasattr(dataset, "iloc") and hasattr(dataset, "columns"):
+            rows = _of(dataset_of_frame(dataset, columns=columns, name=_IN_MEMORY))
+            return replace(rows, frame=_without(dataset.copy(deep=False), columns))
+        if isinstance(dataset, Mapping):
+            return _of(dataset_of_columns(_listed(dataset), columns=columns, name=_IN_MEMORY))
+        if isinstance(dataset, Sequence):
+            return _of(dataset_of_rows(dataset, columns=columns, name=_IN_MEMORY))
+    except StoreError as error:
+        raise EvaluationError(str(error)) from None
+    expected = "a file, a pandas DataFrame, a dict of columns or a list of rows"
+    raise EvaluationError(f"dataset: found a {type(dataset).__name__}, expected {expected}")
+
+
+def _read(source: str | Path, columns: Mapping[str, str]) -> Dataset:
+    if isinstance(source, str) and is_address(source):
+        return read_dataset(source, columns=columns)
+    path = Path(source)
+    if path.name.endswith(EVAL_SET_SUFFIXES):
+        raise StoreError(path, "is an eval set, expected a dataset; `workbench run` runs eval sets")
+    return read_dataset(path, columns=columns)
+
+
+def _of(dataset: Dataset) -> Rows:
+    if not dataset.rows:
+        raise EvaluationError(f"{dataset.source}: found no rows, expected at least one")
+    return Rows(dataset.source, dataset.rows)
+
+
+def _listed(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Columns of any kind that can be gone through, such as a pandas series."""
+    listed = {}
+    for name, values in columns.items():
+        if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+            raise EvaluationError(
+                f"dataset: {name}: found a {type(values).__name__}, expected a list with a value for each row"
+            )
+        listed[str(name)] = list(values)
+    return listed
+
+
+def _without(frame: Any, names: Iterable[str]) -> Any:
+    return None if frame is None else frame.drop(columns=list(names), errors="ignore")
+
+
+def _with_prompt(row: Row, template: str, variables: Sequence[str], source: Path | str) -> Row:
+    missing = [name for name in variables if row.columns.get(name) is None]
+    if missing:
+        error = StoreError(source, place=f"row {row.number}: {missing[0]}", found="nothing", expected="a value")
+        return row._replace(problems=(*row.problems, error))
+    prompt = fill_in(template, {name: text_of(row.columns[name]) for name in variables})
+    return row._replace(prompt=prompt, columns={**row.columns, "prompt": prompt})
+
+
+def _to_ask(row: Row, source: Path | str) -> Row:
+    problems = row.problems
+    if row.prompt is None and not problems:
+        problems = (StoreError(source, place=f"row {row.number}: prompt", found="nothing", expected="text"),)
+    columns = {name: value for name, value in row.columns.items() if name not in OUTPUTS}
+    return row._replace(response=None, predicted_trajectory=None, columns=columns, problems=problems)
+
+
+# The table of a result: what the engine found out about each row, in the columns that the SDK documents.
+
+_CHOICES = {1.0: "CANDIDATE", 0.5: "TIE", 0.0: "BASELINE"}
+
+
+class Table:
+    """Rows with their results, and why cells are empty.
+
+    `rows` has a dict for each row of the dataset, all with the same `columns`; what does not exist is None.
+    """
+
+    def __init__(
+        self, rows: Rows, results: Sequence[CaseResult], metrics: Sequence[AskedMetric], *, asked_agent: bool
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._metrics = [(asked, _main_column(asked)) for asked in metrics]
+        scores_of = by_identity(at_most=256)(self._scores)
+        found: list[dict[str, Any]] = []
+        for row, result in zip(rows.rows, results, strict=True):
+            cells = dict(row.columns)
+            if asked_agent:
+                cells.update(_answer(result))
+            cells.update(scores_of(result.metrics))
+            found.append(cells)
+        own = rows.columns
+        others = dict.fromkeys(name for cells in found for name in cells if name not in own and name not in OUTPUTS)
+        outputs = [name for name in OUTPUTS if name not in own and any(name in cells for cells in found)]
+        self.columns = (*own, *outputs, *_in_order(others, metrics))
+        self.rows = [
+            cells if (*cells,) == self.columns else {name: cells.get(name) for name in self.columns} for cells in found
+        ]
+        if asked_agent:
+            self._explain_answers(results)
+        self._explain_scores(results)
+
+    def _explain_answers(self, results: Sequence[CaseResult]) -> None:
+        """Why cells that the agent should have filled are empty."""
+        for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
+            reason = _failure_of(result)
+            for name in OUTPUTS:
+                if name in self.columns and cells[name] is None:
+                    said = reason or f"the agent gave no {name}"
+                    self.problems.append(Problem(number, name, "ERROR" if reason else "UNDEFINED", said))
+
+    def _explain_scores(self, results: Sequence[CaseResult]) -> None:
+        """Why cells that metrics should have filled are empty."""
+        columns = [(name, asked) for asked, _ in self._metrics for name in self.columns if _belongs(name, asked)]
+        for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
+            empty = [(name, asked) for name, asked in columns if cells[name] is None]
+            if empty:
+                found = {metric.name: metric for metric in result.metrics}
+                self.problems += [
+                    Problem(number, name, *_why_empty(found.get(asked.result), result)) for name, asked in empty
+                ]
+
+    def _scores(self, metrics: tuple[MetricResult, ...]) -> dict[str, Any]:
+        found = {metric.name: metric for metric in metrics}
+        cells: dict[str, Any] = {}
+        for asked, main in self._metrics:
+            metric = found.get(asked.result)
+            score = None if metric is None else metric.score
+            cells[main] = _CHOICES[_side(score)] if asked.kind == "pairwise" and score is not None else score
+            if asked.kind in ("pairwise", "pointwise"):
+                cells[f"{asked.name}/explanation"] = None if metric is None else _explanation(metric)
+            if asked.kind == "custom" and metric is not None:
+                prefix = f"{asked.name}/"
+                more = {name: other.score for name, other in found.items() if name.startswith(prefix)}
+                more |= {prefix + name: value for name, value in metric.details.items() if name != "traceback"}
+                cells |= {name: value for name, value in more.items() if name != main}
+        return cells
+
+
+def _main_column(asked: AskedMetric) -> str:
+    return f"{asked.name}/{'pairwise_choice' if asked.kind == 'pairwise' else 'score'}"
+
+
+def _answer(result: CaseResult) -> Iterator[tuple[str, Any]]:
+    """What the agent did. A trajectory is there only where it told one."""
+    turn = result.execution.turns[0] if result.execution.turns else None
+    answer = None if turn is None else turn.invocation.final_response
+    yield RESPONSE, None if answer is None else answer.text()
+    yield LATENCY, None if turn is None else turn.duration_seconds
+    asked = result.failure is None or result.failure.kind is not FailureKind.FILE
+    yield FAILURE, int(turn is None) if asked else None
+    if turn is not None and turn.invocation.intermediate_data is not None:
+        calls = trajectory_of(turn.invocation)
+        yield TRAJECTORY, [{"tool_name": call.name, "tool_input": call.args} for call in calls]
+
+
+def summary_of(
+    summary: RunSummary, metrics: Sequence[AskedMetric], *, row_count: int, measures: Sequence[str]
+) -> dict[str, float]:
+    """The numbers of a run under their documented names; NaN where there is none. `measures` are latency and failure,
+    as far as they are known."""
+    numbers: dict[str, float] = {"row_count": row_count}
+    for asked in metrics:
+        if asked.kind == "pairwise":
+            for side in ("candidate", "baseline"):
+                name = f"{asked.name}/{side}_model_win_rate"
+                numbers[name] = _number(summary.metrics.get(name), "mean")
+        else:
+            numbers |= _mean_and_std(asked.name, summary.metrics.get(asked.result))
+    engine_names = {LATENCY: "latency", FAILURE: "failure"}
+    for measure in measures:
+        numbers |= _mean_and_std(measure, summary.metrics.get(engine_names[measure]))
+    return numbers
+
+
+def _mean_and_std(name: str, summary: MetricSummary | None) -> dict[str, float]:
+    return {f"{name}/mean": _number(summary, "mean"), f"{name}/std": _number(summary, "std")}
+
+
+def _number(summary: MetricSummary | None, which: Literal["mean", "std"]) -> float:
+    value: float | None = None if summary is None else getattr(summary, which)
+    return math.nan if value is None else value
+
+
+def _in_order(names: dict[str, None], metrics: Sequence[AskedMetric]) -> Iterator[str]:
+    """The columns of metrics metric by metric: a row may have given more numbers than the first."""
+    left = dict(names)
+    for asked in metrics:
+        for name in [name for name in left if _belongs(name, asked)]:
+            del left[name]
+            yield name
+
+
+def _side(score: float) -> float:
+    """Which side a comparison speaks for; what several samples come to may lie between."""
+    return 0.5 if score == 0.5 else float(score > 0.5)
+
+
+def _why_empty(metric: MetricResult | None, result: CaseResult) -> tuple[Literal["ERROR", "UNDEFINED"], str]:
+    """Why a metric left a cell of a row empty."""
+    if result.failure is not None:
+        return "ERROR", result.failure.message
+    if metric is None:
+        return "ERROR", f"the row was not judged: it is {result.status.value}"
+    if metric.score is not None:
+        return "UNDEFINED", "the metric gave none for this row"
+    return "ERROR" if metric.status is MetricStatus.ERROR else "UNDEFINED", metric.reason or "the metric gave no score"
+
+
+def _belongs(column: str, asked: AskedMetric) -> bool:
+    return column.startswith(f"{asked.name}/")
+
+
+def _failure_of(result: CaseResult) -> str | None:
+    return None if result.failure is None else result.failure.message
+
+
+def _explanation(metric: MetricResult) -> str | None:
+    """What the judge says in favour of the score: the first sample that gave it, else the first that says anything."""
+    judgement: Judgement | None = next(
+        (score.judgement for score in metric.per_invocation if score.judgement is not None), None
+    )
+    if judgement is None:
+        return None
+    told = [sample for sample in judgement.samples if sample.rationale]
+    fitting = [sample for sample in told if sample.score == metric.score]
+    return next((sample.rationale for sample in (*fitting, *told)), None)
+
+
+# Results as files, here or elsewhere: the table as JSONL or CSV, and the numbers as JSON.
+
+_TABLE = "eval_results.jsonl"
+_SUMMARY = "summary_metrics.json"
+
+
+def check_output(folder: str, *, file_name: str | None) -> None:
+    """Refuse what `write_result` cannot write, before anything runs for it. Raises EvaluationError."""
+    if is_address(folder):
+        try:
+            check_address(folder)
+        except StoreError as error:
+            raise EvaluationError(f"output_uri_prefix: {error}") from None
+    if file_name and PurePath(file_name).suffix not in (".jsonl", ".csv"):
+        raise EvaluationError(f"output_file_name: found {file_name!r}, expected a name that ends in .jsonl or .csv")
+
+
+def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> None:
+    """Write the table as `file_name` (`.jsonl`, the default, or `.csv`) and the numbers beside it.
+
+    `folder` is a path or an address. Cells that are no text or number are JSON; keys are redacted. Raises StoreError.
+    """
+    table = PurePath(file_name or _TABLE)
+    text = _as_csv(result) if table.suffix == ".csv" else _as_lines(result)
+    numbers = {name: None if math.isnan(value) else value for name, value in result.summary_metrics.items()}
+    _write(folder, table, text.encode("utf-8", "backslashreplace"))
+    _write(folder, table.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
+
+
+def _write(folder: str, name: PurePath, data: bytes) -> None:
+    if is_address(folder):
+        put(address_below(folder, name.as_posix()), data)
+        return
+    path = Path(folder) / name
+    make_folder(path.parent)
+    write_atomic(path, data)
+
+
+def _as_lines(result: EvalResult) -> str:
+    return "".join(redact(json.dumps(mask_named(row), ensure_ascii=False)) + "\n" for row in result.rows)
+
+
+def _as_csv(result: EvalResult) -> str:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)  # ends lines as RFC 4180 has it: with "\n" alone a "\r" in a cell would not be quoted
+    columns = list(result.rows[0])
+    writer.writerow(map(redact, columns))
+    writer.writerows([_cell(row[name]) for name in columns] for row in result.rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> str | int | float:
+    """A value as datasets are read: text as it is, also what a spreadsheet would take for a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return redact(value if isinstance(value, str) else json.dumps(mask_named(value), ensure_ascii=False))

@@ -1,0 +1,170 @@
+"""Calls that chat, and that generate scenarios."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench.model.evalset import ConversationScenario, SessionInput
+from workbench.tui.backend.document_calls import Documents
+from workbench.tui.backend.workspace_thread import Call
+
+if TYPE_CHECKING:
+    from workbench.engine.chat_session import Chat, NewCase
+    from workbench.engine.scenario_generation import Generation
+    from workbench.engine.workspace import Workspace
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+    from workbench.store.project_discovery import NewSets
+
+
+# Conversations by hand: opened with an agent, and written down as eval cases.
+
+
+class CannotChat(Exception):
+    """There is nothing to talk to; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFacts:
+    """An eval set to which a case is to be added: the ids that it has, and whether it can hold a final state."""
+
+    eval_ids: frozenset[str]
+    holds_final_state: bool
+
+
+class Chats:
+    """Sessions with agents. Methods raise StoreError, and FileChanged where something would be overwritten."""
+
+    def __init__(self, call: Call, documents: Documents) -> None:
+        self._call = call
+        self._documents = documents
+
+    async def open(self, target: str, *, session_input: SessionInput) -> Chat:
+        """Open a session with the agent of a target; no process is started before something is said.
+
+        Raises CannotChat. The chat lives until it is ended, or the gateway is closed.
+        """
+
+        def open_chat(workspace: Workspace) -> Chat:
+            from workbench.engine.chat_session import ChatError  # with the engine: not before it is needed
+
+            try:
+                return workspace.chat(target, session_input=session_input)
+            except ChatError as error:
+                raise CannotChat(str(error)) from error
+
+        return await self._call(open_chat)
+
+    async def facts_of(self, eval_set: str) -> SetFacts:
+        """What has to be known of a set before a case is added to it."""
+
+        def look(document: EvalSetDocument) -> SetFacts:
+            from workbench.store.evalsets.case_frame import DocumentFormat
+
+            return SetFacts(
+                eval_ids=frozenset(entry.eval_id for entry in document.entries),
+                holds_final_state=document.format is DocumentFormat.CURRENT,
+            )
+
+        return await self._documents.look(eval_set, look)
+
+    async def save(self, eval_set: str, case: NewCase) -> None:
+        """Write a case into a set and save it, in place of the one that has its id."""
+
+        from workbench.engine.chat_session import write_case  # with the engine: not before it is needed
+
+        label = f"keep the chat as {case.eval_id}"
+        await self._documents.edit_and_save(eval_set, lambda document: write_case(document, case), label=label)
+
+    async def new_sets(self) -> NewSets:
+        """Where eval sets belong that could be made, by the project as it was looked at last."""
+
+        def look(workspace: Workspace) -> NewSets:
+            from workbench.store.project_discovery import NewSets
+
+            return NewSets(workspace.project)
+
+        return await self._call(look)
+
+    async def agent_of(self, eval_set: str) -> str | None:
+        """The agent that a set belongs to, as the project is now; None where it belongs to none."""
+
+        def find(workspace: Workspace) -> str | None:
+            workspace.refresh()
+            return next((entry.target for entry in workspace.project.eval_sets if entry.relative == eval_set), None)
+
+        return await self._call(find)
+
+
+# Scenarios that a model writes: asked for, read again where the user has edited them, and added to a set.
+
+
+class Generating:
+    """Methods raise StoreError, and FileChanged where something would be overwritten."""
+
+    def __init__(self, call: Call, documents: Documents) -> None:
+        self._call = call
+        self._documents = documents
+
+    async def start(self, target: str, eval_set: str | None, *, count: int, instruction: str) -> Generation:
+        """Have a model write scenarios for an agent, other ones than the set has. It is always asked anew."""
+
+        def start(workspace: Workspace) -> Generation:
+            from workbench.engine.scenario_generation import AskOptions, known_scenarios  # with what asks models
+            from workbench.model.evalset import WantedScenarios
+            from workbench.store.evalsets.new_evalsets import refuse_older_format
+
+            known: Sequence[ConversationScenario] = ()
+            if eval_set is not None:
+                document = workspace.documents.document(eval_set)
+                refuse_older_format(document)
+                known = known_scenarios(document)
+            wanted = WantedScenarios(count=count, model=workspace.settings.simulation.model, instruction=instruction)
+            return workspace.generate(target, wanted, known=known, options=AskOptions(use_cache=False))
+
+        return await self._call(start)
+
+    async def add(
+        self, eval_set: str, scenarios: Sequence[ConversationScenario], *, session_input: Mapping[str, Any]
+    ) -> Sequence[str]:
+        """Add scenarios to a set as one step of undo, and save it; gives the ids of those that it did not have."""
+
+        def add(document: EvalSetDocument) -> Sequence[str]:
+            from workbench.agents.agent_sessions import read_adk_personas
+            from workbench.store.evalsets.new_evalsets import as_data, insert_scenarios
+
+            data = [as_data(each) for each in scenarios]
+            added = insert_scenarios(document, data, session_input=session_input, read_personas=read_adk_personas)
+            return [case.eval_id for case in added if case.added]
+
+        label = f"add {len(scenarios)} scenario{'' if len(scenarios) == 1 else 's'}"
+        return await self._documents.edit_and_save(eval_set, add, label=label)
+
+
+def text_of(scenario: ConversationScenario) -> str:
+    """A scenario as text to be edited."""
+    return json.dumps(scenario.model_dump(mode="json", exclude_none=True), indent=2, ensure_ascii=False) + "\n"
+
+
+def fault_in(text: str) -> str | None:
+    """What keeps an edited text from being a scenario that can be played; None where nothing does."""
+    from workbench.simulation.user_prompts import UserOptions, check_scenario
+    from workbench.store.evalsets.case_reader import InvalidData
+    from workbench.store.json.json_path import format_place
+
+    try:
+        return check_scenario(scenario_in(text), UserOptions(model=""))
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}: {error.msg}"
+    except InvalidData as invalid:
+        fault = invalid.faults[0]
+        return f"{format_place(fault.place)}: found {fault.found}, expected {fault.expected}"
+
+
+def scenario_in(text: str) -> ConversationScenario:
+    """The scenario in a text that has no fault."""
+    from workbench.store.evalsets.case_reader import validated
+
+    return validated(ConversationScenario, json.loads(text))

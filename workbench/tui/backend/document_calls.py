@@ -1,0 +1,644 @@
+"""Calls that read, edit, save and restore eval sets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from workbench.engine.plan import Plan, PlanError
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.text import counted
+from workbench.store.errors import IsDataset, NotRead, StoreError
+from workbench.tui.backend.project_calls import is_kept, open_kept, open_row, problems_of_rows
+from workbench.tui.backend.workspace_thread import Call, aside
+from workbench.tui.state.case_edits import Edit
+from workbench.tui.state.case_outline import Place, case_rows, folded, legacy_rows, set_rows, value_at
+from workbench.tui.state.editor_state import Edited, Opened
+from workbench.tui.state.problem_list import SetProblem
+
+if TYPE_CHECKING:
+    from workbench.engine.acceptance import Acceptance
+    from workbench.engine.open_documents import DocumentStanding, FoundEdits, OpenDocuments
+    from workbench.engine.run import Run
+    from workbench.engine.set_files import Done, Versions
+    from workbench.engine.workspace import Workspace
+    from workbench.model.evalset import EvalCase
+    from workbench.model.results import CaseResult
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+    from workbench.store.evalsets.recovery import Recovery
+    from workbench.watch.file_watcher import Change, Watcher
+    from workbench.watch.watch_session import Sources
+
+
+# Eval sets as they are edited: see `engine.documents`, of which every method here is the asynchronous twin.
+
+T = TypeVar("T")
+
+MOST_PROBLEMS = 1_000
+"""How many problems of one eval set are listed; the others are counted."""
+_CHECKED_AT_ONCE = 500
+"""How many cases are checked against the rules of ADK before other work has its turn: about a tenth of a second."""
+
+
+class Documents:
+    """The eval sets of the project. Methods raise StoreError, and FileChanged where something would be overwritten."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.changes = 0  # how often unsaved edits may have become others: what recovery files have to follow
+
+    async def edit(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """Change a document in one step of undo, unsaved. `change` runs on the gateway's thread."""
+        return await self._change(lambda documents: documents.edit(eval_set, change, label=label))
+
+    async def edit_and_save(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+        """As `edit`, saved at once, as undoing and redoing it will be. Where only saving fails the edit stays."""
+        return await self._change(lambda documents: documents.edit_and_save(eval_set, change, label=label))
+
+    async def keep_conversation(self, result: CaseResult, case: EvalCase) -> str:
+        """Add what a simulated user and the agent said as a fixed case to the set of the scenario; gives its id."""
+
+        def keep(document: EvalSetDocument) -> str:
+            from workbench.engine.chat_session import (
+                fixed_case,
+                write_case,  # with the engine: not before it is needed
+            )
+
+            new = fixed_case(result, case, taken={entry.eval_id for entry in document.entries})
+            write_case(document, new)
+            return new.eval_id
+
+        return await self.edit_and_save(result.case.eval_set, keep, label=f"keep the conversation of {case.eval_id}")
+
+    async def edit_together(
+        self, changes: Sequence[tuple[str, Callable[[EvalSetDocument], None]]], *, label: str
+    ) -> None:
+        """Change several sets in one step of undo and save them; where anything fails nothing remains of it."""
+        await self._change(lambda documents: documents.edit_together(changes, label=label))
+
+    async def look(self, eval_set: str, read: Callable[[EvalSetDocument], T]) -> T:
+        """Read something of a document as it is now. `read` runs on the gateway's thread."""
+        return await self._ask(lambda documents: read(documents.document(eval_set)))
+
+    async def undo(self, eval_set: str | None) -> Done | None:
+        """Take back what was done last in this set, or with the files of sets; None where there is nothing."""
+        return await self._change(lambda documents: documents.undo_newest(eval_set))
+
+    async def redo(self, eval_set: str | None) -> Done | None:
+        """Do again what was taken back last; None where there is nothing."""
+        return await self._change(lambda documents: documents.redo_newest(eval_set))
+
+    async def save(self, eval_set: str) -> None:
+        """Write a set with unsaved edits."""
+        await self._change(lambda documents: documents.save(eval_set))
+
+    async def save_over(self, eval_set: str, theirs: bytes | None) -> None:
+        """Write a set in place of what was seen on disk (None: no file)."""
+        await self._change(lambda documents: documents.save_over(eval_set, theirs))
+
+    async def reload(self, eval_set: str) -> None:
+        """Take what is on disk; undo brings back the edits that were not saved."""
+        await self._change(lambda documents: documents.reload(eval_set))
+
+    async def versions(self, eval_set: str) -> Versions:
+        """A set as it is here, and as it is on disk."""
+        return await self._ask(lambda documents: documents.versions(eval_set))
+
+    async def standing(self, eval_set: str) -> DocumentStanding:
+        """How a set stands: unsaved edits, what can be undone, whether it changed on disk."""
+        return await self._ask(lambda documents: documents.standing(eval_set))
+
+    async def dirty(self) -> Sequence[str]:
+        """The sets with unsaved edits."""
+        return await self._ask(lambda documents: documents.dirty())
+
+    async def look_again(self) -> frozenset[str]:
+        """The sets that are another than they were, because of their files."""
+        return await self._ask(lambda documents: documents.look_again())
+
+    async def problems(self, eval_set: str) -> Sequence[SetProblem]:
+        """What is wrong with a set, its file, and its cases."""
+        return await self._call(lambda workspace: _problems(workspace, eval_set))
+
+    async def check(self, eval_set: str) -> bool:
+        """Check some more cases of a set against the rules of ADK; whether that is all, and `problems` complete."""
+        return await self._call(lambda workspace: _check(workspace, eval_set))
+
+    async def create_set(self, eval_set: str, *, eval_set_id: str) -> None:
+        """Make an eval set without cases."""
+        await self._change(lambda documents: documents.create_set(eval_set, eval_set_id=eval_set_id))
+
+    async def duplicate_set(self, eval_set: str, copy: str) -> None:
+        """Write a set, with its unsaved edits, under another name too."""
+        await self._change(lambda documents: documents.duplicate_set(eval_set, copy))
+
+    async def rename_set(self, eval_set: str, new: str) -> None:
+        """Give the file of a set another name; unsaved edits and what can be undone go with it."""
+        await self._change(lambda documents: documents.rename_set(eval_set, new))
+
+    async def delete_set(self, eval_set: str) -> None:
+        """Remove the file of a set, which undo brings back, unsaved edits too."""
+        await self._change(lambda documents: documents.delete_set(eval_set))
+
+    async def keep(self) -> None:
+        """Bring the recovery files up to date."""
+        await self._ask(lambda documents: documents.keep())
+
+    async def found(self) -> Sequence[FoundEdits]:
+        """What earlier sessions left unsaved, the newest first."""
+        return await self._ask(lambda documents: documents.found())
+
+    async def restore(self, recovery: Recovery) -> str:
+        """Take up unsaved edits of an earlier session as one step of undo; gives the set."""
+        return await self._change(lambda documents: documents.restore(recovery))
+
+    async def discard(self, recovery: Recovery) -> None:
+        """Throw away what an earlier session left."""
+        await self._ask(lambda documents: documents.discard(recovery))
+
+    async def recovered_versions(self, recovery: Recovery) -> Versions:
+        """A set with the unsaved edits of an earlier session, and as it is on disk."""
+        return await self._ask(lambda documents: documents.recovered_versions(recovery))
+
+    async def _ask(self, work: Callable[[OpenDocuments], T]) -> T:
+        return await self._call(lambda workspace: work(workspace.documents))
+
+    async def _change(self, work: Callable[[OpenDocuments], T]) -> T:
+        try:
+            return await self._ask(work)
+        finally:
+            self.changes += 1
+
+
+def _problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+    documents = workspace.documents
+    try:
+        standing = documents.standing(eval_set)
+    except IsDataset:
+        return _problems_of_dataset(workspace, eval_set)
+    except StoreError as error:
+        return [_of_error(error)]
+    document = documents.document(eval_set)
+    found: list[SetProblem] = []
+    if standing.changed_on_disk:
+        found.append(
+            SetProblem(
+                document.path, "it changed on disk while it has unsaved edits: decide which to keep", conflict=True
+            )
+        )
+    if standing.problem is not None:
+        found.append(_of_error(standing.problem, note="; what is shown is its last good state"))
+    errors = document.errors if document.check_cases(0) else document.errors_here
+    for item in errors[:MOST_PROBLEMS]:
+        entry = None if item.case is None else document.entries[item.case]
+        case = None if entry is None else (entry.eval_id, entry.occurrence)
+        found.append(
+            SetProblem(document.path, item.message, place=item.place, line=item.line, column=item.column, case=case)
+        )
+    if len(errors) > MOST_PROBLEMS:
+        found.append(SetProblem(document.path, counted(len(errors) - MOST_PROBLEMS, "more problem")))
+    return found
+
+
+def _check(workspace: Workspace, eval_set: str) -> bool:
+    try:
+        return workspace.documents.document(eval_set).check_cases(_CHECKED_AT_ONCE)
+    except StoreError:  # `problems` says so
+        return True
+
+
+def _problems_of_dataset(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+    try:
+        found = problems_of_rows(workspace, eval_set)
+    except NotRead:
+        return []
+    except StoreError as error:
+        return [_of_error(error)]
+    more = len(found) - MOST_PROBLEMS
+    rest = [SetProblem(found[0].path, f"{more:,} more problems")] if more > 0 else []
+    return [*found[:MOST_PROBLEMS], *rest]
+
+
+def _of_error(error: StoreError, *, note: str = "") -> SetProblem:
+    path = error.path if isinstance(error.path, Path) else None
+    return SetProblem(path, error.message + note, place=error.place, line=error.line, column=error.column)
+
+
+# What the browser does with the cases of an eval set: functions of a document, for `documents.edit_and_save`.
+
+
+@dataclass(frozen=True, slots=True)
+class TakenCase:
+    """A case on its way to another set. `text` is given where its data would lose comments."""
+
+    eval_id: str
+    format: str
+    data: Any
+    text: str | None
+
+
+def add_case(document: EvalSetDocument, eval_id: str, *, after: CaseKey | None) -> None:
+    """Insert a case of one empty turn, behind another or at the end."""
+    index = len(document) if after is None else index_of(document, after) + 1
+    if _is_legacy(document):
+        data: dict[str, Any] = {"name": eval_id, "data": [{"query": "", "expected_tool_use": [], "reference": ""}]}
+    else:
+        turn = {"user_content": {"role": "user", "parts": [{"text": ""}]}}
+        data = {"eval_id": eval_id, "conversation": [turn]}
+    document.insert_case(index, data)
+
+
+def rename_case(document: EvalSetDocument, key: CaseKey, eval_id: str) -> None:
+    """Give a case another id."""
+    if document.named_by_file:
+        raise StoreError(document.path, "its one case has its name from the file: rename the eval set")
+    document.set_value((_name_key(document),), eval_id, case=index_of(document, key))
+
+
+def duplicate_case(document: EvalSetDocument, key: CaseKey, eval_id: str) -> None:
+    """Insert a copy of a case after it, under another id."""
+    document.duplicate_case(index_of(document, key), eval_id=eval_id)
+
+
+def delete_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> None:
+    """Remove cases."""
+    document.remove_cases(_indexes_of(document, keys))
+
+
+def move_case(document: EvalSetDocument, key: CaseKey, by: int) -> None:
+    """Move a case up (negative) or down in its set, as far as there is room."""
+    index = index_of(document, key)
+    document.move_case(index, min(max(index + by, 0), len(document) - 1))
+
+
+def take_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[TakenCase]:
+    """Cases as another set can have them, in the order of this one; they stay here."""
+    taken, pieces = [], document.pieces_of_cases()
+    for index in sorted(_indexes_of(document, keys)):
+        strict = pieces[index].strict
+        text = None if strict else document.case_text(index)
+        taken.append(TakenCase(document.entries[index].eval_id, document.format, document.raw_case(index), text))
+    return taken
+
+
+def put_cases(document: EvalSetDocument, cases: Sequence[TakenCase]) -> None:
+    """Add cases of another set at the end. Refused where an id is taken, and where the formats are not the same."""
+    taken = {entry.eval_id for entry in document.entries}
+    for case in cases:
+        if case.eval_id in taken:
+            raise StoreError(document.path, f"it has a case {case.eval_id!r} already: rename one of them first")
+        if case.format != document.format:
+            raise StoreError(
+                document.path, found=f"the format {document.format}", expected=f"{case.format}, as the case has it"
+            )
+        document.insert_case(len(document), case.data)
+        if case.text is not None:
+            document.set_case_text(len(document) - 1, case.text)
+
+
+def index_of(document: EvalSetDocument, key: CaseKey) -> int:
+    """Where a case is in its file."""
+    return _indexes_of(document, [key])[0]
+
+
+def _indexes_of(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[int]:
+    known = {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
+    for key in keys:
+        if (key.eval_id, key.occurrence) not in known:
+            raise StoreError(document.path, f"the case {key.eval_id!r} is no longer in this file; F5 looks for changes")
+    return [known[key.eval_id, key.occurrence] for key in keys]
+
+
+def _is_legacy(document: EvalSetDocument) -> bool:
+    return _name_key(document) == "name"
+
+
+def _name_key(document: EvalSetDocument) -> str:
+    from workbench.store.evalsets.case_frame import DocumentFormat
+
+    return "eval_id" if document.format is DocumentFormat.CURRENT else "name"
+
+
+# Cases and sets as the editor has them open: read into rows, judged before an edit, edited.
+
+_OLD_FORMAT = "an old format, edited with its own keys; `workbench eval-set migrate` writes it in the current one"
+
+
+class Refused(Exception):
+    """The edit would leave something that cannot be read; the text says where and why. Nothing was changed."""
+
+
+class Outdated(Exception):
+    """The document is another than the one that the user looked at. Nothing was changed."""
+
+
+class Editing:
+    """What the editor asks. Methods raise StoreError."""
+
+    def __init__(self, call: Call, documents: Documents) -> None:
+        self._call = call
+        self._documents = documents
+
+    async def open(self, edited: Edited, known: Opened | None) -> Opened:
+        """A case or set as it is now, unsaved edits included; what is `known` where nothing has changed."""
+        return await self._call(lambda workspace: _open(workspace, edited, known))
+
+    async def fault(self, opened: Opened, edit: Edit) -> str | None:
+        """What would be wrong after an edit, with its place; None where nothing would."""
+        return await self._call(lambda workspace: _fault(_document(workspace, opened), opened, edit))
+
+    async def make(self, opened: Opened, edit: Edit, *, label: str) -> None:
+        """Make an edit, as one step of undo, unsaved. Raises Refused and Outdated."""
+
+        def change(document: EvalSetDocument) -> None:
+            if document.revision != opened.revision:
+                raise Outdated
+            fault = _fault(document, opened, edit)
+            if fault is not None:
+                raise Refused(fault)
+            edit.make(document, case=opened.index)
+
+        await self._documents.edit(opened.edited.eval_set, change, label=label)
+
+
+def _document(workspace: Workspace, opened: Opened) -> EvalSetDocument:
+    return workspace.documents.document(opened.edited.eval_set)
+
+
+def _open(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
+    if edited.case is not None and is_kept(workspace, edited.case):
+        return open_kept(workspace, edited, edited.case)
+    try:
+        document = workspace.documents.document(edited.eval_set)
+    except IsDataset:
+        return open_row(workspace, edited, known)
+    is_changed = _is_changed(document, edited)
+    now = (edited, document.revision, is_changed)
+    if known is not None and (known.edited, known.revision, known.is_changed) == now:
+        return known
+    if edited.case is None:
+        return _open_set(document, edited)
+    index = document.index_of(edited.case.eval_id, occurrence=edited.case.occurrence)
+    return _open_case(document, edited, index)
+
+
+def _open_set(document: EvalSetDocument, edited: Edited) -> Opened:
+    current = _is_current(document)
+    header = _header(document)
+    return Opened(
+        edited=edited,
+        index=None,
+        data=header,
+        rows=set_rows(header) if current else (),
+        revision=document.revision,
+        is_changed=document.dirty,
+        note="" if current else "an old format, in which a set says nothing of itself",
+    )
+
+
+def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
+    is_changed = _is_changed(document, edited)
+    current = _is_current(document)
+    try:
+        data = document.raw_case(index)
+    except StoreError as error:
+        problem = f"{error}; its JSON can only be mended as text"
+        return Opened(
+            edited=edited,
+            index=index,
+            data=None,
+            rows=(),
+            revision=document.revision,
+            is_changed=is_changed,
+            problem=problem,
+        )
+    fault = document.fault_of(data)
+    return Opened(
+        edited=edited,
+        index=index,
+        data=data,
+        rows=case_rows(data) if current else legacy_rows(data),
+        revision=document.revision,
+        is_changed=is_changed,
+        problem=_problem_among_others(document, index)
+        if fault is None
+        else _sentence(fault.place, fault.found, fault.expected),
+        note="" if current else _OLD_FORMAT,
+    )
+
+
+def _problem_among_others(document: EvalSetDocument, index: int) -> str:
+    """What is wrong with a case that is sound by itself: results cannot be told apart where two cases have one id."""
+    eval_id = document.entries[index].eval_id
+    if any(entry.eval_id == eval_id for entry in document.entries if entry.index != index):
+        return f"{eval_id!r} is the id of another case of this set too: give one of them another"
+    return ""
+
+
+def _is_changed(document: EvalSetDocument, edited: Edited) -> bool:
+    if edited.case is None:
+        return document.dirty
+    return document.dirty and edited.case.eval_id in document.changed_cases()
+
+
+def _header(document: EvalSetDocument) -> dict[str, Any]:
+    return {key: value for key, value in document.header.items() if key != document.cases_key}
+
+
+def _fault(document: EvalSetDocument, opened: Opened, edit: Edit) -> str | None:
+    """What an edit would make wrong. A fault that is there already keeps nobody from mending other things."""
+    if opened.index is None:
+        after = edit.in_data(_header(document))
+        set_id = value_at(after, ("eval_set_id",))
+        is_new = set_id != value_at(_header(document), ("eval_set_id",))
+        if is_new and (not isinstance(set_id, str) or not set_id.strip()):
+            return "eval_set_id: expected an id, which a set must have"
+        return None
+    data = document.raw_case(opened.index)
+    after = edit.in_data(data)
+    id_fault = _fault_of_id(document, opened.index, data, after)
+    if id_fault is not None:
+        return id_fault
+    fault = document.fault_of(after)
+    if fault is None:
+        return None
+    before = document.fault_of(data)
+    if before is not None and (fault == before or not _meet(fault.place, edit.goes_to)):
+        return None
+    return _sentence(fault.place, fault.found, fault.expected)
+
+
+def _fault_of_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> str | None:
+    """What is wrong with a new id of a case: every case needs one of its own."""
+    key = "eval_id" if _is_current(document) else "name"
+    new = value_at(after, (key,))
+    if document.named_by_file or new == value_at(data, (key,)):
+        return None
+    if not isinstance(new, str) or not new.strip():
+        return f"{key}: expected an id, which a case must have"
+    if any(entry.eval_id == new for entry in document.entries if entry.index != index):
+        return f"{key}: {new!r} is the id of another case of this set"
+    return None
+
+
+def _is_current(document: EvalSetDocument) -> bool:
+    from workbench.store.evalsets.case_frame import DocumentFormat  # the screen is there before what reads files
+
+    return document.format is DocumentFormat.CURRENT
+
+
+def _meet(one: Place, other: Place) -> bool:
+    """Whether one of two places is in the other."""
+    shorter = min(len(one), len(other))
+    return folded(one)[:shorter] == folded(other)[:shorter]
+
+
+def _sentence(place: Place, found: str, expected: str) -> str:
+    from workbench.store.json.json_path import format_place
+
+    where = format_place(place)
+    return f"{where}: found {found}, expected {expected}" if where else f"found {found}, expected {expected}"
+
+
+# What is typed into cases and not applied, kept so that it outlives a crash.
+
+
+class TypedTexts:
+    """See `store.documents.typed_text`, of which every method here is the asynchronous twin."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    async def keep(self, texts: Sequence[Any]) -> None:
+        """Keep these in place of what this session kept before. Raises StoreError.
+
+        A text that was applied leaves its file only once the edit is in a recovery file.
+        """
+
+        def keep(workspace: Workspace) -> None:
+            workspace.documents.keep()
+            workspace.typed_texts.keep(texts)
+
+        await self._call(keep)
+
+    async def are_left(self) -> bool:
+        """Whether sessions that are no more left any."""
+        return await self._call(lambda workspace: workspace.typed_texts.are_left())
+
+    async def take_over(self) -> Sequence[Any]:
+        """What ended sessions left, the oldest first; kept by this one from now on. Raises StoreError."""
+        return await self._call(lambda workspace: workspace.typed_texts.take_over())
+
+
+# Accepting: edits of expectations, and the runs that score anew what they are about.
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run that only scores again, with its jobs."""
+
+    run: Run
+    jobs: Sequence[JobKey]
+
+
+class Accepting:
+    """Turns what an agent did into what is expected of it."""
+
+    def __init__(self, call: Call, documents: Documents) -> None:
+        self._call = call
+        self._documents = documents
+        self._accepted: set[str] = set()  # eval sets that were accepted into
+
+    async def accept(self, wanted: Acceptance, *, label: str) -> Begun | str:
+        """Edit and save the case, and score its result anew; why that could not be done, where the edit was made.
+
+        Raises Refused, FileChanged and StoreError where it was not.
+        """
+
+        def accept(workspace: Workspace) -> Begun | str:
+            workspace.acceptances.accept(wanted, label=label)
+            try:
+                plan = workspace.acceptances.plan_rescoring(wanted.result, judged=wanted.shown)
+            except PlanError as error:
+                return str(error)
+            return _begin(workspace, plan)
+
+        try:
+            begun = await self._call(accept)
+        finally:
+            self._documents.changes += 1
+        self._accepted.add(wanted.result.case.eval_set)
+        return begun
+
+    async def score_undone(self, eval_sets: Collection[str]) -> Sequence[Begun]:
+        """Score results anew in these sets where accepting them was undone, or done again, since they were scored."""
+        if self._accepted.isdisjoint(eval_sets):
+            return []
+
+        def score(workspace: Workspace) -> Sequence[Begun]:
+            return [_begin(workspace, plan) for plan in workspace.acceptances.plans_after_undo(eval_sets)]
+
+        return await self._call(score)
+
+
+def _begin(workspace: Workspace, plan: Plan) -> Begun:
+    from workbench.engine.run import Holds
+
+    return Begun(workspace.start(plan, holds=Holds.VERDICTS), [job for job, _ in plan.jobs])
+
+
+# Reports saves of files that verdicts may depend on, for as long as no watch does. Nothing runs because of them.
+
+_DATA = frozenset({".json", ".jsonl", ".csv", ".parquet"})  # eval sets, criteria and datasets may be any of them
+_LEARN = 2.0  # seconds between two looks at whether runs have used more files
+
+
+class SavedFiles:
+    """Observes the files of the project by a watcher of its own."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    async def observe(self, report: Callable[[], object]) -> None:
+        """Report each save, and that more files are observed: they may have been saved before. Runs until cancelled.
+
+        Raises StoreError where the history cannot be read.
+        """
+        workspace = await self._call(lambda workspace: workspace)
+        watcher, sources = await aside(lambda: _watcher_of(workspace))
+        async with watcher:
+            await sources.watch_what_is_used()
+            report()
+            learning = asyncio.create_task(_learn(sources, report))
+            try:
+                async for change in watcher.changes():
+                    if _may_matter(change, sources):
+                        report()
+            finally:
+                learning.cancel()
+                await asyncio.wait({learning})
+
+
+def _watcher_of(workspace: Workspace) -> tuple[Watcher, Sources]:
+    from workbench.watch.file_watcher import Watcher
+    from workbench.watch.folder_scanner import Folders
+    from workbench.watch.watch_session import Sources
+
+    watcher = Watcher(Folders.of(workspace.root, workspace.project.targets.values()))
+    return watcher, Sources(watcher, workspace.verdicts, root=workspace.root)
+
+
+async def _learn(sources: Sources, report: Callable[[], object]) -> None:
+    """Observe what runs of this session have used, wherever it is."""
+    while True:
+        await asyncio.sleep(_LEARN)
+        if await sources.watch_what_is_used():
+            report()
+
+
+def _may_matter(change: Change, sources: Sources) -> bool:
+    """Return False for files that no case has ever used, and that are neither source nor data: logs, notes."""
+    return sources.are_used(change) or any(path.suffix in _DATA for path in change.paths)

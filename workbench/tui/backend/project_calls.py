@@ -1,0 +1,702 @@
+"""Calls that read the project: agents, eval sets, cases, datasets and stored results."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.target import Target
+from workbench.store.errors import IsDataset, NotRead, StoreError, shown_path
+from workbench.store.files import without_collecting
+from workbench.store.filetypes import is_no_json
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import StoredJob, StoredScores
+from workbench.store.history.history_schema import file_of
+from workbench.store.project_discovery import EvalSetEntry
+from workbench.store.settings import NewTarget, add_target
+from workbench.tui.backend.workspace_thread import Call, aside
+from workbench.tui.state.browser_list import (
+    KEPT_READ_ONLY,
+    CaseContent,
+    Hashes,
+    KeptRun,
+    ListedSet,
+    case_row,
+    content_of,
+    content_of_broken,
+)
+from workbench.tui.state.browser_state import ReadCase
+from workbench.tui.state.case_board import ResultPlace
+from workbench.tui.state.case_filter import natural
+from workbench.tui.state.case_outline import case_rows
+from workbench.tui.state.editor_state import Edited, Opened
+from workbench.tui.state.problem_list import SetProblem, named_in
+from workbench.tui.state.project_state import OpenedProject
+
+if TYPE_CHECKING:
+    from workbench.engine.plan import SetContext
+    from workbench.engine.workspace import Workspace
+    from workbench.store.datasets.dataset_reader import RecordedCase
+    from workbench.store.evalsets.case_reader import CaseEntry
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+    from workbench.store.history.history import History
+    from workbench.store.project_discovery import EvalSetEntry
+
+
+# Datasets that a recorded target claims, as the screen shows them: their rows are cases that nobody edits here.
+
+_READ_ONLY = "a dataset is shown and judged here, and not edited; `workbench dataset convert` makes an eval set of it"
+
+
+def revision_of(workspace: Workspace, eval_set: str) -> int:
+    """Another number after every change of the rows. Raises StoreError."""
+    return workspace.recordings.revision(eval_set)
+
+
+def list_rows(workspace: Workspace, listed: ListedSet) -> ListedSet:
+    """The set with the rows of its dataset as cases; the same object where nothing has changed. Raises StoreError."""
+    found = workspace.recordings.of(listed.relative).cases
+    rows = tuple(case_row(_key(listed, item), item.problem or "") for item in found)
+    if listed.cases == rows and listed.is_dataset and not listed.problem:
+        return listed
+    return replace(listed, problem="", cases=rows, is_dataset=True)
+
+
+def find_row(workspace: Workspace, key: CaseKey) -> RecordedCase | None:
+    """The row of a case. Raises StoreError."""
+    cases = workspace.recordings.of(key.eval_set).cases
+    return next((item for item in cases if (item.eval_id, item.occurrence) == (key.eval_id, key.occurrence)), None)
+
+
+def contents_of_rows(workspace: Workspace, listed: ListedSet) -> Sequence[CaseContent]:
+    """What the rows can be found by. Raises StoreError."""
+    found = []
+    for item in workspace.recordings.of(listed.relative).cases:
+        key = _key(listed, item)
+        found.append(content_of_broken(key, item.problem or "") if item.case is None else content_of(key, item.case))
+    return found
+
+
+def open_row(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
+    """A row, or the dataset itself, for looking at. Raises StoreError."""
+    revision = revision_of(workspace, edited.eval_set)
+    if known is not None and (known.edited, known.revision) == (edited, revision):
+        return known
+    item = None if edited.case is None else find_row(workspace, edited.case)
+    data = {} if item is None or item.case is None else item.case.model_dump(mode="json", exclude_defaults=True)
+    return Opened(
+        edited=edited,
+        index=None,
+        data=data,
+        rows=case_rows(data) if data else (),
+        revision=revision,
+        is_changed=False,
+        problem="" if item is None else item.problem or "",
+        read_only=_READ_ONLY,
+    )
+
+
+def problems_of_rows(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+    """What is wrong with the rows. Raises StoreError."""
+    from workbench.store.datasets.remote_data import is_address  # the screen is there before what reads files
+
+    path = None if is_address(eval_set) else Path(workspace.root / eval_set)
+    return [
+        SetProblem(
+            path, error.message, place=error.place, line=error.line, column=error.column,
+            case=(item.eval_id, item.occurrence),
+        )
+        for item in workspace.recordings.of(eval_set).cases
+        for error in item.errors
+    ]  # fmt: skip
+
+
+def _key(listed: ListedSet, item: RecordedCase) -> CaseKey:
+    return CaseKey(target=listed.target, eval_set=listed.relative, eval_id=item.eval_id, occurrence=item.occurrence)
+
+
+# Datasets that were judged by themselves (`EvalTask`, `workbench score`), as far as the history keeps them.
+
+_SAYS_NOTHING = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
+
+
+def is_kept(workspace: Workspace, key: CaseKey) -> bool:
+    """Whether a case is a row of such a dataset."""
+    if key.target != key.eval_set:
+        return False
+    return not any((entry.target, entry.relative) == (key.target, key.eval_set) for entry in _entries(workspace))
+
+
+def kept_sets(workspace: Workspace) -> Sequence[ListedSet]:
+    """The datasets, the newest first; none where the history cannot be read, which is told where it is read for all."""
+    if not file_of(workspace.root).exists():
+        return ()  # opening it would make one, and looking at a project must not write to it
+    try:
+        with workspace.history() as history:
+            found = history.newest_of_datasets()
+    except StoreError:
+        return ()
+    there = {(entry.target, entry.relative) for entry in _entries(workspace)}
+    return [
+        ListedSet(name, name, kept=KeptRun(run.run_id, run.started_at, run.command, run.ended))
+        for name, run in found
+        if (name, name) not in there
+    ]
+
+
+def list_kept(workspace: Workspace, listed: ListedSet, kept: KeptRun) -> ListedSet:
+    """The dataset with the rows of its run as cases; the same object where they are known. Raises StoreError."""
+    if listed.cases is not None:
+        return listed
+    with workspace.history() as history, without_collecting():
+        jobs = history.jobs(kept.run_id)
+    # They are stored as they ended, which with several at a time is in no order.
+    keys = dict.fromkeys(job.case for job in jobs if _is_of(listed, job.case) and job.status not in _SAYS_NOTHING)
+    rows = sorted((case_row(key) for key in keys), key=lambda row: natural(row.label))
+    return ListedSet(listed.relative, listed.target, tuple(rows), kept=kept)
+
+
+def read_kept(key: CaseKey, results: Sequence[CaseResult]) -> ReadCase:
+    """What there is of a row: its results, and what it expected then."""
+    expected = results[0].expected_by_row if results else None
+    return ReadCase(key, expected, stored=results, is_kept=True)
+
+
+def open_kept(workspace: Workspace, edited: Edited, key: CaseKey) -> Opened:
+    """What was asked in a row and what it expected, for looking at. Raises StoreError."""
+    with workspace.history() as history:
+        results = history.latest_results([key]).get(key, ())
+    case = results[0].expected_by_row if results else None
+    note = ""
+    if case is None:
+        turns = results[0].execution.turns if results else ()
+        asked = [Invocation(user_content=turn.invocation.user_content) for turn in turns]
+        case = EvalCase(eval_id=key.eval_id, conversation=asked)
+        note = "what was asked; no reference of the row is stored"
+    data = case.model_dump(mode="json", exclude_defaults=True)
+    return Opened(
+        edited=edited,
+        index=None,
+        data=data,
+        rows=case_rows(data),
+        revision=0,
+        is_changed=False,
+        note=note,
+        read_only=KEPT_READ_ONLY,
+    )
+
+
+class ReadingKept:
+    """The way through the rows of a run, for what they can be found by. `close` is to be called."""
+
+    def __init__(self, history: History, listed: ListedSet, kept: KeptRun) -> None:
+        self._history = history
+        self._listed = listed
+        self._results = self._of_set(history.results(kept.run_id))
+
+    def step(self, *, seconds: float) -> Sequence[CaseContent]:
+        """The next rows, as many as there is time for; nothing at the end. Raises StoreError."""
+        found: list[CaseContent] = []
+        until = time.monotonic() + seconds
+        for result in self._results:
+            turns = [turn.invocation for turn in result.execution.turns]
+            found.append(content_of(result.case, EvalCase(eval_id=result.case.eval_id, conversation=turns)))
+            if time.monotonic() >= until:
+                break
+        return found
+
+    def close(self) -> None:
+        """Let go of the history."""
+        self._history.close()
+
+    def _of_set(self, results: Iterator[CaseResult]) -> Iterator[CaseResult]:
+        return (result for result in results if _is_of(self._listed, result.case))
+
+
+def _is_of(listed: ListedSet, key: CaseKey) -> bool:
+    return (key.target, key.eval_set) == listed.place
+
+
+def _entries(workspace: Workspace) -> Sequence[EvalSetEntry]:
+    return workspace.project.eval_sets
+
+
+# The files that sentences about problems begin with.
+
+
+def files_named_in(messages: Iterable[str], *, root: Path) -> dict[str, Path]:
+    """The files with which these sentences begin, by their names there, which are relative to `root`."""
+    names = {name for message in messages if (name := named_in(message)) is not None}
+    return {name: path for name in names if _is_file(path := root / name)}
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a sentence may begin with anything
+        return False
+
+
+# The results that count: the newest of each case, but for cases of which an earlier verdict holds again.
+
+EarlierVerdicts = Mapping[JobKey, ResultPlace]
+"""Where the results of such cases are stored: see `Board.earlier_verdicts`."""
+
+
+def counting_results(
+    history: History, cases: Collection[CaseKey], earlier: EarlierVerdicts
+) -> dict[CaseKey, list[CaseResult]]:
+    """The results that count of these cases, by repeat, in the order of the cases. Raises StoreError."""
+    found = {case: results for case in cases if (results := earlier_results(history, case, earlier))}
+    found |= history.latest_judged_results([case for case in cases if case not in found])
+    return {case: found[case] for case in cases if case in found}
+
+
+def earlier_results(history: History, case: CaseKey, earlier: EarlierVerdicts) -> list[CaseResult]:
+    """The earlier results of a case that count, by repeat; nothing if its newest do. Raises StoreError."""
+    found = []
+    for job, place in sorted(earlier.items(), key=lambda item: item[0].repeat):
+        result = history.result(*place) if job.case == case else None
+        if result is not None:
+            found.append(result.model_copy(update={"case": job.case, "repeat": job.repeat}))
+    return found
+
+
+def earlier_scores(history: History, earlier: EarlierVerdicts) -> Iterator[StoredScores]:
+    """The metrics of earlier results that count. Raises StoreError."""
+    for job, place in earlier.items():
+        scores = history.scores_of(*place)
+        if scores is not None:
+            yield scores._replace(job=scores.job._replace(key=job))
+
+
+# The project as it is listed: agents, eval sets, cases, and how they ended last.
+
+
+class Projects:
+    """What there is at one path. Methods raise what the workspace raises."""
+
+    def __init__(self, path: Path, call: Call) -> None:
+        self._path = path
+        self._call = call
+        self._listed: dict[str, tuple[Sequence[CaseEntry], ListedSet]] = {}  # the newest of each set, by its path
+
+    async def open(self) -> OpenedProject:
+        """Find the project. Raises StoreError."""
+        return await self._call(self._project)
+
+    async def reload(self) -> OpenedProject:
+        """Look again what there is."""
+        return await self._call(self._reload)
+
+    async def add_target(self, target: NewTarget) -> str:
+        """Write a new target into the settings; returns the file, as people see it. Raises StoreError."""
+        return await self._call(lambda workspace: shown_path(add_target(target, workspace.root)))
+
+    async def list_set(self, listed: ListedSet) -> ListedSet:
+        """The set with its cases, or with what is wrong with its file; the same object where nothing has changed."""
+        return await self._call(lambda workspace: self._list_set(workspace, listed))
+
+    async def read_address(self, listed: ListedSet) -> ListedSet:
+        """The dataset elsewhere with its rows, or with why they could not be read: read anew, however long it takes.
+
+        Raises StoreError where no target names it any more.
+        """
+        read = await self._call(lambda workspace: workspace.recordings.reader(listed.relative))
+        reading = await aside(read)
+
+        def keep(workspace: Workspace) -> ListedSet:
+            workspace.recordings.keep(listed.relative, reading)
+            return self._list_set(workspace, listed)
+
+        return await self._call(keep)
+
+    async def forget_addresses(self) -> None:
+        """What was read from addresses counts no longer."""
+        await self._call(lambda workspace: workspace.recordings.forget_addresses())
+
+    async def read_case(self, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> ReadCase:
+        """A case, or why it could not be read; `stored`: with its stored results, the newest or those in `earlier`."""
+        return await self._call(lambda workspace: _read_case(workspace, key, stored=stored, earlier=earlier))
+
+    async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
+        """How every case ended last. Raises StoreError."""
+        return await self._call(_stored_jobs)
+
+    async def verdicts_that_hold(self, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:
+        """Of these cases the stored verdicts that hold as everything is now, by repeat. Raises StoreError."""
+        return await self._call(lambda workspace: _verdicts_that_hold(workspace, keys))
+
+    def _reload(self, workspace: Workspace) -> OpenedProject:
+        workspace.refresh()
+        return self._project(workspace)
+
+    def _project(self, workspace: Workspace) -> OpenedProject:
+        """What the project has at or below the path that was given."""
+        project, path = workspace.project, self._path.resolve()
+        entries = [entry for entry in project.eval_sets if _is_within(entry.path, path)]
+        used = {entry.target for entry in entries}
+        return OpenedProject(
+            root=str(path),
+            targets={
+                name: _facts(target)
+                for name, target in project.targets.items()
+                if name in used or _is_within(target.path, path) or path == workspace.root
+            },
+            sets=(
+                *(_unread(entry, workspace.root) for entry in entries),
+                *self._gone(workspace),
+                *(kept_sets(workspace) if path.is_dir() else ()),
+            ),
+            problems=tuple(workspace.problems),
+            files=files_named_in(workspace.problems, root=workspace.root),
+        )
+
+    def _gone(self, workspace: Workspace) -> Iterator[ListedSet]:
+        """The sets whose files are gone while they have unsaved edits: they stay listed, and can be saved again."""
+        there = {entry.relative for entry in workspace.project.eval_sets}
+        for name in workspace.documents.dirty():
+            if name not in there:
+                yield replace(self._listed[name][1], cases=None) if name in self._listed else ListedSet(name)
+
+    def _list_set(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
+        if listed.kept is not None:
+            try:
+                return list_kept(workspace, listed, listed.kept)
+            except StoreError as error:
+                return replace(listed, problem=str(error), cases=None)
+        try:
+            document = workspace.documents.document(listed.relative)
+            broken = workspace.documents.standing(listed.relative).problem  # what is listed is then the last good state
+        except IsDataset:
+            return self._list_dataset(workspace, listed)
+        except StoreError as error:
+            self._listed.pop(listed.relative, None)
+            return replace(listed, problem=str(error), cases=None)
+        state = "" if broken is None else str(broken)
+        known = self._listed.get(listed.relative)
+        entries = document.entries  # another object after every edit
+        if known is not None and known[0] is entries and known[1] is listed and listed.problem == state:
+            return listed
+        times = Counter(entry.eval_id for entry in entries)
+        cases = []
+        for entry in entries:
+            problem = str(entry.problem) if entry.problem is not None else ""
+            if times[entry.eval_id] > 1:
+                problem = f"the id stands {times[entry.eval_id]} times in this file, and must stand once for it to run"
+            key = CaseKey(
+                target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
+            )
+            cases.append(case_row(key, problem))
+        read = replace(listed, problem=state, cases=tuple(cases), is_dataset=False)
+        self._listed[listed.relative] = (entries, read)
+        return read
+
+    def _list_dataset(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
+        try:
+            return list_rows(workspace, listed)
+        except NotRead:
+            return listed
+        except StoreError as error:
+            return replace(listed, problem=str(error), cases=None)
+
+
+def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> ReadCase:
+    try:
+        if is_kept(workspace, key):
+            return read_kept(key, _stored_results(workspace, key, {}))
+        results = _stored_results(workspace, key, earlier) if stored else ()
+    except StoreError as error:
+        return ReadCase(key, None, str(error))
+    try:
+        document = workspace.documents.document(key.eval_set)
+        for entry in document.entries:
+            if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
+                return ReadCase(key, document.case(entry.index), stored=results)
+    except IsDataset:
+        return _read_row(workspace, key, results)
+    except StoreError as error:
+        return ReadCase(key, None, str(error), results)
+    return ReadCase(key, None, "the case is no longer in its file; F5 looks for changed eval sets", results)
+
+
+def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult]) -> ReadCase:
+    try:
+        row = find_row(workspace, key)
+    except StoreError as error:
+        return ReadCase(key, None, str(error), results)
+    if row is None:
+        return ReadCase(key, None, "the row is no longer in its file", results)
+    return ReadCase(key, row.case, row.problem or "", results, is_row=bool(row.columns))
+
+
+def _stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
+    if not file_of(workspace.root).exists():
+        return {}  # opening it would make one, and looking at a project must not write to it
+    with workspace.history() as history:
+        return history.latest_jobs()
+
+
+def _verdicts_that_hold(workspace: Workspace, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:
+    from workbench.watch.selector import held_verdicts
+
+    wanted: dict[str, list[str]] = {}
+    unread = {entry.relative for entry in workspace.project.eval_sets if entry.address is not None}
+    for key in keys:
+        if key.eval_set in unread or is_kept(workspace, key):
+            continue  # nothing could be planned of it, or not without reading what nobody asked for
+        wanted.setdefault(key.eval_set, []).append(key.eval_id)
+    try:
+        plan = workspace.plan(
+            [Selection(eval_set=name, cases=tuple(ids)) for name, ids in wanted.items()], RunOptions()
+        )
+    except PlanError:  # a case is gone, or a file is wrong: a run will say so
+        return {}
+    return held_verdicts(workspace, plan)
+
+
+def _stored_results(workspace: Workspace, key: CaseKey, earlier: EarlierVerdicts) -> Sequence[CaseResult]:
+    with workspace.history() as history:
+        return earlier_results(history, key, earlier) or history.latest_results([key]).get(key, ())
+
+
+def _unread(entry: EvalSetEntry, root: Path) -> ListedSet:
+    config = "the default ones, for there is no test_config.json beside it"
+    if entry.config is not None:
+        config = str(entry.config.relative_to(root) if entry.config.is_relative_to(root) else entry.config)
+    return ListedSet(
+        relative=entry.relative,
+        target=entry.target or "",
+        unpaired="" if entry.target else entry.unpaired_reason or "nothing says which agent it is for",
+        config=config,
+        is_dataset=is_no_json(entry.relative) or entry.address is not None,
+        is_address=entry.address is not None,
+    )
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    resolved = path.resolve()
+    return resolved == folder or folder in resolved.parents
+
+
+def _facts(target: Target) -> tuple[tuple[str, str], ...]:
+    facts = [("agent", target.name), ("kind", target.kind.value), ("runs", target.location), ("in", str(target.path))]
+    if target.python is not None:
+        facts.append(("python", str(target.python)))
+    if target.config is not None:
+        facts.append(("criteria", str(target.config)))
+    return tuple((name, value) for name, value in facts if value)
+
+
+# What is in the cases: what they are found by, and the hashes that tell whether their verdicts still hold.
+
+_STRETCH = 0.015  # seconds of reading after which others have their turn
+
+
+@dataclass
+class _Known:
+    """What was read of a set last: of which content, for which target and criteria, and of each case by its text.
+
+    `revision` is 0 where not all of it has been read.
+    """
+
+    revision: int
+    context: tuple[str, str] | None
+    cases: dict[bytes, CaseContent]
+
+
+class Contents:
+    """The contents of cases. What cannot be read is found by its text as the file has it."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._known: dict[str, _Known] = {}
+        self._judges: dict[str, tuple[str, ...]] = {}
+        self._kept: dict[str, tuple[str, int]] = {}  # by kept dataset: of which run it has been read, how many rows
+
+    def judges_of(self, eval_set: str) -> tuple[str, ...]:
+        """The models that the criteria of a set ask, as far as it has been read."""
+        return self._judges.get(eval_set, ())
+
+    async def read(self, listed: ListedSet) -> AsyncIterator[Sequence[CaseContent]]:
+        """The cases of a set in stretches; nothing where they are as they were when they were read last.
+
+        Where the set changes meanwhile it ends; the set is then to be read again.
+        """
+        if listed.kept is not None:
+            async for found in self._read_kept(listed, listed.kept):
+                yield found
+            return
+        reading = await self._call(lambda workspace: self._begin(workspace, listed))
+        while reading is not None:
+            found = await self._call(lambda _, reading=reading: reading.step())  # type: ignore[misc]
+            if not found:
+                if reading.is_done:
+                    self._known[listed.relative] = reading.known()
+                return
+            yield found
+
+    async def _read_kept(self, listed: ListedSet, kept: KeptRun) -> AsyncIterator[Sequence[CaseContent]]:
+        if listed.cases is None or self._kept.get(listed.relative) == (kept.run_id, len(listed.cases)):
+            return
+        try:
+            reading = await self._call(lambda workspace: ReadingKept(workspace.history(), listed, kept))
+            try:
+                while found := await self._call(lambda _: reading.step(seconds=_STRETCH)):
+                    yield found
+            finally:
+                await self._call(lambda _: reading.close())
+        except StoreError:
+            return  # its rows are found by their ids
+        self._kept[listed.relative] = (kept.run_id, len(listed.cases))
+
+    def _begin_rows(self, workspace: Workspace, listed: ListedSet) -> _ReadingRows | None:
+        try:
+            revision = revision_of(workspace, listed.relative)
+            known = self._known.get(listed.relative)
+            if known is not None and known.revision == revision:
+                return None
+            return _ReadingRows(contents_of_rows(workspace, listed), revision)
+        except StoreError:
+            self._known.pop(listed.relative, None)
+            return None
+
+    def _begin(self, workspace: Workspace, listed: ListedSet) -> _Reading | _ReadingRows | None:
+        try:
+            document = workspace.document(listed.relative)
+        except IsDataset:
+            return self._begin_rows(workspace, listed)
+        except StoreError:
+            self._known.pop(listed.relative, None)
+            return None
+        context = _context_of(workspace, listed, document)
+        self._judges[listed.relative] = _judges_of(context)
+        known = self._known.get(listed.relative)
+        hashes = None if context is None else context.hashes
+        if known is None or known.context != hashes:
+            known = _Known(0, hashes, {})
+        if known.revision == document.revision:
+            return None
+        # Where the reading is given up half-way, the next one goes on from there.
+        self._known[listed.relative] = _Known(0, hashes, known.cases)
+        return _Reading(document, listed, context, known.cases)
+
+
+class _ReadingRows:
+    """The rows of a dataset, which are read as they are listed: there is one stretch of them."""
+
+    def __init__(self, found: Sequence[CaseContent], revision: int) -> None:
+        self._found = found
+        self._revision = revision
+        self.is_done = False
+
+    def known(self) -> _Known:
+        """What to keep of it."""
+        return _Known(self._revision, None, {})
+
+    def step(self) -> Sequence[CaseContent]:
+        """All rows, and nothing behind them."""
+        found, self._found = self._found, ()
+        self.is_done = not found
+        return found
+
+
+class _Reading:
+    """The way through one set."""
+
+    def __init__(
+        self, document: EvalSetDocument, listed: ListedSet, context: SetContext | None, known: dict[bytes, CaseContent]
+    ) -> None:
+        self._document = document
+        self._revision = document.revision
+        self._keys = {(key.eval_id, key.occurrence): key for key in listed.keys}
+        self._context = context
+        self._before = known
+        self._read: dict[bytes, CaseContent] = {}
+        self._next = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every case has been read, and still is what was read."""
+        return self._next >= len(self._document) and self._revision == self._document.revision
+
+    def known(self) -> _Known:
+        """What to keep of it."""
+        return _Known(self._revision, None if self._context is None else self._context.hashes, self._read)
+
+    def step(self) -> Sequence[CaseContent]:
+        """The next cases, as many as there is time for; nothing at the end, and where the set is another by now."""
+        if self._revision != self._document.revision:
+            return ()
+        found: list[CaseContent] = []
+        until = time.monotonic() + _STRETCH
+        entries, pieces = self._document.entries, self._document.pieces_of_cases()
+        while self._next < len(entries) and (not found or time.monotonic() < until):
+            data, entry = pieces[self._next].data, entries[self._next]
+            self._next += 1
+            content = self._content(entry, data)
+            if content is not None:
+                self._read[data] = self._before[data] = content
+                found.append(content)
+        return found
+
+    def _content(self, entry: CaseEntry, data: bytes) -> CaseContent | None:
+        key = self._keys.get((entry.eval_id, entry.occurrence))
+        if key is None:
+            return None
+        known = self._before.get(data)
+        if known is not None and known.key == key:
+            return known
+        try:
+            case = self._document.case(entry.index)
+        except StoreError:
+            return content_of_broken(key, data.decode())
+        hashes: Hashes | None = None
+        if self._context is not None:
+            planned = self._context.plan(key, case)
+            hashes = planned.execution_hash, planned.scoring_hash
+        return content_of(key, case, hashes)
+
+
+def _judges_of(context: SetContext | None) -> tuple[str, ...]:
+    from workbench.engine.plan import is_scripted, judge_models_of
+
+    if context is None:
+        return ()
+    models = judge_models_of(context.config)
+    return tuple("a script" if is_scripted(context.target, model) else model for model in models)
+
+
+def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocument) -> SetContext | None:
+    """What a plan would judge the cases of a set by; None where there can be no plan.
+
+    What a recorded target is judged by are its recordings, which are not read for this.
+    """
+    from workbench.engine.plan import RunOptions, SetContext, with_models
+    from workbench.engine.planner import ToolPlanner
+    from workbench.model.criteria import default_config
+    from workbench.model.target import AgentKind
+    from workbench.store.evalsets.config_files import load_config
+
+    target = workspace.project.targets.get(listed.target)
+    entry = next((entry for entry in workspace.project.eval_sets if entry.relative == listed.relative), None)
+    if target is None or entry is None or target.kind is AgentKind.RECORDED:
+        return None
+    try:
+        config = default_config() if entry.config is None else load_config(entry.config)
+    except StoreError:
+        return None
+    planner = ToolPlanner(RunOptions(), model=workspace.settings.simulation.model)
+    tools = planner.plan(target)
+    if planner.problems:
+        return None
+    config = with_models(config, workspace.settings)
+    return SetContext(eval_set_id=document.eval_set_id, target=target, config=config, tools=tools)

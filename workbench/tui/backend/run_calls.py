@@ -1,0 +1,570 @@
+"""Calls that plan, start and judge runs, choose criteria, and read and export earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from workbench.engine.history_recorder import ExpectedCases
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import CaseResult
+from workbench.model.target import AgentKind
+from workbench.store.errors import IsDataset, StoreError
+from workbench.store.files import without_collecting, write_atomic
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import RunPart
+from workbench.store.history.history_schema import file_of
+from workbench.store.project_discovery import CRITERIA_FILE
+from workbench.tui.backend.project_calls import EarlierVerdicts, counting_results, earlier_scores, is_kept
+from workbench.tui.backend.workspace_thread import Call
+from workbench.tui.state.group_scores import GroupSpread, spread_of
+from workbench.tui.state.history_state import CaseHistory, ContentKeys
+from workbench.tui.state.project_state import StoppedRun
+from workbench.tui.state.results_table import TableRow, table_row
+from workbench.tui.state.run_plan import PlannedRun
+
+if TYPE_CHECKING:
+    from workbench.engine.plan import Selection
+    from workbench.engine.run import Run
+    from workbench.engine.workspace import Workspace
+    from workbench.metrics.registry import CaseFacts
+    from workbench.report.comparison import RunComparison
+    from workbench.report.run_report import RunReport
+    from workbench.store.evalsets.config_files import ConfigDocument
+    from workbench.tui.state.criteria_choice import CriteriaFile
+
+
+# Runs: planned with what they cost, started, and told what to do while they go on.
+
+_RUN_COMMAND = "workbench (screen)"
+
+
+class Runs:
+    """What can be run. Methods raise PlanError and StoreError."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._runs: dict[str, Run] = {}  # that may be told something
+
+    async def plan(
+        self,
+        selections: Sequence[Selection],
+        options: RunOptions | None = None,
+        config: EvalConfig | None = None,
+        *,
+        ask: bool = False,
+        only_plays: bool = False,
+    ) -> PlannedRun:
+        """Plan a run, judged by `config` where one is given. It asks to be seen as the settings say, or with `ask`.
+
+        With `only_plays` the scenarios among the cases are played, and nothing is judged.
+        """
+        options = options or RunOptions(command=_RUN_COMMAND, scores=not only_plays)
+
+        def plan(workspace: Workspace) -> PlannedRun:
+            from workbench.engine.plan import scenarios_of
+            from workbench.engine.plan_cost import cost_of  # with the metrics: not before the first run
+            from workbench.watch.selector import with_unjudged
+
+            made = workspace.plan(selections, options, config=config)
+            if not options.scores:
+                made = scenarios_of(made)
+            elif options.resume is None:  # a resumed run has taken that up already
+                made = with_unjudged(workspace, made)
+            confirm = workspace.settings.run.confirm
+            cost = cost_of(made)
+            asks = ask or confirm == "always" or (confirm == "costly" and cost.is_costly)
+            if asks:
+                cost = workspace.estimate(made)
+            return PlannedRun(selections, options, config, made, cost, asks, folder=_current_folder(workspace.root))
+
+        return await self._call(plan)
+
+    async def stopped(self) -> StoppedRun | None:
+        """The newest run, if it was stopped before its end. Raises StoreError."""
+
+        def find(workspace: Workspace) -> StoppedRun | None:
+            from workbench.engine.run_judging import find_stopped_run, selections_of
+
+            if not file_of(workspace.root).exists():
+                return None  # opening it would make one, and looking at a project must not write to it
+            with workspace.history() as history:
+                run = find_stopped_run(history)
+            if run is None:
+                return None
+            return StoppedRun(selections_of(run), RunOptions(command=_RUN_COMMAND, resume=run.run_id))
+
+        return await self._call(find)
+
+    async def start(self, planned: PlannedRun) -> tuple[Run, Sequence[JobKey]]:
+        """Start a run of the jobs that are returned with it."""
+
+        def start(workspace: Workspace) -> tuple[Run, Sequence[JobKey]]:
+            from workbench.engine.run import Holds
+
+            run = workspace.start(planned.plan, holds=Holds.VERDICTS)
+            return run, [job for job, _ in planned.plan.jobs]
+
+        run, jobs = await self._call(start)
+        self.adopt(run)
+        return run, jobs
+
+    def adopt(self, run: Run) -> None:
+        """A run goes on that may be told something, whoever has started it."""
+        self._runs = {name: other for name, other in self._runs.items() if not other.is_over}
+        self._runs[run.run_id] = run
+
+    def cancel(self, run_id: str, job: JobKey) -> None:
+        """Stop one job of a run that goes on; it ends CANCELLED."""
+        if run_id in self._runs:
+            self._runs[run_id].cancel(job)
+
+    def requeue(self, run_id: str, jobs: Iterable[JobKey]) -> None:
+        """Run jobs of a run again, as part of it; nothing happens once it is over."""
+        if run_id in self._runs:
+            self._runs[run_id].requeue(jobs)
+
+
+def _current_folder(root: Path) -> Path:
+    try:
+        return Path.cwd()
+    except OSError:  # it is gone; paths are whole then, and `root` does as well
+        return root
+
+
+# Judging again: the stored answers of a case, judged by opinions of their own; no agent runs.
+
+_JUDGE_COMMAND = "workbench (screen): judged again"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJudging:
+    """What judging a case again will do: `calls` of judges. It `asks` to be confirmed as the settings say."""
+
+    plan: Plan
+    run_id: str
+    results: Sequence[CaseResult]
+    calls: int
+    asks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BegunJudging:
+    """The run that judges again, with its jobs and what it was planned from."""
+
+    run: Run
+    jobs: Sequence[JobKey]
+    planned: PlannedJudging
+
+
+class Judging:
+    """Judges the newest results of cases again. Methods raise PlanError and StoreError."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    async def plan(self, case: CaseKey) -> PlannedJudging:
+        """Plan to judge all repeats of the newest run of a case."""
+
+        def plan(workspace: Workspace) -> PlannedJudging:
+            from workbench.engine.plan_cost import cost_of  # with the metrics: not before the first run
+
+            with workspace.history() as history:
+                newest = history.executions_of(case, limit=1)
+                if not newest:
+                    raise PlanError("there is no stored answer of this case to judge")
+                run = history.run(newest[0].job.run_id)
+                results = history.latest_results([case]).get(case, [])
+            made = workspace.plan_judging(run, results, RunOptions(command=_JUDGE_COMMAND))
+            cost = cost_of(made)
+            asks = workspace.settings.run.confirm != "never"
+            return PlannedJudging(made, run.run_id, results, sum(cost.judge_calls.values()), asks)
+
+        return await self._call(plan)
+
+    async def start(self, planned: PlannedJudging) -> BegunJudging:
+        """Start it."""
+        run = await self._call(lambda workspace: workspace.start(planned.plan))
+        return BegunJudging(run, [job for job, _ in planned.plan.jobs], planned)
+
+    async def outcome(self, begun: BegunJudging) -> str | None:
+        """How far the new judgement agrees with the one before, when it has ended; None where it was stopped."""
+        from workbench.report.judge_agreement import Judgements, agreements, outcome_text
+
+        async for _ in begun.run.events():
+            pass
+        if begun.run.interrupted:
+            return None
+        both = Judgements([begun.planned.run_id, begun.run.run_id], [begun.planned.results, begun.run.results()])
+        return outcome_text(agreements(both))
+
+
+# Criteria of eval sets: read from their files, kept there, and taken back; and what the cases have to be judged by.
+
+_CASES_AT_ONCE = 250  # so that whatever else waits for the thread gets its turn
+
+
+class Criteria:
+    """The criteria files of a project. Methods raise StoreError."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._documents: dict[Path, ConfigDocument] = {}
+
+    async def read(self, eval_sets: Sequence[str]) -> CriteriaFile:
+        """The file by which the first of these sets is judged, as it is now, or the one that would be."""
+
+        def read(workspace: Workspace) -> CriteriaFile:
+            document = self._document(workspace, eval_sets[0])
+            document.reload()
+            return _file_of(workspace, document, eval_sets)
+
+        return await self._call(read)
+
+    async def keep(self, eval_sets: Sequence[str], criteria: Sequence[Criterion]) -> CriteriaFile:
+        """Write criteria into the file that was read. Raises FileChanged where it has changed since."""
+
+        def keep(workspace: Workspace) -> CriteriaFile:
+            document = self._document(workspace, eval_sets[0])
+            existed = document.exists
+            document.keep_criteria(criteria)
+            if document.exists != existed:
+                workspace.refresh()
+            return _file_of(workspace, document, eval_sets)
+
+        return await self._call(keep)
+
+    async def undo(self, eval_sets: Sequence[str]) -> CriteriaFile:
+        """Take back what was written last into the file. Raises FileChanged where it has changed since."""
+
+        def undo(workspace: Workspace) -> CriteriaFile:
+            document = self._document(workspace, eval_sets[0])
+            existed = document.exists
+            if document.undoable:
+                document.undo()
+            if document.exists != existed:
+                workspace.refresh()
+            return _file_of(workspace, document, eval_sets)
+
+        return await self._call(undo)
+
+    async def facts(self, selections: Sequence[Selection]) -> CaseFacts:
+        """What the selected cases have to be judged by. Cases that cannot be read are left out."""
+        from workbench.metrics.registry import CaseFacts
+
+        total = CaseFacts()
+        for selection in selections:
+            start: int | None = 0
+            while start is not None:
+                facts, start = await self._call(_counting(selection, start))
+                total += facts
+        return total
+
+    def _document(self, workspace: Workspace, eval_set: str) -> ConfigDocument:
+        path = _path_of(workspace, eval_set)
+        if path not in self._documents:
+            from workbench.store.evalsets.config_files import (
+                ConfigDocument,  # the screen is there before what reads files
+            )
+
+            self._documents[path] = ConfigDocument.open(path)
+        return self._documents[path]
+
+
+def _path_of(workspace: Workspace, eval_set: str) -> Path:
+    entry = next((entry for entry in workspace.project.eval_sets if entry.relative == eval_set), None)
+    if entry is None:
+        raise StoreError(workspace.root / eval_set, "there is no such eval set any longer")
+    return entry.config or entry.path.parent / CRITERIA_FILE
+
+
+def _file_of(workspace: Workspace, document: ConfigDocument, eval_sets: Sequence[str]) -> CriteriaFile:
+    from workbench.tui.state.criteria_choice import CriteriaFile
+
+    paths = {entry.relative: entry.config or entry.path.parent / CRITERIA_FILE for entry in workspace.project.eval_sets}
+    selected = {path for name, path in paths.items() if name in set(eval_sets)}
+    path = document.path
+    return CriteriaFile(
+        path=str(path.relative_to(workspace.root) if path.is_relative_to(workspace.root) else path),
+        exists=document.exists,
+        config=document.config,
+        also_judges=sum(file == path and name not in eval_sets for name, file in paths.items()),
+        other_files=len(selected - {path}),
+        undoable=document.undoable,
+    )
+
+
+def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[CaseFacts, int | None]]:
+    """Counts the next cases of a selection; gives with them where to go on, None at the end."""
+
+    def count(workspace: Workspace) -> tuple[CaseFacts, int | None]:
+        from workbench.metrics.registry import CaseFacts
+
+        facts = CaseFacts()
+        try:
+            document = workspace.document(selection.eval_set)
+        except IsDataset:
+            return _facts_of_rows(workspace, selection), None
+        except StoreError:
+            return facts, None
+        wanted = None if selection.cases is None else set(selection.cases)
+        entries = document.entries[start : start + _CASES_AT_ONCE]
+        for entry in entries:
+            if wanted is not None and entry.eval_id not in wanted:
+                continue
+            try:
+                facts += CaseFacts.of(document.case(entry.index))
+            except StoreError:
+                continue  # its row in the browser says what is wrong with it
+        end = start + _CASES_AT_ONCE
+        return facts, end if end < len(document.entries) else None
+
+    return count
+
+
+def _facts_of_rows(workspace: Workspace, selection: Selection) -> CaseFacts:
+    """Of the rows of a dataset, which are all read at once."""
+    from workbench.metrics.registry import CaseFacts
+
+    rows = workspace.recordings.of(selection.eval_set).cases
+    wanted = [row.case for row in rows if selection.cases is None or row.eval_id in selection.cases]
+    return sum((CaseFacts.of(case) for case in wanted if case is not None), CaseFacts())
+
+
+# Results written to a file, in the formats of `workbench report`.
+
+NEWEST = "newest-results"
+"""The run id of a document that holds the newest results of cases, whichever runs they are of."""
+
+
+def export(
+    workspace: Workspace,
+    path: Path,
+    report_format: str,
+    jobs: Sequence[JobKey],
+    *,
+    run_id: str | None,
+    earlier: EarlierVerdicts,
+) -> None:
+    """Write these results in their order; without a run those that count of each case. Raises StoreError."""
+    from workbench.report.formats import write_report
+
+    with workspace.history() as history:
+        results = _results(history, jobs, run_id, earlier)
+        report = _report(workspace, history, results, run_id)
+    write_atomic(path, write_report(report, report_format).encode("utf-8", errors="replace"))
+
+
+def _results(
+    history: History, jobs: Sequence[JobKey], run_id: str | None, earlier: EarlierVerdicts
+) -> list[CaseResult]:
+    found: Iterable[CaseResult]
+    if run_id is not None:
+        found = history.results(run_id)
+    else:
+        counting = counting_results(history, dict.fromkeys(job.case for job in jobs).keys(), earlier)
+        found = (result for results in counting.values() for result in results)
+    places = {job: place for place, job in enumerate(jobs)}
+    kept = [(places[job], result) for result in found if (job := _job(result)) in places]
+    return [result for _, result in sorted(kept, key=lambda pair: pair[0])]
+
+
+def _report(workspace: Workspace, history: History, results: Sequence[CaseResult], run_id: str | None) -> RunReport:
+    from workbench.engine.run import summarise, verdict_of
+    from workbench.report.run_report import RunReport, report_of, reported_cases
+
+    cases = reported_cases(results, ExpectedCases(workspace.document))
+    summary = summarise(map(verdict_of, results))
+    if run_id is None:
+        return RunReport(run_id=NEWEST, started_at=datetime.now(UTC), summary=summary, cases=cases)
+    return report_of(history.run(run_id), cases, summary=summary)
+
+
+def _job(result: CaseResult) -> JobKey:
+    return JobKey(case=result.case, repeat=result.repeat)
+
+
+# What was stored of earlier runs: one case over its runs, the runs of a set or target, two runs side by side.
+
+T = TypeVar("T")
+
+MOST_EXECUTIONS = 200
+"""How many of its newest executions are shown of a case."""
+MOST_RUNS = 50
+"""How many of its newest runs are shown of a set or target."""
+
+_ROWS_AT_ONCE = 100  # rows of a table that are read before others may use the thread
+
+
+class Archive:
+    """The history of the project. Methods raise StoreError where it cannot be read; nothing here makes a new one."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    async def case(self, key: CaseKey) -> CaseHistory:
+        """What became of a case in every run, and the hashes of what it is now."""
+        return await self._call(lambda workspace: _case_history(workspace, key))
+
+    async def runs(self, target: str, eval_set: str | None) -> list[RunPart]:
+        """The newest runs of a target, or of one of its sets."""
+        return await self._read([], lambda history: history.runs_of(target, eval_set, limit=MOST_RUNS))
+
+    async def result(self, run_id: str, job: JobKey) -> CaseResult | None:
+        """One stored result with what the agent did; None where the run has none of it."""
+        return await self._read(None, lambda history: history.result(run_id, job))
+
+    async def compare(self, before: str, after: str) -> RunComparison | None:
+        """Two runs; None where nothing has been stored yet."""
+        return await self._read(None, lambda history: _compared(history, before, after))
+
+    async def spread(
+        self, target: str, eval_set: str | None, cases: Iterable[CaseKey], *, earlier: EarlierVerdicts
+    ) -> GroupSpread:
+        """The scores that count of those of `cases` that ran, gathered by metric."""
+
+        def gather(history: History) -> GroupSpread:
+            listed = frozenset(cases)
+            newest = listed.difference(job.case for job in earlier)
+            found = (stored for stored in history.latest_scores(target, eval_set) if stored.job.case in newest)
+            return spread_of(chain(found, earlier_scores(history, earlier)))
+
+        return await self._read(spread_of(()), gather)
+
+    async def rows(self, cases: Sequence[CaseKey], *, earlier: EarlierVerdicts) -> AsyncIterator[list[TableRow]]:
+        """The results that count of these cases as rows of a table, in stretches."""
+        opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _is_there(w) else None)
+        if opened is None:
+            return
+        history, expected = opened
+        waiting = iter(cases)
+
+        def stretch(_: Workspace) -> list[TableRow]:
+            found = counting_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
+            return [table_row(result, expected(result)) for results in found.values() for result in results]
+
+        try:
+            for _ in range(0, len(cases), _ROWS_AT_ONCE):
+                yield await self._call(stretch)
+        finally:
+            await self._call(lambda _: history.close())
+
+    async def rows_of_run(self, run_id: str) -> AsyncIterator[list[TableRow]]:
+        """The results of a stored run as rows of a table, in stretches."""
+        history, expected = await self._call(lambda w: (w.history(), ExpectedCases(w.document)))
+        try:
+            results = history.results(run_id)
+
+            def stretch(_: Workspace) -> list[TableRow]:
+                return [table_row(result, expected(result)) for result in islice(results, _ROWS_AT_ONCE)]
+
+            while rows := await self._call(stretch):
+                yield rows
+        finally:
+            await self._call(lambda _: history.close())
+
+    async def export(
+        self,
+        path: Path,
+        report_format: str,
+        jobs: Sequence[JobKey],
+        *,
+        run_id: str | None,
+        earlier: EarlierVerdicts,
+    ) -> None:
+        """Write these results, of a run or those that count, as a report that replaces the file."""
+        await self._call(lambda workspace: export(workspace, path, report_format, jobs, run_id=run_id, earlier=earlier))
+
+    async def _read(self, nothing: T, work: Callable[[History], T]) -> T:
+        """What `work` finds in the history, `nothing` where there is none yet."""
+
+        def read(workspace: Workspace) -> T:
+            if not _is_there(workspace):
+                return nothing
+            with workspace.history() as history:
+                return work(history)
+
+        return await self._call(read)
+
+
+def _is_there(workspace: Workspace) -> bool:
+    """Whether anything was stored: opening would make a history, and looking at a project must not write to it."""
+    return file_of(workspace.root).exists()
+
+
+def _case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
+    if not _is_there(workspace):
+        return CaseHistory(key)
+    with workspace.history() as history:
+        executions = history.executions_of(key, limit=MOST_EXECUTIONS)
+        ids = dict.fromkeys(stored.job.run_id for stored in executions)
+        runs = {run_id: history.run(run_id) for run_id in ids}
+    if is_kept(workspace, key):
+        return CaseHistory(key, tuple(executions), runs, is_kept=True)
+    target = workspace.project.targets.get(key.target)
+    is_recorded = target is not None and target.kind is AgentKind.RECORDED
+    return CaseHistory(key, tuple(executions), runs, _content_now(workspace, key), is_recorded=is_recorded)
+
+
+def _content_now(workspace: Workspace, key: CaseKey) -> ContentKeys | None:
+    """The hashes of the case and its criteria as they are now; None where it could not run."""
+    try:
+        plan = workspace.plan([Selection(eval_set=key.eval_set, cases=(key.eval_id,))], RunOptions())
+    except (PlanError, StoreError):
+        return None
+    planned = next((case for case in plan.cases if case.key == key), None)
+    if planned is None or planned.problem is not None:
+        return None
+    return ContentKeys(planned.execution_hash, planned.scoring_hash)
+
+
+def _compared(history: History, before: str, after: str) -> RunComparison:
+    from workbench.report.comparison import compare_stored
+
+    with without_collecting():
+        return compare_stored(history, before, after)
+
+
+# Where the rows of a table are exported to, and in which format: the ending of the name tells.
+
+_FORMATS = {".csv": "csv", ".md": "markdown", ".json": "json", ".jsonl": "jsonl", ".xml": "junit"}
+
+
+def suggested_path(run_id: str | None) -> str:
+    """A name to begin with."""
+    return f"{run_id or 'results'}.csv"
+
+
+def path_of(text: str) -> Path:
+    """The file that a text names."""
+    return Path(text.strip()).expanduser()
+
+
+def is_there(path: Path) -> bool:
+    """Whether writing would replace something."""
+    return path.exists()
+
+
+def format_of(path: Path) -> str:
+    """The format of a file whose name has passed `export_problem`."""
+    return _FORMATS[path.suffix.lower()]
+
+
+def export_problem(text: str) -> str | None:
+    """What is wrong with a path to write to, in a sentence; None where nothing is."""
+    path = path_of(text)
+    if not text.strip():
+        return "where to? Give the name of a file"
+    if path.suffix.lower() not in _FORMATS:
+        return f"the name must end in one of {', '.join(_FORMATS)}, which tells the format"
+    if path.is_dir():
+        return "that is a folder; give the name of a file"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    return None

@@ -1,0 +1,1 @@
+"""Dialogs that panes and screens ask questions with."""

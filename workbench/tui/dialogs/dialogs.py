@@ -1,0 +1,357 @@
+"""Small dialogs: ask, choose, confirm, help, and the form of a new agent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
+from textual.command import CommandList, CommandPalette
+from textual.containers import Vertical
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.events import ScreenResume
+from textual.message_pump import MessagePump
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from workbench.store.errors import StoreError
+from workbench.store.settings import LOCATIONS, NewTarget, check_target, eval_sets_by_default
+from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyPlace
+from workbench.tui.keys import bindings, dialog_bindings, keys_of
+from workbench.tui.panes.pane import Pane
+from workbench.tui.screen_messages import Hub, ProjectChanged
+from workbench.tui.state.case_board import EDITED, MARKED, PARTLY_JUDGED, STALE, Standing, look_of
+from workbench.tui.state.text_layout import BLANK, Block, CursorRows, Line, Piece, Tone, Whole, safe, safe_line
+from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.row_lists import LinesView, RowList
+
+# What all screens over the main one have in common: each closes once, whatever is typed while it closes.
+
+Result = TypeVar("Result")
+
+_LONGEST_BUILD = 5.0  # seconds, after which keys are handled all the same
+_MOMENT = 0.005
+
+
+class ResultScreen(Screen[Result]):
+    """A screen that can be dismissed at any time and any number of times: the first result counts.
+
+    Textual pops whatever screen is on top. Keys that are typed faster than a screen goes away, and work that ends
+    while another screen covers this one, would otherwise close a screen that is not theirs.
+    """
+
+    _is_dismissed = False
+    _pending: tuple[Result | None] | None = None  # the result, while another screen covers this one
+
+    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+        """Close with this result, once nothing covers the screen; do nothing if it was closed before."""
+        if self._is_dismissed or self not in self.app.screen_stack:
+            return AwaitComplete()
+        if not self.is_active:
+            self._pending = self._pending or (result,)
+            return AwaitComplete()
+        self._is_dismissed = True
+        return super().dismiss(result)
+
+    @on(ScreenResume)
+    def _dismiss_uncovered(self) -> None:
+        if self._pending is not None:
+            self.dismiss(*self._pending)
+
+
+class Dialog(ModalScreen[Result], ResultScreen[Result]):
+    """A modal screen: what it covers stays visible around it, and hears no keys."""
+
+
+class Palette(CommandPalette, Dialog[None]):
+    """Textual's list of commands."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse keys for a list without a place on the screen.
+
+        Until then Textual (8.2.8, `OptionList._update_lines`) knows no lines of it, and a page up or down looks one up
+        in vain. No other `OptionList` is in use.
+        """
+        if action == "command_list":
+            return any(commands.scrollable_content_region for commands in self.query(CommandList))
+        return super().check_action(action, parameters)
+
+
+async def wait_until_built(app: App[Any]) -> None:
+    """Wait until the screen on top has all its widgets: keys for it may follow at once on those that opened it."""
+    until = time.monotonic() + _LONGEST_BUILD
+    while app.screen_stack and _is_being_built(app.screen) and time.monotonic() < until:  # noqa: ASYNC110
+        await asyncio.sleep(_MOMENT)
+
+
+def _is_being_built(screen: Screen[Any]) -> bool:
+    return not screen.is_mounted or any(not pane.is_mounted for pane in screen.query(Pane))
+
+
+def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:
+    """Return True if a widget was removed, or is on a screen that was closed: not one of `screens`.
+
+    Such a widget may still have work to end, without its children: these go before it does.
+    """
+    if not isinstance(node, DOMNode) or node.is_dom_root:
+        return False
+    around = node.ancestors_with_self
+    screen = next((each for each in around if isinstance(each, Screen)), None)
+    return screen not in screens or any(each._pruning for each in around)
+
+
+# A question that is answered with one line of text.
+
+Check = Callable[[str], str | None]
+"""Says in a sentence what is wrong with a text; None where nothing is."""
+
+
+class AskScreen(Dialog[str | None]):
+    """Asks for a name, a path or the like; gives None where the user changes their mind."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("ask",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("ask")]
+
+    def __init__(self, question: str, *, value: str = "", check: Check, warn: Check | None = None) -> None:
+        """What `check` says refuses an answer; what `warn` says is shown, and the answer taken."""
+        super().__init__()
+        self._question = question
+        self._value = value
+        self._check = check
+        self._warn = warn
+
+    def compose(self) -> ComposeResult:
+        """The question, the line, and what is wrong with what stands in it."""
+        with Vertical(classes="dialog dialog-wide"):
+            yield Static(Content(safe(self._question)))
+            yield Input(self._value, compact=True)
+            yield Static(Content(""), classes="dialog-problem")
+            yield KeyLine(enter="done")
+
+    @on(Input.Changed)
+    def _on_changed(self, message: Input.Changed) -> None:
+        problem = self._check(message.value) if message.value else None  # an empty line is only refused on enter
+        warning = self._warn(message.value) if problem is None and message.value and self._warn is not None else None
+        shown = self.query_one(".dialog-problem", Static)
+        shown.set_class(warning is not None, "-warning")
+        shown.update(Content(safe(problem or warning or "")))
+
+    @on(Input.Submitted)
+    def _on_submitted(self, message: Input.Submitted) -> None:
+        problem = self._check(message.value)
+        if problem is None:
+            self.dismiss(message.value)
+        else:
+            self.query_one(".dialog-problem", Static).update(Content(safe(problem)))
+
+    def action_cancel(self) -> None:
+        """Close without an answer."""
+        self.dismiss(None)
+
+
+# A question that is answered by choosing one of several lines.
+
+_AROUND_LIST = 7  # border and padding of the dialog, the keys, a blank line on both sides of the list
+
+
+class _Choices(CursorRows):
+    """The lines to choose from."""
+
+    def __init__(self, choices: Sequence[str], cursor: int) -> None:
+        self._choices = choices
+        self.cursor = cursor
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def line(self, index: int, width: int) -> Line:
+        """One choice."""
+        return (Piece(f" {safe_line(self._choices[index], width=max(width - 2, 1))}"),)
+
+
+class ChooseScreen(Dialog[int | None]):
+    """Gives the index of the chosen line, None where the user changes their mind. There must be a choice."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("choose",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("choose")]
+
+    def __init__(self, question: str, choices: Sequence[str], *, chosen: int = 0) -> None:
+        super().__init__()
+        self._question = question
+        self._choices = _Choices(choices, chosen)
+
+    def compose(self) -> ComposeResult:
+        """The question and the lines."""
+        with Vertical(classes="dialog dialog-wide"):
+            yield Static(Content(safe(self._question)))
+            yield RowList()
+            yield KeyLine(enter="choose")
+
+    def on_mount(self) -> None:
+        """The list is as high as its lines, as far as there is room."""
+        rows = self.query_one(RowList)
+        rows.styles.height = min(len(self._choices), 3)
+        rows.focus()
+        rows.show(self._choices)
+
+    def on_resize(self) -> None:
+        """Question, list and keys share the height."""
+        self.call_after_refresh(self._share_height)
+
+    def _share_height(self) -> None:
+        room = self.size.height * 9 // 10 - self.query_one(Static).size.height - _AROUND_LIST
+        self.query_one(RowList).styles.height = min(len(self._choices), max(room, 3))
+
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self._choices)
+        self.query_one(RowList).show(self._choices)
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        self.dismiss(self._choices.cursor)
+
+    def action_cancel(self) -> None:
+        """Close without a choice."""
+        self.dismiss(None)
+
+
+# A question that is answered with yes or no.
+
+
+class ConfirmScreen(Dialog[bool]):
+    """Asks one question; anything but yes is no."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("confirm",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("confirm")]
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        """The question and the keys that answer it."""
+        with Vertical(classes="dialog"):
+            yield Static(Content(self._question))
+            yield KeyLine()
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with the answer."""
+        self.dismiss(yes)
+
+
+# Help: what can be done where the focus is, and what the symbols stand for.
+
+_KEY_WIDTH = 24
+
+
+class HelpScreen(Dialog[None]):
+    """What the focused pane is for, and the keys as they are now, remapped ones too."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("help",)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("help"),
+        Binding("question_mark,f1", "close", show=False, id="help"),  # what opens it closes it
+    ]
+
+    def __init__(self, helps: Sequence[str], places: Sequence[KeyPlace], *, keymap: Mapping[str, str]) -> None:
+        super().__init__()
+        self._helps = helps
+        self._places = places
+        self._keymap = keymap
+
+    def compose(self) -> ComposeResult:
+        """One scrolling text."""
+        with Vertical(classes="dialog dialog-tall"):
+            yield LinesView()
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Show it."""
+        view = self.query_one(LinesView)
+        view.show_blocks(tuple(self._blocks()), from_top=True)
+        view.focus()
+
+    def action_close(self) -> None:
+        """Back to where one was."""
+        self.dismiss(None)
+
+    def _blocks(self) -> Iterator[Block]:
+        for text in self._helps:
+            yield Whole.of(text)
+            yield BLANK
+        # What is shared by many places comes after what this one has for itself.
+        for place in sorted(self._places, key=lambda place: place in (PLACES["rows"], PLACES["lines"])):
+            yield Whole.of(place.title, Tone.HEADING)
+            for item in place.actions:
+                yield _row(keys_of(item, self._keymap), item.help)
+            yield BLANK
+        yield Whole.of("What the symbols mean", Tone.HEADING)
+        for look in (*map(look_of, Standing), STALE, PARTLY_JUDGED, MARKED, EDITED):
+            yield Whole((Piece(f"{look.symbol:<{_KEY_WIDTH}}", look.tone), Piece(look.word)), indent=2)
+        yield BLANK
+        yield Whole.of("Keys are changed in [keys] of workbench.toml, by these names:", Tone.HEADING)
+        yield Whole.of(", ".join(item.id for item in KEY_ACTIONS), indent=2)
+
+
+def _row(keys: str, what: str) -> Whole:
+    return Whole((Piece(f"{keys:<{_KEY_WIDTH - 1}} ", Tone.KEY), Piece(what)), indent=2, hang=_KEY_WIDTH)
+
+
+# Adds an agent to the settings of the project: asked for its kind, its name, where it is, and its eval sets.
+
+
+async def add_target(widget: Widget, hub: Hub) -> None:
+    """Everything from the questions to the written file. `widget` is what asks and says."""
+    try:
+        target = await _described(widget)
+        if target is None:
+            return
+        file = await hub.gateway.project.add_target(target)
+    except StoreError as error:
+        say(widget, str(error), severity="error")
+        return
+    widget.post_message(ProjectChanged())
+    say(widget, f"{target.name} is in {file}; `workbench doctor --check` says whether it can be reached")
+
+
+async def _described(widget: Widget) -> NewTarget | None:
+    """What the user wants; None where they changed their mind."""
+    kinds = list(LOCATIONS)
+    chosen = await widget.app.push_screen_wait(
+        ChooseScreen("Add an agent: how is it reached?", [f"{kind}: {what}" for kind, what in LOCATIONS.items()])
+    )
+    if chosen is None:
+        return None
+    kind = kinds[chosen]
+
+    def problem_of(name: str, location: str) -> str | None:
+        try:
+            check_target(NewTarget(name=name, kind=kind, location=location))
+        except StoreError as error:
+            return error.message
+        return None
+
+    name = await widget.app.push_screen_wait(AskScreen("What is it to be called?", check=_problem_of_name))
+    if name is None:
+        return None
+    question = f"Where is it? {LOCATIONS[kind]}"
+    location = await widget.app.push_screen_wait(AskScreen(question, check=lambda text: problem_of(name, text)))
+    if location is None:
+        return None
+    usual = " ".join(eval_sets_by_default(kind, name))
+    sets = await widget.app.push_screen_wait(
+        AskScreen("Which eval sets are for it? Patterns; nothing: those near it.", value=usual, check=lambda _: None)
+    )
+    return None if sets is None else NewTarget(name=name, kind=kind, location=location, eval_sets=tuple(sets.split()))
+
+
+def _problem_of_name(text: str) -> str | None:
+    return None if text and text.isprintable() else "found nothing, expected the name of an agent"

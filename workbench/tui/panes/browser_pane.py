@@ -1,0 +1,633 @@
+"""The eval sets: the list of targets, sets and cases, its filter, and its edits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widget import Widget
+
+from workbench.model.identity import CaseKey
+from workbench.store.errors import FileChanged, StoreError
+from workbench.store.filetypes import EVAL_SET_SUFFIX
+from workbench.tui.backend import document_calls
+from workbench.tui.dialogs.dialogs import AskScreen, Check, ChooseScreen, ConfirmScreen
+from workbench.tui.keys import bindings
+from workbench.tui.screen_messages import DocumentsChanged, Hub, ProjectChanged, SaveWanted, TabWanted
+from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.case_filter import (
+    SYNTAX,
+    Order,
+    case_id_problem,
+    copied_set_path,
+    free_name,
+    next_status_filter,
+    set_id_of,
+    set_path,
+    set_path_problem,
+)
+from workbench.tui.state.project_state import why_not_edited, why_not_removed
+from workbench.tui.state.text_layout import plural, safe_line
+from workbench.tui.widgets.inputs import FilterInput, FilterLine, say
+from workbench.tui.widgets.row_lists import CaseList
+
+if TYPE_CHECKING:
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+
+
+# What the browser does with eval sets and cases: asked for, checked, saved at once, and said.
+
+_OF_MARKED = frozenset({"move", "delete"})
+_OF_CASES = frozenset({"new_case", "rename", "duplicate", "move_case", *_OF_MARKED})
+
+
+class Edits:
+    """The operations, on what is selected or marked. `widget` is what asks and says."""
+
+    def __init__(self, widget: Widget, hub: Hub) -> None:
+        self._widget = widget
+        self._state = hub.state
+        self._browser = hub.state.browser
+        self._documents = hub.gateway.documents
+
+    def why_not(self, action: str) -> str:
+        """Why one of these operations has no use for what is selected or marked, in one sentence; else empty."""
+        row = self._browser.selected
+        if row is not None and row.case is None and action == "delete":
+            return why_not_removed(self._browser, row.target, row.eval_set)
+        keys = self._meant() if action in _OF_MARKED else ()
+        selected = [] if row is None or action not in _OF_CASES else [(row.target, row.eval_set)]
+        return why_not_edited(self._browser, {(key.target, key.eval_set) for key in keys} or selected)
+
+    async def new_case(self) -> None:
+        """Add a case to the selected set, behind the selected case."""
+        row = self._browser.selected
+        if row is None or not row.eval_set:
+            self._warn("select the eval set that is to have the new case (ctrl+n makes a set)")
+            return
+        if self._refuses("new_case"):
+            return
+        taken = self._ids(row.eval_set)
+        question = f"Id of the new case in {row.eval_set}"
+        eval_id = await self._ask(question, free_name("new_case", taken), lambda text: case_id_problem(text, taken))
+        if eval_id is None:
+            return
+        key = CaseKey(target=row.target, eval_set=row.eval_set, eval_id=eval_id)
+        self._browser.expect(key)
+        add = partial(document_calls.add_case, eval_id=eval_id, after=row.case)
+        if await self._edit(row.eval_set, add, label=f"add {eval_id}"):
+            self._widget.post_message(TabWanted("case"))
+
+    async def new_set(self) -> None:
+        """Add an eval set without cases."""
+        row = self._browser.selected
+        is_in_file = row is not None and row.eval_set and not why_not_removed(self._browser, row.target, row.eval_set)
+        folder = PurePosixPath(row.eval_set).parent if row is not None and is_in_file else PurePosixPath()
+        taken = self._paths()
+        proposed = str(folder / free_name("new", {path.removesuffix(EVAL_SET_SUFFIX) for path in taken}))
+        written = await self._ask(
+            "File of the new eval set, relative to the project", proposed, lambda text: set_path_problem(text, taken)
+        )
+        if written is None:
+            return
+        path = set_path(written)
+        await self._with_files(
+            lambda: self._documents.create_set(path, eval_set_id=set_id_of(path)), select=path, done=f"created {path}"
+        )
+
+    async def rename(self) -> None:
+        """Give the selected case another id, or the selected set another file."""
+        row = self._browser.selected
+        if row is None or not row.eval_set:
+            self._warn("select a case or an eval set to rename")
+        elif self._refuses("rename"):
+            return
+        elif row.case is None:
+            await self._rename_set(row.eval_set)
+        else:
+            await self._rename_case(row.case)
+
+    async def duplicate(self) -> None:
+        """Copy the selected case under another id, or the selected set to another file."""
+        row = self._browser.selected
+        if row is None or not row.eval_set:
+            self._warn("select a case or an eval set to duplicate")
+        elif self._refuses("duplicate"):
+            return
+        elif row.case is None:
+            await self._duplicate_set(row.eval_set)
+        else:
+            await self._duplicate_case(row.case)
+
+    async def move_within(self, by: int) -> None:
+        """Move the selected case in its file."""
+        row = self._browser.selected
+        if row is None or row.case is None:
+            self._warn("select the case that is to be moved")
+        elif self._refuses("move_case"):
+            return
+        elif self._browser.is_filtered or self._browser.order is not Order.FILE:
+            self._warn("cases are moved where all are listed in file order (S sorts, / and escape end a filter)")
+        else:
+            move = partial(document_calls.move_case, key=row.case, by=by)
+            await self._edit(row.eval_set, move, label=f"move {row.case.eval_id}")
+
+    async def move_to_set(self) -> None:
+        """Move the marked cases, else the selected one, to the end of another set."""
+        keys = self._meant()
+        if self._refuses("move"):
+            return
+        others = sorted(name for name in self._paths() - {key.eval_set for key in keys} if name.endswith(".json"))
+        if not keys or not others:
+            self._warn("select or mark the cases to move" if others else "there is no other eval set to move to")
+            return
+        what = _named(keys)
+        chosen = await self._widget.app.push_screen_wait(ChooseScreen(f"Move {what} to", others))
+        if chosen is None:
+            return
+        if not await self._move(keys, others[chosen]):
+            return
+        self._browser.marks.clear()
+        say(self._widget, f"moved {what} to {others[chosen]}; u takes it back")
+
+    async def delete(self) -> None:
+        """Delete the selected set, or the marked cases, else the selected one."""
+        if self._refuses("delete"):
+            return
+        row = self._browser.selected
+        if row is not None and row.case is None and row.eval_set:
+            await self._delete_set(row.eval_set)
+            return
+        keys = self._meant()
+        if not keys:
+            self._warn("select a case or an eval set to delete, or mark cases")
+            return
+        if len(keys) > 1 and not await self._confirm(f"Delete {_named(keys)}? u brings them back."):
+            return
+        changes = [
+            (name, partial(document_calls.delete_cases, keys=deleted)) for name, deleted in _by_set(keys).items()
+        ]
+        if not await self._edit_together(changes, label=f"delete {_named(keys)}"):
+            return
+        say(self._widget, f"deleted {_named(keys)}; u brings it back")
+
+    async def _rename_case(self, key: CaseKey) -> None:
+        taken = self._ids(key.eval_set) - {key.eval_id}
+        eval_id = await self._ask(f"New id of {key.eval_id}", key.eval_id, lambda text: case_id_problem(text, taken))
+        if eval_id is None or eval_id == key.eval_id:
+            return
+        self._browser.expect(CaseKey(target=key.target, eval_set=key.eval_set, eval_id=eval_id))
+        rename = partial(document_calls.rename_case, key=key, eval_id=eval_id)
+        await self._edit(key.eval_set, rename, label=f"rename {key.eval_id}")
+
+    async def _rename_set(self, path: str) -> None:
+        taken = self._paths() - {path}
+        written = await self._ask(f"New file of {path}", path, lambda text: set_path_problem(text, taken))
+        if written is None or set_path(written) == path:
+            return
+        new = set_path(written)
+        await self._with_files(
+            lambda: self._documents.rename_set(path, new), select=new, done=f"renamed {path} to {new}"
+        )
+
+    async def _duplicate_case(self, key: CaseKey) -> None:
+        taken = self._ids(key.eval_set)
+        proposed = free_name(f"{key.eval_id}_copy", taken)
+        eval_id = await self._ask(
+            f"Id of the copy of {key.eval_id}", proposed, lambda text: case_id_problem(text, taken)
+        )
+        if eval_id is None:
+            return
+        self._browser.expect(CaseKey(target=key.target, eval_set=key.eval_set, eval_id=eval_id))
+        duplicate = partial(document_calls.duplicate_case, key=key, eval_id=eval_id)
+        await self._edit(key.eval_set, duplicate, label=f"duplicate {key.eval_id}")
+
+    async def _duplicate_set(self, path: str) -> None:
+        taken = self._paths()
+        written = await self._ask(
+            f"File of the copy of {path}", copied_set_path(path, taken), lambda text: set_path_problem(text, taken)
+        )
+        if written is None:
+            return
+        copy = set_path(written)
+        await self._with_files(
+            lambda: self._documents.duplicate_set(path, copy), select=copy, done=f"copied {path} to {copy}"
+        )
+
+    async def _delete_set(self, path: str) -> None:
+        if await self._confirm(
+            f"Delete the file {safe_line(path)} with {plural(len(self._ids(path)), 'case')}? u brings it back."
+        ):
+            await self._with_files(
+                lambda: self._documents.delete_set(path), select=None, done=f"deleted {path}; u brings it back"
+            )
+
+    async def _move(self, keys: Sequence[CaseKey], target: str) -> bool:
+        """Take cases out of their sets and add them to another, as one step of undo; False where that could not be."""
+        changes: list[tuple[str, Callable[[EvalSetDocument], None]]] = []
+        taken: list[document_calls.TakenCase] = []
+        try:
+            for source, moved in _by_set(keys).items():
+                taken += await self._documents.look(source, partial(document_calls.take_cases, keys=moved))
+                changes.append((source, partial(document_calls.delete_cases, keys=moved)))
+        except StoreError as error:
+            self._refuse(error)
+            return False
+        # The other set comes first: whatever happens in between, each case is in one file at least.
+        changes.insert(0, (target, partial(document_calls.put_cases, cases=taken)))
+        return await self._edit_together(changes, label=f"move {_named(keys)} to {target}")
+
+    async def _edit_together(
+        self, changes: Sequence[tuple[str, Callable[[EvalSetDocument], None]]], *, label: str
+    ) -> bool:
+        """Edit several sets as one step and save them; False where that could not be, and nothing of it is done."""
+        try:
+            await self._documents.edit_together(changes, label=label)
+        except FileChanged:
+            self._warn("a file was changed meanwhile: decide which version to keep, then do it again")
+            for name, _ in changes:
+                if (await self._documents.standing(name)).changed_on_disk:
+                    self._widget.post_message(SaveWanted(name))
+            return False
+        except StoreError as error:
+            self._refuse(error)
+            return False
+        self._widget.post_message(DocumentsChanged(frozenset(name for name, _ in changes)))
+        return True
+
+    async def _edit(self, eval_set: str, change: Callable[[EvalSetDocument], None], *, label: str) -> bool:
+        """Make an edit and save it; False where that could not be."""
+        try:
+            await self._documents.edit_and_save(eval_set, change, label=label)
+        except FileChanged:  # the edit is made; whose version of the file is to be saved the user decides
+            self._widget.post_message(SaveWanted(eval_set))
+            return False
+        except StoreError as error:
+            self._refuse(error)
+            return False
+        self._widget.post_message(DocumentsChanged(frozenset([eval_set])))
+        return True
+
+    async def _with_files(self, work: Callable[[], Awaitable[None]], *, select: str | None, done: str) -> None:
+        try:
+            await work()
+        except StoreError as error:
+            self._refuse(error)
+            return
+        if select is not None:
+            self._browser.expect(select)
+        say(self._widget, done)
+        self._widget.post_message(ProjectChanged(select=select))
+
+    async def _ask(self, question: str, value: str, check: Check) -> str | None:
+        return await self._widget.app.push_screen_wait(AskScreen(question, value=value, check=check))
+
+    async def _confirm(self, question: str) -> bool:
+        return await self._widget.app.push_screen_wait(ConfirmScreen(question))
+
+    def _meant(self) -> list[CaseKey]:
+        """The marked cases, else the selected one."""
+        row = self._browser.selected
+        selected = [row.case] if row is not None and row.case is not None else []
+        return list(self._browser.marks) or selected
+
+    def _refuses(self, action: str) -> bool:
+        """Whether an operation has no use for what is selected or marked; says why, before anything is asked."""
+        reason = self.why_not(action)
+        if reason:
+            self._warn(reason)
+        return bool(reason)
+
+    def _ids(self, eval_set: str) -> set[str]:
+        return {row.case.eval_id for row in self._browser.case_rows() if row.case and row.eval_set == eval_set}
+
+    def _paths(self) -> set[str]:
+        return {listed.relative for listed in self._browser.files}
+
+    def _warn(self, message: str) -> None:
+        say(self._widget, message, severity="warning")
+
+    def _refuse(self, error: StoreError) -> None:
+        say(self._widget, str(error), severity="error")
+
+
+def _by_set(keys: Sequence[CaseKey]) -> dict[str, list[CaseKey]]:
+    by_set: dict[str, list[CaseKey]] = {}
+    for key in keys:
+        by_set.setdefault(key.eval_set, []).append(key)
+    return by_set
+
+
+def _named(keys: Sequence[CaseKey]) -> str:
+    return safe_line(keys[0].eval_id) if len(keys) == 1 else plural(len(keys), "case")
+
+
+# The left side of the main screen: which cases there are, and which of them the user means.
+
+_RELIST = 0.5  # seconds between two listings of what a run or the reading of cases may have changed
+
+
+class BrowserPane(Vertical):
+    """The list with its filter. It changes the state of the browser, and says when another row is selected."""
+
+    HELP: ClassVar[str] = (
+        "The eval sets of every agent, and how their cases stand. Marked cases are what r runs, m moves and D deletes, "
+        "whatever is listed; without marks it is the selected row. R runs everything that is listed, f what of it did "
+        "not pass. A verdict is stale (●) where the case or its criteria have changed since."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("list")]
+
+    @dataclass
+    class CursorMoved(Message):
+        """Another row is selected, or the rows are others."""
+
+    @dataclass
+    class Opened(Message):
+        """The user wants to look at the selected case."""
+
+    @dataclass
+    class AddressOpened(Message):
+        """The user wants the rows of a dataset elsewhere."""
+
+        listed: ListedSet
+
+    @dataclass
+    class EditsRead(Message):
+        """Which cases have unsaved edits is known anew."""
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(id=id)
+        self._hub = hub
+        self._browser = hub.state.browser
+        self._edits = Edits(self, hub)
+        self._is_outdated = False
+
+    def compose(self) -> ComposeResult:
+        """The filter line and the list."""
+        yield FilterLine(id="filter")
+        yield CaseList(id="case-list", go=self._go_to_row)
+
+    def on_mount(self) -> None:
+        """Begin to follow what changes by itself."""
+        self.set_interval(_RELIST, self._relist_if_outdated)
+
+    def go_to(self, wanted: CaseKey | str) -> None:
+        """Put the cursor on a case, or on the set of this path, once that is listed; a filter that hides it ends."""
+        self._browser.expect(wanted)
+        self._reveal()
+
+    def show(self) -> None:
+        """Draw the list as it is now."""
+        if self._reveal():
+            self.post_message(self.CursorMoved())
+        self.query_one(CaseList).show_state(self._hub.state)
+
+    def focus_list(self) -> None:
+        """Put the focus on the list."""
+        self.query_one(CaseList).focus()
+
+    def results_changed(self) -> None:
+        """A run has gone on: where filter or order depend on results, the list follows soon."""
+        self._is_outdated = self._is_outdated or self._browser.needs_results
+
+    @work(group="contents", exclusive=True)
+    async def read_contents(self) -> None:
+        """Read what has changed of the cases and of their unsaved edits, as other work leaves room for it."""
+        await self._read_edited()
+        for listed in self._browser.sets:
+            async for contents in self._hub.gateway.contents.read(listed):
+                self._browser.show_contents(contents)
+                self._is_outdated = True
+            if listed.kept is None:
+                self._browser.judges[listed.relative] = self._hub.gateway.contents.judges_of(listed.relative)
+        self.post_message(self.EditsRead())
+
+    async def _read_edited(self) -> None:
+        documents = self._hub.gateway.documents
+        dirty = await documents.dirty()
+        for listed in self._browser.files:
+            if listed.relative not in dirty:
+                self._browser.show_edited(listed.relative, None)
+        for relative in dirty:
+            try:
+                standing = await documents.standing(relative)
+            except StoreError:
+                continue  # it is listed with what is wrong with it
+            self._browser.show_edited(relative, standing.changed_cases)
+        self._is_outdated = True
+        self.post_message(self.EditsRead())
+
+    def _reveal(self) -> bool:
+        """End a filter that hides what is new, or what the user wants to go to. Gives whether there was one."""
+        if not self._browser.hides_expected:
+            return False
+        self.query_one(FilterLine).write("")
+        self._browser.filter("")
+        return True
+
+    def _relist_if_outdated(self) -> None:
+        if not self._is_outdated:
+            return
+        self._is_outdated = False
+        browser, selected = self._browser, self._browser.selected
+        if browser.needs_results or browser.query.needs_contents or browser.query.traits:
+            browser.refresh()
+        self._show_filter_help()
+        self.show()
+        if browser.selected is not selected:
+            self.post_message(self.CursorMoved())
+
+    # Moving about.
+
+    def _go_to_row(self, index: int) -> None:
+        self._browser.move_to(index)
+        self._hub.state.leave_row()
+        self._after_move()
+
+    @on(CaseList.WentTo)
+    def _on_went_to(self, message: CaseList.WentTo) -> None:
+        message.stop()
+        self._go_to_row(message.index)
+
+    @on(CaseList.Entered)
+    def _on_entered(self, message: CaseList.Entered) -> None:
+        message.stop()
+        row = self._browser.selected
+        if row is not None and row.case is None:
+            self._on_toggled()
+        else:
+            self.post_message(self.Opened())
+
+    @on(CaseList.Toggled)
+    def _on_toggled(self) -> None:
+        if not self._opens_address():
+            self._browser.toggle()
+            self._after_move()
+
+    def action_fold(self) -> None:
+        """Fold the selected row, or go up."""
+        self._browser.fold()
+        self._after_move()
+
+    def action_unfold(self) -> None:
+        """Unfold the selected row, or go in."""
+        if not self._opens_address():
+            self._browser.unfold()
+            self._after_move()
+
+    def _opens_address(self) -> bool:
+        """Whether the selected set is one whose rows are still to be read, which is done then, or on their way."""
+        row = self._browser.selected
+        listed = None if row is None or row.case is not None else self._browser.eval_set(row.target, row.eval_set)
+        if listed is not None and listed.is_being_fetched:  # folding it would hide the rows once they are there
+            say(self, f"{listed.relative}: its rows are being fetched, and listed here as soon as they have come")
+            return True
+        if listed is None or not listed.is_to_be_read:
+            return False
+        self.post_message(self.AddressOpened(listed))
+        return True
+
+    def _after_move(self) -> None:
+        self.post_message(self.CursorMoved())  # whoever hears it shows the list with all else
+
+    # Filter and order.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """In the filter line only its own keys are heard, and shown in the footer."""
+        return isinstance(self.screen.focused, CaseList) or action not in _ACTIONS
+
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use for what is selected."""
+        return not self._edits.why_not(action)
+
+    def action_filter(self) -> None:
+        """Let the user write which cases to list."""
+        self._show_filter_help()
+        self.query_one(FilterLine).open()
+
+    def action_status(self) -> None:
+        """List only cases of the next status."""
+        line = self.query_one(FilterLine)
+        line.write(next_status_filter(line.text))
+
+    def action_sort(self) -> None:
+        """List the cases in the next order."""
+        self._browser.sort(self._browser.order.following)
+        self._after_move()
+
+    @on(FilterInput.Changed)
+    def _on_filter_changed(self, message: FilterInput.Changed) -> None:
+        message.stop()
+        self._browser.filter(message.value)
+        self._show_filter_help()
+        self._after_move()
+
+    @on(FilterInput.Submitted)
+    @on(FilterInput.Left)
+    def _on_filter_left(self) -> None:
+        self.focus_list()
+
+    def _show_filter_help(self) -> None:
+        line, browser = self.query_one(FilterLine), self._browser
+        if browser.query.problems:
+            line.show_help(browser.query.problems[0], problem=True)
+            return
+        reading = ""
+        total = sum(len(listed.cases or ()) for listed in browser.sets)
+        if browser.query.needs_contents and browser.read_count < total:
+            reading = f"reading the cases: {browser.read_count:,} of {total:,} … · "
+        line.show_help(f"{reading}{SYNTAX}", problem=False)
+
+    # Marks.
+
+    @on(CaseList.Marked)
+    def _on_marked(self) -> None:
+        row = self._browser.selected
+        self._browser.toggle_mark()
+        if row is not None and row.case is not None:
+            self._browser.go_to(row.case)  # where the mouse marks, the cursor stays
+        self._after_move()
+
+    def action_mark(self) -> None:
+        """Mark the selected row."""
+        self._browser.toggle_mark()
+        self._after_move()
+
+    def action_mark_range(self) -> None:
+        """Mark from the last mark to the cursor."""
+        self._browser.mark_range()
+        self._after_move()
+
+    def action_mark_listed(self) -> None:
+        """Mark everything that is listed."""
+        self._browser.mark_listed()
+        self._after_move()
+
+    def action_clear_marks(self) -> None:
+        """Unmark everything."""
+        self._browser.marks.clear()
+        self._after_move()
+
+    # Edits. Each asks what it has to know and then waits for the gateway.
+
+    def action_new_case(self) -> None:
+        """Add a case."""
+        self._carry_out(self._edits.new_case)
+
+    def action_new_set(self) -> None:
+        """Add an eval set."""
+        self._carry_out(self._edits.new_set)
+
+    def action_rename(self) -> None:
+        """Rename the selected case or set."""
+        self._carry_out(self._edits.rename)
+
+    def action_duplicate(self) -> None:
+        """Copy the selected case or set."""
+        self._carry_out(self._edits.duplicate)
+
+    def action_move_case(self, by: int) -> None:
+        """Move the selected case within its set."""
+        self._carry_out(lambda: self._edits.move_within(by))
+
+    def action_move(self) -> None:
+        """Move cases to another set."""
+        self._carry_out(self._edits.move_to_set)
+
+    def action_delete(self) -> None:
+        """Delete cases or a set."""
+        self._carry_out(self._edits.delete)
+
+    @work(group="edits")
+    async def _carry_out(self, edit: Callable[[], Awaitable[None]]) -> None:
+        await edit()
+
+
+_ACTIONS = frozenset(
+    {
+        "filter",
+        "status",
+        "sort",
+        "fold",
+        "unfold",
+        "mark",
+        "mark_range",
+        "mark_listed",
+        "clear_marks",
+        "new_case",
+        "new_set",
+        "rename",
+        "duplicate",
+        "move_case",
+        "move",
+        "delete",
+    }
+)

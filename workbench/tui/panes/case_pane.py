@@ -1,0 +1,768 @@
+"""The case: its rows, and the editor of a value."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from workbench.store.errors import StoreError
+from workbench.tui.backend.document_calls import Outdated, Refused, TypedTexts
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen
+from workbench.tui.external_editor import edit_text
+from workbench.tui.keys import bindings
+from workbench.tui.panes.pane import Pane
+from workbench.tui.screen_messages import CaseWanted, DocumentsChanged, Faceless, Hub, ProjectChanged
+from workbench.tui.state.browser_state import ReadCase, Subject
+from workbench.tui.state.case_edits import (
+    Edit,
+    Impossible,
+    RenameKey,
+    Slot,
+    copy_of_item,
+    copy_under_key,
+    move,
+    problem_of_key,
+    removal,
+    slot_as_json,
+    slot_of,
+)
+from workbench.tui.state.case_outline import Input, Kind, Place, Row
+from workbench.tui.state.editor_state import (
+    MOST_TYPED,
+    Desk,
+    Draft,
+    Edited,
+    Form,
+    Invalid,
+    Opened,
+    became,
+    found_draft,
+    kept_draft,
+)
+from workbench.tui.state.outline_view import OutlineView
+from workbench.tui.state.text_layout import safe, safe_line
+from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.row_lists import LinesView, RowList
+
+# What goes on by itself so that no typed text is lost: what is not applied is kept in a file and found there again.
+
+_KEEP = 0.25  # seconds between two looks at whether something else is typed
+
+
+class DraftKeeper(Faceless):
+    """Keeps the drafts of a desk, those of earlier sessions too."""
+
+    class Found(Message):
+        """There are drafts of an earlier session on the desk."""
+
+    def __init__(self, texts: TypedTexts, desk: Desk) -> None:
+        super().__init__()
+        self._texts = texts
+        self._desk = desk
+        self._kept: list[tuple[Edited, Draft]] = []
+        self._is_refused = False
+        self._is_given_up = False
+
+    def on_mount(self) -> None:
+        """Look what earlier sessions left; from then on keep what this one has."""
+        self._begin()
+
+    async def forget(self) -> None:
+        """Give up what is typed: the user leaves without it."""
+        self._is_given_up = True
+        await self._keep([])
+
+    @work(group="typed")
+    async def _begin(self) -> None:
+        try:
+            found = [found_draft(kept) for kept in await self._texts.take_over()]
+        except StoreError as error:
+            say(self, f"what was typed in an earlier session cannot be had back: {error}", severity="error")
+            found = []
+        drafts = [draft for draft in found if draft is not None]
+        if drafts:
+            self._desk.take_up(drafts)
+            self.post_message(self.Found())
+        self.set_interval(_KEEP, self._keep_if_other)
+
+    def _keep_if_other(self) -> None:
+        drafts = list(self._desk.unapplied)
+        if drafts != self._kept and not self._is_given_up:
+            self._kept = drafts
+            self._keep_these(drafts)
+
+    @work(group="typed", exclusive=True)
+    async def _keep_these(self, drafts: Sequence[tuple[Edited, Draft]]) -> None:
+        await self._keep(drafts)
+
+    async def _keep(self, drafts: Sequence[tuple[Edited, Draft]]) -> None:
+        try:
+            await self._texts.keep([kept_draft(edited, draft) for edited, draft in drafts])
+        except StoreError as error:
+            if not self._is_refused:  # once, not at every key press
+                say(self, f"what is typed would not outlive a crash: {error}", severity="error")
+            self._is_refused = True
+        else:
+            self._is_refused = False
+
+
+# The text field of the editor, with the keys that there are while a value is typed.
+
+
+class TypedText(TextArea):
+    """The text that is typed. It says what the user wants done with it."""
+
+    # The keys are this widget's own, for some of them are those that a text area has for something else.
+    PLACES: ClassVar[tuple[str, ...]] = ("typing",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("typing")]
+
+    @dataclass
+    class ApplyWanted(Message):
+        """The user wants the value put into the case and, where `then_save`, the set saved."""
+
+        then_save: bool = False
+
+    @dataclass
+    class FormWanted(Message):
+        """The user wants another type of value."""
+
+    @dataclass
+    class OriginalWanted(Message):
+        """The user wants the text as it was."""
+
+    @dataclass
+    class ExternalWanted(Message):
+        """The user wants to type in their own editor."""
+
+    @dataclass
+    class Left(Message):
+        """The user goes back to the rows."""
+
+    is_one_line = False  # enter applies the value then
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Textual's own, which inserts what is typed: a handler beside it would come too late to keep it from that."""
+        if event.key == "enter" and self.is_one_line:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.ApplyWanted())
+        elif event.key != "escape":  # with which a text area moves the focus
+            await super()._on_key(event)
+
+    def action_apply(self) -> None:
+        """Put the value into the case."""
+        self.post_message(self.ApplyWanted())
+
+    def action_apply_and_save(self) -> None:
+        """Put the value into the case and save the set."""
+        self.post_message(self.ApplyWanted(then_save=True))
+
+    def action_next_form(self) -> None:
+        """Another type of value."""
+        self.post_message(self.FormWanted())
+
+    def action_original(self) -> None:
+        """The text as it was."""
+        self.post_message(self.OriginalWanted())
+
+    def action_external(self) -> None:
+        """Type in the user's own editor."""
+        self.post_message(self.ExternalWanted())
+
+    def action_leave(self) -> None:
+        """Back to the rows."""
+        self.post_message(self.Left())
+
+
+# Where a value is typed: what it is, the text, and what is wrong with it.
+
+_LEAST_LINES = 3  # of a text that may have several
+
+
+class EditorBox(Vertical):
+    """A draft being typed. It shows what it is told and decides nothing."""
+
+    @dataclass
+    class Typed(Message):
+        """The text is another now."""
+
+        text: str
+
+    def compose(self) -> ComposeResult:
+        """Title, text, problem."""
+        yield Static(id="editor-title")
+        yield TypedText(id="editor-text", compact=True, show_line_numbers=False, highlight_cursor_line=False)
+        yield Static(id="editor-problem")
+
+    def show(self, draft: Draft) -> None:
+        """Show a draft, to be typed on."""
+        one_line = draft.is_one_line
+        keys = "   enter applies" if one_line else ""  # the footer says what the other keys do
+        form = "" if draft.slot.input is Input.JSON else f" · {draft.form}"  # the title says it there
+        title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
+        self.query_one("#editor-title", Static).update(Content(title))
+        text = self.query_one(TypedText)
+        text.is_one_line = one_line
+        if text.text != draft.text:
+            with text.prevent(TextArea.Changed):
+                text.load_text(draft.text)
+            if draft.form is not Form.JSON:  # which is read from its beginning
+                text.move_cursor(text.document.end)
+        self.call_after_refresh(self._fit)  # once the text has its width
+
+    def show_problem(self, problem: str) -> None:
+        """Say what is wrong with the text; nothing where it is right."""
+        self.query_one("#editor-problem", Static).update(Content(f"! {safe(problem)}" if problem else ""))
+        self.set_class(bool(problem), "-wrong")
+
+    def focus_text(self) -> None:
+        """Go on typing."""
+        self.query_one(TypedText).focus()
+
+    @property
+    def text(self) -> str:
+        """What is typed."""
+        return self.query_one(TypedText).text
+
+    def on_resize(self) -> None:
+        """The text wraps at another width, or there is more or less room for it."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """Make the field as high as its text, up to two fifths of the screen."""
+        text = self.query_one(TypedText)
+        least = 1 if text.is_one_line else _LEAST_LINES
+        most = max(self.screen.size.height * 2 // 5, 1)
+        text.styles.height = min(max(text.wrapped_document.height, least), most)
+
+    @on(TextArea.Changed)
+    def _on_changed(self, message: TextArea.Changed) -> None:
+        message.stop()
+        self._fit()
+        self.post_message(self.Typed(message.text_area.text))
+
+
+# The rows of a case: a row may have several lines, and the cursor is on a row.
+
+
+class OutlineList(RowList):
+    """Draws the outline for the width there is."""
+
+    def __init__(self, view: OutlineView, *, id: str) -> None:
+        super().__init__(id=id)
+        self._view = view
+
+    def show_view(self) -> None:
+        """Draw the outline as it is now."""
+        self._view.fit(self.scrollable_content_region.width)
+        self.show(self._view)
+
+    def on_resize(self) -> None:
+        """Texts wrap at another width now."""
+        self.show_view()
+
+
+# What is selected, as rows: read, shown, and moved in. `CasePane` adds the editing.
+
+_LOW = 8  # lines
+
+_ROW_ACTIONS = {"add", "duplicate", "delete", "move_row", "edit_json", "rename", "edit_external", "step_turn"}
+
+
+class OutlinePane(Pane):
+    """A case, or what a set says of itself, row by row; for agents, and where nothing is selected, what is known."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("editor",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("editor")]
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(hub, id=id)
+        self.desk = Desk()
+        self._edited: Edited | None = None
+        self._read: ReadCase | None = None
+        self._failure = ""
+
+    def compose(self) -> ComposeResult:
+        """What is wrong, the rows, what is known of a set or agent, the box."""
+        yield Static(id="case-problem")
+        yield OutlineList(self.desk.view, id="case-rows")
+        yield LinesView(id="case-facts")
+        yield EditorBox()
+        yield DraftKeeper(self.hub.gateway.typed_texts, self.desk)
+
+    def show(self, subject: Subject) -> None:
+        """Show what is selected, or what has become of it."""
+        row = subject.row
+        is_kept_set = row is not None and row.case is None and self.hub.state.browser.is_kept(row.target, row.eval_set)
+        wanted = None if is_kept_set else _edited_of(subject)
+        self.set_class(wanted is None, "-plain")
+        self.set_class(wanted is not None and wanted.case is None, "-set")
+        if wanted is None or wanted.case is None:
+            self._show_facts(is_other=wanted != self._edited)
+        is_news = wanted != self._edited or wanted is None or wanted.case is None or subject.read is not self._read
+        self._edited, self._read = wanted, subject.read
+        if wanted is None:
+            self.desk.close()
+            self._failure = ""
+            self._show_desk()
+        elif is_news:
+            self._reopen()
+
+    def on_resize(self) -> None:
+        """On the lowest screens there is room for the rows or for the box, not for both."""
+        self.set_class(self.size.height < _LOW, "-low")
+
+    def focus_first(self) -> None:
+        """What is being typed, else the rows."""
+        if self.desk.typing is not None:
+            self.query_one(EditorBox).focus_text()
+        elif self._edited is None:
+            self.query_one("#case-facts", LinesView).focus()
+        else:
+            self.query_one(OutlineList).focus()
+
+    def copyable(self) -> str | None:
+        """The value of the selected row: a text as it is, anything else as JSON."""
+        row = self.desk.row
+        if row is None:
+            return None
+        return row.value if isinstance(row.value, str) else json.dumps(row.value, ensure_ascii=False, indent=2)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """The keys of the rows make sense where there are rows, and nothing is being typed."""
+        if action not in _ROW_ACTIONS:
+            return True
+        box = self.query_one(EditorBox)
+        is_typing = self.app.focused is not None and box in self.app.focused.ancestors
+        if self.desk.opened is None or is_typing or self.desk.opened.data is None:
+            return False
+        row = self.desk.row
+        return action == "add" if row is None else action != "rename" or row.is_key
+
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use for what is open."""
+        return action == "step_turn" or action not in _ROW_ACTIONS or not self._is_read_only
+
+    @property
+    def _is_read_only(self) -> bool:
+        return self.desk.opened is not None and bool(self.desk.opened.read_only)
+
+    # Reading.
+
+    @work(group="reopen", exclusive=True)
+    async def _reopen(self) -> None:
+        await self._look_again()
+
+    async def _look_again(self) -> None:
+        """Show the case as it is in its document now."""
+        wanted = self._edited
+        if wanted is None:
+            return
+        try:
+            opened = await self.hub.gateway.editing.open(wanted, self.desk.opened)
+        except StoreError as error:
+            if wanted == self._edited:
+                self.desk.close()
+                self._failure = str(error)
+                self._show_desk()
+            return
+        if wanted == self._edited:
+            self._failure = ""
+            self.desk.open(opened)
+            self._show_desk()
+
+    # Showing.
+
+    def _show_desk(self) -> None:
+        notes = [self._failure and f"! {self._failure}", *self.desk.notes]
+        text = "\n".join(safe(note) for note in notes if note)
+        self.query_one("#case-problem", Static).update(Content(text))
+        self.set_class(bool(text), "-problem")
+        rows = self.query_one(OutlineList)
+        is_typing = self.desk.typing is not None
+        had_focus = self.query_one(EditorBox).has_focus_within
+        self.set_class(is_typing, "-typing")
+        if not is_typing and had_focus:
+            rows.focus()
+        rows.show_view()
+        if is_typing and self.desk.was_changed_meanwhile:
+            self.query_one(EditorBox).show_problem("this was changed meanwhile; applying replaces it")
+        self.refresh_bindings()
+
+    def _show_facts(self, *, is_other: bool) -> None:
+        self.query_one("#case-facts", LinesView).show_blocks(self.hub.state.detail(), from_top=is_other)
+
+    # The rows.
+
+    @on(RowList.Moved, "#case-rows")
+    def _on_moved(self, message: RowList.Moved) -> None:
+        self.desk.view.move(message.by)
+        self._after_cursor()
+
+    @on(RowList.WentTo, "#case-rows")
+    def _on_went_to(self, message: RowList.WentTo) -> None:
+        self.desk.view.move_to_line(message.index)
+        self._after_cursor()
+
+    def action_step_turn(self, by: int) -> None:
+        """Go to another turn."""
+        self.desk.view.step(Kind.TURN, by)
+        self._after_cursor()
+
+    def _after_cursor(self) -> None:
+        self.query_one(OutlineList).show_view()
+        self.refresh_bindings()
+
+
+def _edited_of(subject: Subject) -> Edited | None:
+    """What can be edited of what is selected."""
+    key = subject.key
+    if key is not None:
+        return Edited(key.eval_set, key)
+    row = subject.row
+    return Edited(row.eval_set, None) if row is not None and row.eval_set else None
+
+
+# The case, to read and to edit: its values as rows, and a box in which one of them is typed.
+
+_CALM = 0.15  # seconds without a key before what is typed is held against the whole case
+
+_NO_ROW = Row(place=(), kind=Kind.FIELD, depth=0, label="", value=None)
+"""Stands in where there are no rows, for edits that need none."""
+
+Make = Callable[[Row, Opened], Edit]
+"""Makes an edit of the selected row. Raises Impossible."""
+
+
+class CasePane(OutlinePane):
+    """The rows, and what is done with them: every edit is one step of undo, and unsaved until the user saves."""
+
+    TAB = "Case"
+    HELP = (
+        "Every value of the case is a row: enter edits it, + adds what makes sense there, u takes the last edit back. "
+        "Edits are marked with * until ctrl+s saves them; nothing that cannot be read is ever put into the case. "
+        "What is typed and not applied is kept, marked with ~."
+    )
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(hub, id=id)
+        self._edits = asyncio.Lock()
+
+    @on(RowList.Entered, "#case-rows")
+    def _on_entered(self) -> None:
+        row, opened = self.desk.row, self.desk.opened
+        if row is None or opened is None:
+            return
+        slot = slot_of(row, opened.data)
+        waiting = self.desk.waiting(slot)
+        if waiting:
+            self._choose_draft(row, slot, waiting)
+        else:
+            self._begin_or_choose(slot)
+
+    @work(group="ask")
+    async def _choose_draft(self, row: Row, slot: Slot, waiting: Sequence[Draft]) -> None:
+        """Go on with what was typed to be added to the row, or edit the row itself."""
+        choices = [f"go on with {draft.slot.title}: {draft.text}" for draft in waiting]
+        index = await self.app.push_screen_wait(ChooseScreen(row.label, [*choices, f"edit {row.label}"]))
+        if index is not None:
+            self._begin(waiting[index].slot if index < len(waiting) else slot)
+
+    def _begin_or_choose(self, slot: Slot) -> None:
+        if slot.choices:
+            self._choose_value(slot)
+        else:
+            self._begin(slot)
+
+    @work(group="ask")
+    async def _choose_value(self, slot: Slot) -> None:
+        """Put one of the values there that it may have."""
+        labels = [f"{value}: {meaning}" for value, meaning in slot.choices]
+        index = await self.app.push_screen_wait(ChooseScreen(slot.title, labels))
+        problem = None if index is None else await self._put(slot, slot.choices[index][0])
+        if problem is not None:
+            say(self, problem, severity="warning")
+
+    def action_edit_json(self) -> None:
+        """Edit what the row stands for as JSON."""
+        row, opened = self.desk.row, self.desk.opened
+        if row is not None and opened is not None:
+            self._begin(slot_as_json(row, opened.data))
+
+    def action_delete(self) -> None:
+        """Delete what the row stands for."""
+        self._edit_row(lambda row, _: removal(row), verb="delete")
+
+    def action_move_row(self, by: int) -> None:
+        """Move the row in its list."""
+        self._edit_row(lambda row, opened: move(row, opened.data, by=by), verb="move")
+
+    @work(group="ask")
+    async def action_duplicate(self) -> None:
+        """Repeat an item after itself, or a key under another name."""
+        row, opened = self.desk.row, self.desk.opened
+        if row is None or opened is None or not self._may_edit():
+            return
+        if not row.is_key:
+            self._edit_row(lambda row, opened: copy_of_item(row, opened.data), verb="duplicate")
+            return
+        key = await self._ask_key("The key of the copy", opened, row.place[:-1], value=str(row.place[-1]))
+        if key is not None:
+            self._edit_row(lambda row, opened: copy_under_key(row, opened.data, key), verb="duplicate")
+
+    @work(group="ask")
+    async def action_rename(self) -> None:
+        """Give a key of the user's another name."""
+        row, opened = self.desk.row, self.desk.opened
+        if row is None or opened is None or not row.is_key or not self._may_edit():
+            return
+        key = await self._ask_key("The new key", opened, row.place[:-1], value=str(row.place[-1]))
+        if key is not None:
+            self._edit_row(lambda row, _: RenameKey(row.place, key), verb="rename")
+
+    @work(group="ask")
+    async def action_add(self) -> None:
+        """Choose what to add, and type it."""
+        if not self._may_edit():
+            return
+        possible, opened = self.desk.additions(), self.desk.opened
+        if not possible or opened is None:
+            say(self, "there is nothing to add here")
+            return
+        index: int | None = 0
+        if len(possible) > 1:
+            index = await self.app.push_screen_wait(ChooseScreen("Add", [item.label for item in possible]))
+        if index is None:
+            return
+        addition = possible[index]
+        slot = addition.slot
+        if addition.needs_key:
+            key = await self._ask_key(f"The name of the new {addition.label}", opened, slot.place)
+            if key is None:
+                return
+            slot = addition.with_key(key)
+        self._begin_or_choose(slot)
+
+    def action_edit_external(self) -> None:
+        """Edit the row in the user's own editor."""
+        row, opened = self.desk.row, self.desk.opened
+        if row is not None and opened is not None and self._may_edit():
+            self._edit_outside(self.desk.draft_for_editor(slot_of(row, opened.data)))
+
+    async def may_leave(self) -> bool:
+        """Ask what becomes of text that is typed and not applied, where there is any. False where the user stays."""
+        unapplied = self.desk.unapplied
+        if not unapplied:
+            return True
+        choices = ["stay, and go on with it", "quit, and keep it for the next start", "quit without it"]
+        answer = await self.app.push_screen_wait(ChooseScreen(f"Typed and not applied: {_named(unapplied)}", choices))
+        edited = unapplied[0][0]
+        if answer == 0 and edited.case is not None:
+            self.post_message(CaseWanted(edited.case, tab="case"))
+        if answer == 2:
+            await self.query_one(DraftKeeper).forget()
+        return answer in (1, 2)
+
+    @on(DraftKeeper.Found)
+    def _on_drafts_found(self) -> None:
+        named = _named(self.desk.unapplied)
+        say(self, f"an earlier session kept what was typed and not applied (~): {named}", severity="warning")
+        self._show_desk()
+
+    # Typing.
+
+    def _may_edit(self) -> bool:
+        """Whether what is open can be edited; says why not."""
+        reason = "" if self.desk.opened is None else self.desk.opened.read_only
+        if reason:
+            say(self, reason, severity="warning")
+        return not reason
+
+    def _begin(self, slot: Slot) -> None:
+        if not self._may_edit():
+            return
+        draft = self.desk.begin(slot)
+        if draft.is_too_long:
+            self.desk.leave()
+            say(self, f"more than {MOST_TYPED:,} characters: edit them in $EDITOR (ctrl+e)", severity="warning")
+            return
+        self._show_typing()
+        self.query_one(EditorBox).focus_text()
+
+    def _show_typing(self) -> None:
+        self._show_desk()
+        if self.desk.typing is not None:
+            self.query_one(EditorBox).show(self.desk.typing)
+            self._judge(self.desk.typing)
+
+    @on(EditorBox.Typed)
+    def _on_typed(self, message: EditorBox.Typed) -> None:
+        draft = self.desk.type(message.text)
+        if draft is not None:
+            self._judge(draft)
+
+    @on(TypedText.FormWanted)
+    def _on_form_wanted(self) -> None:
+        self.desk.next_form()
+        self._show_typing()
+
+    @on(TypedText.OriginalWanted)
+    def _on_original_wanted(self) -> None:
+        self.desk.restore()
+        self._show_typing()
+
+    @on(TypedText.Left)
+    def _on_left(self) -> None:
+        if self.desk.leave():
+            say(self, "what you typed is kept as a draft (~); enter on its row goes on with it")
+        self.query_one(OutlineList).focus()
+        self._show_desk()
+
+    @on(TypedText.ApplyWanted)
+    def _on_apply_wanted(self, message: TypedText.ApplyWanted) -> None:
+        self._apply(then_save=message.then_save)
+
+    @on(TypedText.ExternalWanted)
+    def _on_external_wanted(self) -> None:
+        draft = self.desk.typing
+        if draft is not None:
+            self.desk.leave()
+            self._edit_outside(draft)
+
+    def _judge(self, draft: Draft) -> None:
+        """Say what is wrong with what is typed: by itself at once, in the case as soon as the user pauses."""
+        problem = draft.problem
+        if problem is None and self.desk.was_changed_meanwhile:
+            problem = "this was changed meanwhile; applying replaces it"
+        self.query_one(EditorBox).show_problem(problem or "")
+        if problem is None and not draft.is_untouched:
+            self._judge_in_case(draft)
+
+    # Described in a word: else the whole draft would be made a text of, with every key.
+    @work(group="judge", exclusive=True, description="judge")
+    async def _judge_in_case(self, draft: Draft) -> None:
+        await asyncio.sleep(_CALM)
+        opened = self.desk.opened
+        if draft != self.desk.typing or opened is None:
+            return
+        try:
+            fault = await self.hub.gateway.editing.fault(opened, draft.slot.edit(draft.value(), opened.data))
+        except (StoreError, Outdated, Invalid, Impossible):
+            return  # the same is said when it is applied
+        if draft == self.desk.typing and fault is not None:
+            self.query_one(EditorBox).show_problem(fault)
+
+    # Editing.
+
+    @work(group="edit")
+    async def _apply(self, *, then_save: bool) -> None:
+        draft = self.desk.typing
+        if draft is None:
+            return
+        try:
+            value = draft.value()
+        except Invalid as invalid:
+            self.query_one(EditorBox).show_problem(str(invalid))
+            return
+        if other := self.desk.replaces(draft):
+            self.desk.go_on(draft)
+            self.query_one(EditorBox).show_problem(f"meanwhile this became {other}: the same key again replaces that")
+            return
+        if draft.is_new or not draft.is_untouched:
+            problem = await self._put(draft.slot, value)
+            if problem is not None and self.desk.typing == draft:
+                self.query_one(EditorBox).show_problem(problem)
+                return
+            if problem is not None:
+                say(self, f"{problem}; what you typed is kept as a draft", severity="warning")
+                return
+        if self.desk.typing == draft:
+            self.desk.leave()
+        self._show_desk()
+        if then_save:
+            await self.run_action("screen.save")
+
+    @work(group="ask")
+    async def _edit_outside(self, draft: Draft) -> None:
+        """Edit a draft in the user's own editor; where it cannot be applied it is kept."""
+        suffix = ".json" if draft.form is Form.JSON else ".txt"
+        edited = await edit_text(self.app, draft.text, suffix=suffix, check=lambda text: draft.typed(text).problem)
+        if edited is None:
+            self._show_desk()
+            return
+        draft = draft.typed(edited)
+        other = self.desk.replaces(draft)
+        problem = f"meanwhile this became {other}" if other else await self._put(draft.slot, draft.value())
+        if problem is not None:
+            self.desk.take(draft)
+            self._show_desk()
+            say(self, f"{problem}; what you typed is kept as a draft", severity="error")
+
+    async def _put(self, slot: Slot, value: object) -> str | None:
+        """Put a typed value where it goes; gives what keeps it from that."""
+        verb = "change" if slot.index is None and slot.hole is None else "add"
+        return await self._make(lambda _, opened: slot.edit(value, opened.data), f"{verb} {slot.title}", slot=slot)
+
+    @work(group="edit")
+    async def _edit_row(self, make: Make, *, verb: str) -> None:
+        row = self.desk.row
+        if row is None:
+            return
+        problem = await self._make(make, f"{verb} {row.label}", slot=None)
+        if problem is not None:
+            say(self, problem, severity="warning")
+
+    async def _make(self, make: Make, label: str, *, slot: Slot | None) -> str | None:
+        """Make one edit after the other, each of what the one before left; gives what keeps it from being made."""
+        meant = self._edited
+        async with self._edits:
+            opened, row = self.desk.opened, self.desk.row
+            if meant is None or opened is None or (row is None and slot is None):
+                return "there is nothing to edit"
+            if opened.read_only:
+                return opened.read_only
+            if opened.edited != meant:  # it had to wait, and the user has gone on
+                return "something else was selected meanwhile; nothing was changed"
+            try:
+                edit = make(row or _NO_ROW, opened)
+                await self.hub.gateway.editing.make(opened, edit, label=safe(label))
+            except Outdated:
+                await self._look_again()
+                return "the file was changed meanwhile; it is shown as it is now: look, and do it again"
+            except (Refused, Impossible, StoreError) as error:
+                return str(error)
+            now = became(opened, edit)
+            self.desk.put(meant, slot, edit, now=now)
+            is_still_meant = self._edited == meant
+            if now != meant:
+                self._edited = now if is_still_meant else self._edited
+                self.post_message(ProjectChanged(select=now.case if is_still_meant else None))
+            else:
+                self.post_message(DocumentsChanged(frozenset([now.eval_set])))
+            await self._look_again()
+        return None
+
+    async def _ask_key(self, question: str, opened: Opened, place: Place, *, value: str = "") -> str | None:
+        def check(key: str) -> str | None:
+            return problem_of_key(key, opened.data, place)
+
+        key: str | None = await self.app.push_screen_wait(AskScreen(question, value=value, check=check))
+        return key
+
+
+def _named(drafts: Sequence[tuple[Edited, Draft]]) -> str:
+    """What the first of some drafts is of, and how many more there are."""
+    edited, draft = drafts[0]
+    more = f" and {len(drafts) - 1:,} more" if len(drafts) > 1 else ""
+    return f"{edited.case.eval_id if edited.case is not None else edited.eval_set}: {draft.slot.title}{more}"

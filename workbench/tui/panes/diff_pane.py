@@ -1,0 +1,388 @@
+"""Expected beside actual, and the acceptance of differences."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widget import Widget
+
+from workbench.engine.acceptance import Hunk, Refused, hunks, refusal
+from workbench.model.evalset import EvalCase
+from workbench.model.results import CaseResult
+from workbench.report.text_report import describe
+from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
+from workbench.tui.keys import bindings, dialog_bindings
+from workbench.tui.panes.pane import Pane
+from workbench.tui.screen_messages import DocumentsChanged, Hub, RunBegun, SaveWanted
+from workbench.tui.state.browser_rows import case_head
+from workbench.tui.state.browser_state import Subject
+from workbench.tui.state.diff_content import diff_of
+from workbench.tui.state.diff_lines import DiffContent, DiffSource, Level
+from workbench.tui.state.diff_state import DiffLines, DiffState, is_large, lay_out_diff
+from workbench.tui.state.project_state import why_not
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Piece, Tone, plural
+from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.row_lists import ClickableLines, StatusLine
+
+# Carries out what the user accepts, and tells the main screen what came of it.
+
+
+class Acceptor:
+    """`tell` takes messages to the main screen; `widget` shows what there is to say."""
+
+    def __init__(self, hub: Hub, widget: Widget, tell: Callable[[Message], object]) -> None:
+        self._hub = hub
+        self._widget = widget
+        self._tell = tell
+
+    async def accept(self, case: EvalCase, result: CaseResult, hunks: Sequence[Hunk], *, is_whole: bool) -> str | None:
+        """Accept hunks of a result that were found against this case. Gives why it was refused, None where it was done.
+
+        What was accepted is saved, and scored again.
+        """
+        from workbench.engine.acceptance import Acceptance
+
+        wanted = Acceptance(shown=case, result=result, hunks=hunks, is_whole=is_whole)
+        label = f"accept {plural(len(hunks), 'difference')} of {result.case.eval_id}"
+        eval_set = result.case.eval_set
+        try:
+            begun = await self._hub.gateway.accepting.accept(wanted, label=label)
+        except Refused as refused:
+            return str(refused)
+        except FileChanged as error:
+            self._tell(DocumentsChanged(frozenset([eval_set])))
+            self._tell(SaveWanted(eval_set))
+            return str(error)
+        except StoreError as error:
+            return str(error)
+        self._tell(DocumentsChanged(frozenset([eval_set])))
+        if isinstance(begun, str):
+            say(self._widget, f"accepted and saved, but not scored again: {begun}", severity="warning")
+        else:
+            self._tell(RunBegun(begun.run, begun.jobs))
+        return None
+
+
+# A diff on the screen: a line that says where one is, and the lines of both sides.
+
+_Shape = tuple[int, bool]  # a width in cells, and whether both sides stand side by side
+_WAIT = DiffLines([(Piece("comparing …", Tone.MUTED),)], [None])
+
+
+class DiffView(Vertical):
+    """Shows one source after the other. A large one is compared and laid out beside the event loop."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.state = DiffState()
+        self._lines = DiffLines()
+        self._laid_out: tuple[DiffContent, _Shape] | None = None
+        self._wanted: DiffSource | None = None
+        self._about: object = None
+        self._goes_to_end = False
+
+    def compose(self) -> ComposeResult:
+        """Where one is, and the lines."""
+        yield StatusLine(id="diff-status")
+        yield ClickableLines(id="diff-lines")
+
+    def show(self, source: DiffSource, *, about: object) -> None:
+        """Show a diff; the place in it stays where it is `about` the same as before."""
+        wanted = self.state.wants(source) or self.state.source
+        if wanted == self._wanted:
+            return
+        self._wanted, self._about = wanted, about
+        if wanted == self.state.source:  # another one was about to come in its place
+            self.workers.cancel_group(self, "compare")
+            self._take(self.state.source, self.state.content)
+        elif is_large(wanted):
+            self._compare(wanted)
+        else:
+            self.workers.cancel_group(self, "compare")
+            self._take(wanted, diff_of(wanted))
+
+    def step(self, by: int) -> bool:
+        """Go to the next difference, or the one before; False where there is none."""
+        moved = self.state.step(by)
+        self._show_cursor()
+        return moved
+
+    def cycle_level(self) -> None:
+        """Show more or less of what is as expected."""
+        self.state.cycle_level()
+        self.show(self.state.source, about=self._about)
+
+    def focus_lines(self) -> None:
+        """Put the focus on the lines."""
+        self.query_one(ClickableLines).focus()
+
+    @property
+    def current(self) -> Hunk | None:
+        """The difference that the cursor is on; None while another diff is about to come in place of the one shown."""
+        return self.state.current if self._wanted is self.state.source else None
+
+    @on(ClickableLines.Clicked)
+    def _on_clicked(self, message: ClickableLines.Clicked) -> None:
+        message.stop()
+        owner = self._lines.owners[message.line] if message.line < len(self._lines) else None
+        if owner is not None and self.state.go_to(owner):
+            self._show_cursor()
+
+    # A worker is described by its arguments as text unless told otherwise, which takes long for a long session.
+    @work(group="compare", exclusive=True, description="compare")
+    async def _compare(self, source: DiffSource) -> None:
+        self.query_one(ClickableLines).show(lambda _: _WAIT, from_top=True)
+        content = await asyncio.to_thread(diff_of, source)
+        width = self.query_one(ClickableLines).scrollable_content_region.width
+        if width:
+            await self._lay_out(content, self._shape(width))
+        self._take(source, content)
+
+    def _take(self, source: DiffSource, content: DiffContent) -> None:
+        view = self.query_one(ClickableLines)
+        # Whoever looks at the end of a conversation goes on doing so while it grows.
+        grows = source.is_scenario and (source.is_live or self.state.source.is_live)
+        at_end = grows and (self._goes_to_end or view.scroll_offset.y >= view.max_scroll_y)
+        stays = self.state.take(source, content, about=self._about)
+        self._wanted = source
+        view.show(self._lines_for, from_top=not stays)
+        self._show_cursor(scroll=stays)
+        if stays and at_end:
+            self._goes_to_end = True
+            self.call_after_refresh(self._go_to_end)  # the scroll bar may only be about to come
+
+    def _go_to_end(self) -> None:
+        self._goes_to_end = False
+        self.query_one(ClickableLines).scroll_end(animate=False, immediate=True)
+
+    def _shape(self, width: int) -> _Shape:
+        return width, self.screen.size.width >= SIDE_BY_SIDE_FROM
+
+    def _lines_for(self, width: int) -> DiffLines:
+        """The lines for a width; of a large diff they come a moment later."""
+        content, shape = self.state.content, self._shape(width)
+        if not self._has(content, shape):
+            if is_large(self.state.source):
+                self._lay_out_again(content, shape)
+                return _WAIT
+            self._keep(content, shape, lay_out_diff(content, width=width, side_by_side=shape[1]))
+        return self._lines.with_cursor(self.state.cursor)
+
+    @work(group="lay-out", exclusive=True, description="lay out")
+    async def _lay_out_again(self, content: DiffContent, shape: _Shape) -> None:
+        await self._lay_out(content, shape)
+        self._show_cursor()
+
+    async def _lay_out(self, content: DiffContent, shape: _Shape) -> None:
+        width, side_by_side = shape
+        lines = await asyncio.to_thread(lay_out_diff, content, width=width, side_by_side=side_by_side)
+        self._keep(content, shape, lines)
+
+    def _has(self, content: DiffContent, shape: _Shape) -> bool:
+        return self._laid_out is not None and self._laid_out[0] is content and self._laid_out[1] == shape
+
+    def _keep(self, content: DiffContent, shape: _Shape, lines: DiffLines) -> None:
+        self._laid_out, self._lines = (content, shape), lines
+
+    def _show_cursor(self, *, scroll: bool = True) -> None:
+        """Mark the difference under the cursor, bring it into sight, and tell of it above."""
+        self.query_one(StatusLine).show(self.state.status())
+        view = self.query_one(ClickableLines)
+        view.show(self._lines_for, from_top=False)
+        span = None if self.state.cursor is None else self._lines.span_of(self.state.cursor)
+        if span is not None and scroll:
+            view.bring_into_sight(span[1])
+            view.bring_into_sight(span[0])
+
+
+# All of a diff: every text in full, everything that is as expected included.
+
+
+class WholeScreen(Dialog[None]):
+    """Shows one source without limits."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("whole",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("whole")]
+
+    def __init__(self, source: DiffSource) -> None:
+        super().__init__()
+        self._source = replace(source, most=None)
+
+    def compose(self) -> ComposeResult:
+        """The diff and the keys."""
+        yield DiffView(id="whole-diff")
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Show all of it."""
+        view = self.query_one(DiffView)
+        view.state.level = Level.EVERYTHING
+        view.show(self._source, about=self)
+        view.focus_lines()
+
+    def action_step(self, by: int) -> None:
+        """Go to another difference."""
+        self.query_one(DiffView).step(by)
+
+    def action_cycle_level(self) -> None:
+        """Show more or less of what is as expected."""
+        self.query_one(DiffView).cycle_level()
+
+    def action_close(self) -> None:
+        """Go back."""
+        self.dismiss(None)
+
+
+# The pane `diff`: expected beside actual, difference by difference, each of which can be accepted.
+
+
+class DiffPane(Pane):
+    """Expected beside actual, for one repeat of a case."""
+
+    TAB = "Diff"
+    HELP = (
+        "What was expected beside what the agent did: − is missing, + was not expected, and ↳ names the criterion that "
+        "lost points there. A difference without colour cost nothing. Accepting takes the actual side as the new "
+        "expectation, saves it, and scores it again without running the agent."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("diff",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(hub, id=id)
+        self._subject = Subject()
+        self._acceptor = Acceptor(hub, self, self.post_message)
+
+    def compose(self) -> ComposeResult:
+        """One diff."""
+        yield DiffView(id="diff-view")
+
+    def show(self, subject: Subject) -> None:
+        """Show the case that is selected, or what there is to say about another row."""
+        self._subject = subject
+        if subject.key is None:
+            row = subject.row.place if subject.row is not None else None
+            source = DiffSource(case=None, head=self.hub.state.detail())
+            self.query_one(DiffView).show(source, about=row)
+            return
+        source = DiffSource(case=None, head=tuple(case_head(subject)))
+        if subject.read is not None or subject.pinned is not None:
+            source = DiffSource(
+                case=subject.case,
+                turns=tuple(subject.turns),
+                spoken=subject.spoken,
+                is_live=subject.is_live,
+                result=subject.result,
+                head=source.head,
+                lacks_expected=subject.lacks_expected,
+                is_row=subject.is_row,
+            )
+        self.query_one(DiffView).show(source, about=(subject.key, subject.repeat, subject.pinned))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Only a case has something to accept; what keeps it from being accepted is said when it is tried."""
+        return self._subject.key is not None or not action.startswith("accept_")
+
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use for what is selected."""
+        return not action.startswith("accept_") or not why_not("accept", self.hub.state)
+
+    def focus_first(self) -> None:
+        """The lines."""
+        self.query_one(DiffView).focus_lines()
+
+    def copyable(self) -> str | None:
+        """The difference under the cursor in words, else the response."""
+        current = self.query_one(DiffView).current
+        if current is not None:
+            return describe(current.difference)
+        last = self._subject.turns[-1].invocation.final_response if self._subject.turns else None
+        return None if last is None else last.text()
+
+    def action_step(self, by: int) -> None:
+        """Go to another difference."""
+        if not self.query_one(DiffView).step(by):
+            way = "further" if by > 0 else "earlier"
+            say(self, f"no {way} difference in this case; n and p go to other cases that did not pass")
+
+    def action_cycle_level(self) -> None:
+        """Show more or less of what is as expected."""
+        self.query_one(DiffView).cycle_level()
+
+    def action_open_whole(self) -> None:
+        """Show all of every text."""
+        self.app.push_screen(WholeScreen(self.query_one(DiffView).state.source))
+
+    def action_accept_hunk(self) -> None:
+        """Accept the difference under the cursor."""
+        current = self.query_one(DiffView).current
+        self._accept([] if current is None else [current], is_whole=False)
+
+    def action_accept_turn(self) -> None:
+        """Accept all differences of the turn that the cursor is in."""
+        view = self.query_one(DiffView)
+        turn = None if view.current is None else view.current.turn
+        self._accept([hunk for hunk in view.state.hunks if hunk.turn == turn], is_whole=True)
+
+    def action_accept_case(self) -> None:
+        """Accept all differences, once the user has agreed."""
+        subject = self._subject
+        if subject.case is None or subject.result is None:
+            self._accept([], is_whole=True)
+            return
+        found = hunks(subject.case, subject.result.execution)
+        if self._nothing_to_accept(found) is not None:
+            self._accept(found, is_whole=True)
+            return
+        question = f"Accept {plural(len(found), 'difference')} of {subject.case.eval_id} as the new expectation?"
+        self.app.push_screen(
+            ConfirmScreen(question), lambda agreed: self._accept(found, is_whole=True) if agreed else None
+        )
+
+    def _accept(self, found: Sequence[Hunk], *, is_whole: bool) -> None:
+        subject = self._subject
+        reason = self._nothing_to_accept(found)
+        if reason is not None:
+            say(self, reason, severity="warning")
+        else:
+            self._carry_out(subject, found, is_whole=is_whole)
+
+    @work(group="accept")
+    async def _carry_out(self, subject: Subject, found: Sequence[Hunk], *, is_whole: bool) -> None:
+        assert subject.case is not None
+        assert subject.result is not None
+        refused = await self._acceptor.accept(subject.case, subject.result, found, is_whole=is_whole)
+        if refused is not None:
+            say(self, f"not accepted: {refused}", severity="warning")
+        else:
+            say(self, f"accepted {plural(len(found), 'difference')}; u takes it back")
+
+    def _nothing_to_accept(self, found: Sequence[Hunk]) -> str | None:
+        subject = self._subject
+        if reason := why_not("accept", self.hub.state):
+            return reason
+        if subject.pinned is not None:
+            return "this is not the newest result of the case; escape returns to that"
+        if subject.key is not None and subject.key != self.hub.state.selected_case:
+            # Whoever types ahead means the case that the keys before led to, and has not seen it yet.
+            return "another case was selected meanwhile; look at its differences first"
+        if subject.is_live:
+            return "the case is still running"
+        if subject.record is not None and subject.record.outstanding:
+            return "the case is about to run against what it expects now; accept when it has, or stop it first"
+        if subject.case is None or subject.result is None:
+            return "there is nothing to accept: the case has not run"
+        if found:
+            return None
+        return refusal(subject.case, subject.result) or "there is nothing to accept: no difference"

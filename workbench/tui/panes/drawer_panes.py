@@ -1,0 +1,265 @@
+"""The panes below: the run, the watch, and the problems."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from workbench.tui.external_editor import open_file
+from workbench.tui.keys import bindings
+from workbench.tui.panes.pane import Pane, RowsPane
+from workbench.tui.screen_messages import CaseWanted, Hub, RunWanted
+from workbench.tui.state.browser_state import Subject, selections_of
+from workbench.tui.state.problem_list import ListedProblem, Source
+from workbench.tui.state.run_progress import RunProgress, RunRows, summary_lines
+from workbench.tui.state.watch_state import Broken, WatchRows, how_line, nothing_text
+from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine
+
+# The pane `run`: how far the run is, what it is doing, what went wrong and what took long.
+
+
+class RunPane(RowsPane):
+    """The run that is going on, or went last in this session."""
+
+    TAB = "Run"
+    HELP = (
+        "The run as it goes on: how far it is, each case under way with its turn, what went wrong counted by kind, and "
+        "afterwards what took longest. Enter goes to the case of a row; a case that runs or waits can be stopped, and "
+        "one that runs or has ended queued again."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("run",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("run")]
+
+    rows: RunRows
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(hub, id=id)
+        self.rows = RunRows()
+        self._shown: RunProgress | None = None
+
+    def compose(self) -> ComposeResult:
+        """Two lines that sum up, and the rows; or what to do where nothing has run."""
+        yield StatusLine(id="run-how-far")
+        yield StatusLine(id="run-counts")
+        yield RowList(id="run-rows")
+        yield Static(
+            Content("Nothing has run in this session. r runs what is selected, R everything, C shows the plan first."),
+            id="run-nothing",
+        )
+
+    def copyable(self) -> str | None:
+        """What went wrong, or the id of the case of the selected row."""
+        job = self.rows.selected_job
+        return None if job is None else str(job.case)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Which actions make sense for the selected row."""
+        if action == "stop_case":
+            return True if self.rows.is_stoppable else None
+        if action == "run_again":
+            return None if self.rows.selected_job is None or self.rows.is_on_waiting else True
+        return True
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        job = self.rows.selected_job
+        if job is not None:
+            self.post_message(CaseWanted(job.case))
+
+    def action_stop_case(self) -> None:
+        """Stop the selected case, which then is not begun or goes no further."""
+        progress, job = self._shown, self.rows.selected_job
+        if progress is not None and job is not None:
+            self.hub.gateway.runs.cancel(progress.run_id, job)
+
+    def action_run_again(self) -> None:
+        """Queue the selected case again, or all that went wrong in the selected way: a new run where it is over."""
+        progress, job = self._shown, self.rows.selected_job
+        if progress is None or job is None:
+            return
+        jobs = self.rows.selected_failures or (job,)
+        if progress.ended is None:
+            self.hub.state.expect(key for key in jobs if progress.jobs.finished_job(key) is not None)
+            for key in jobs:
+                progress.jobs.requeue(key)
+            self.hub.gateway.runs.requeue(progress.run_id, jobs)
+            self.show_rows()
+            say(
+                self,
+                f"queued again: {jobs[0].case.eval_id}" if len(jobs) == 1 else f"queued again: {len(jobs):,} cases",
+            )
+            return
+        self.post_message(RunWanted(selections_of((key.case for key in jobs), self.hub.state.browser)))
+
+    def show_rows(self) -> None:
+        """Show the run as it is now."""
+        progress = self.hub.state.progress
+        if progress is not self._shown:
+            self._shown, self.rows = progress, RunRows()
+        for widget in self.query("#run-how-far, #run-counts, #run-rows"):
+            widget.display = progress is not None
+        self.query_one("#run-nothing").display = progress is None
+        if progress is None:
+            return
+        now = time.monotonic()
+        how_far, counts = summary_lines(progress, now=now, width=self.size.width)
+        self.query_one("#run-how-far", StatusLine).show(how_far)
+        self.query_one("#run-counts", StatusLine).show(counts)
+        self.rows.show(progress, now=now)
+        self.query_one(RowList).show(self.rows)
+
+
+# The pane `watch`: what was saved, what that concerned and why, what waits.
+
+
+class WatchPane(RowsPane):
+    """The last changes, the newest first."""
+
+    TAB = "Watch"
+    HELP = (
+        "What was saved while the watch was on: which cases it made run again or be judged again, why, how far each "
+        "reason reaches, and how long the first verdict took. Above that stands what waits: for source that cannot be "
+        "compiled, for a key where a change costs more than `[watch]` in the settings allows, or for the watch to be "
+        "resumed. Enter goes to the case of a row, or opens the file that cannot be compiled in your editor."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("watch",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch")]
+
+    rows: WatchRows
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(hub, id=id)
+        self.rows = WatchRows()
+
+    def compose(self) -> ComposeResult:
+        """What the watch does, and the rows; or what to do where there are none."""
+        yield StatusLine(id="watch-how")
+        yield RowList(id="watch-rows")
+        yield Static(id="watch-nothing")
+
+    def copyable(self) -> str | None:
+        """All rows."""
+        return self.rows.text or None
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        if self.rows.selected_case is not None:
+            self.post_message(CaseWanted(self.rows.selected_case))
+        else:
+            self.action_open_file()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Only what cannot be compiled is opened."""
+        return True if action != "open_file" or self.rows.selected_broken is not None else None
+
+    def action_open_file(self) -> None:
+        """Open the file that cannot be compiled in the user's editor."""
+        if self.rows.selected_broken is not None:
+            self._open(self.rows.selected_broken)
+
+    @work(group="editor")
+    async def _open(self, broken: Broken) -> None:
+        await open_file(self.app, broken.path, line=broken.line)
+
+    def show_rows(self) -> None:
+        """Show the watch as it is now."""
+        watch = self.hub.state.watch
+        self.rows.show(watch, self.hub.state.board)
+        is_empty = len(self.rows) == 0
+        self.query_one("#watch-how", StatusLine).show(how_line(watch))
+        rows, nothing = self.query_one(RowList), self.query_one("#watch-nothing", Static)
+        nothing.display = is_empty
+        rows.display = not is_empty
+        if is_empty:
+            nothing.update(Content(nothing_text(watch)))
+        rows.show(self.rows)
+
+
+# Everything that is wrong, with file and place.
+
+
+class ProblemsPane(Pane):
+    """The list of problems, and the selected one in full."""
+
+    TAB = "Problems"
+    HELP = (
+        "Everything that is wrong: settings, themes, keys, eval sets, cases, the history; each with file and place. "
+        "Enter goes to the case, shows both versions of an eval set that changed under unsaved edits, or opens the "
+        "file in your editor at the line."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("problems",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("problems")]
+
+    @dataclass
+    class ConflictOpened(Message):
+        """The user wants to choose between the versions of this eval set."""
+
+        eval_set: str
+
+    @dataclass
+    class RecoveriesOpened(Message):
+        """The user wants to see what earlier sessions left unsaved."""
+
+    def compose(self) -> ComposeResult:
+        """The list, and the selected problem below it."""
+        yield RowList(id="problems-list")
+        yield LinesView(id="problems-detail")
+
+    def show(self, subject: Subject) -> None:  # noqa: ARG002 - problems are the same whatever is selected
+        """Show the problems as they are now."""
+        problems = self.hub.state.problems
+        rows, detail = self.query_one(RowList), self.query_one(LinesView)
+        rows.display = len(problems) > 0
+        rows.show(problems)
+        detail.show_blocks(problems.detail(), from_top=True)
+
+    def focus_first(self) -> None:
+        """The list; where it is empty, what is said instead."""
+        rows = self.query_one(RowList)
+        (rows if rows.display else self.query_one(LinesView)).focus()
+
+    def copyable(self) -> str | None:
+        """The selected problem."""
+        problem = self.hub.state.problems.selected
+        return None if problem is None else ": ".join(filter(None, [problem.where, problem.place, problem.message]))
+
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self.hub.state.problems)
+        self.show(self.hub.state.subject())
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        problem = self.hub.state.problems.selected
+        if problem is None:
+            return
+        if problem.conflict:
+            self.post_message(self.ConflictOpened(problem.eval_set))
+        elif problem.source is Source.RECOVERY:
+            self.post_message(self.RecoveriesOpened())
+        elif problem.case is not None:
+            self.post_message(CaseWanted(problem.case, tab="case"))
+        else:
+            self._open(problem)
+
+    def action_open_file(self) -> None:
+        """Open the file of the problem in the user's editor."""
+        problem = self.hub.state.problems.selected
+        if problem is not None:
+            self._open(problem)
+
+    @work(group="editor")
+    async def _open(self, problem: ListedProblem) -> None:
+        if problem.path is None or not problem.path.exists():
+            say(self, "there is no file to open for this", severity="warning")
+            return
+        await open_file(self.app, problem.path, line=problem.line)

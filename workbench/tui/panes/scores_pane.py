@@ -1,0 +1,201 @@
+"""Scores: every criterion held against its threshold, and why; of a set or target, how its cases score."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import chain
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.worker import Worker
+
+from workbench.engine.plan import PlanError
+from workbench.model.evalset import EvalCase
+from workbench.model.results import CaseResult
+from workbench.store.errors import StoreError
+from workbench.tui.dialogs.dialogs import ConfirmScreen
+from workbench.tui.keys import bindings
+from workbench.tui.panes.pane import Pane
+from workbench.tui.screen_messages import CaseWanted, Hub, RunBegun
+from workbench.tui.state.browser_list import Place
+from workbench.tui.state.browser_rows import played_note
+from workbench.tui.state.browser_state import Subject
+from workbench.tui.state.case_scores import CaseScores, nothing_blocks, nothing_ran_blocks, unreadable_blocks
+from workbench.tui.state.group_scores import GroupScores, GroupSpread
+from workbench.tui.state.text_layout import Tone, Whole, plural
+from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText
+
+_PAUSE = 1.0  # seconds after which the scores of a set are gathered again while a run goes on
+
+
+class ScoresPane(Pane):
+    """One row for each criterion, and everything about the one under the cursor."""
+
+    TAB = "Scores"
+    HELP = (
+        "Every criterion with its score held against its threshold, turn by turn, with reasons and what it means. "
+        "Of several repeats mean, spread and how often they passed. Of an eval set or an agent the mean, deviation "
+        "and distribution of each metric; enter lists its worst cases, and goes to the one under the cursor. Where a "
+        "model judged, J asks it anew."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("scores",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("scores")]
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(hub, id=id)
+        self._case: CaseScores | None = None
+        self._results: tuple[CaseResult, ...] = ()  # what `_case` shows: the repeat looked at, then all
+        self._held_against: EvalCase | None = None
+        self._note = ""  # what stands above the criteria of a case
+        self._group: GroupScores | None = None
+        self._place: Place | None = None  # of the set or target that is shown or gathered
+        self._gathered: tuple[int, int, int] | None = None  # what there was when the set was gathered
+        self._gathering: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Criteria and text."""
+        yield RowsAndText()
+
+    def show(self, subject: Subject) -> None:
+        """Show the scores of the repeat that is looked at, or gather those of the set or target."""
+        if subject.key is None and subject.row is not None:
+            self._show_group(subject.row.place)
+            return
+        self._stop_gathering()
+        self._group = None
+        result = subject.result
+        if result is None:
+            self._case, self._results = None, ()
+            self.query_one(RowsAndText).show_text(nothing_blocks(subject))
+            return
+        repeats = _repeats(subject, result)
+        note = played_note(subject)
+        if (result, *repeats) != self._results or subject.case is not self._held_against or note != self._note:
+            self._note = note
+            self._show_case(result, repeats, subject)
+
+    def focus_first(self) -> None:
+        """The criteria."""
+        self.query_one(RowsAndText).focus_first()
+
+    def hide(self) -> None:
+        """Gather nothing while nobody looks."""
+        self._stop_gathering()
+
+    def copyable(self) -> str | None:
+        """The scores as a table."""
+        shown = self._case or self._group
+        return None if shown is None else shown.text()
+
+    @on(RowList.Entered)
+    def _on_entered(self, message: RowList.Entered) -> None:
+        message.stop()
+        self.action_open_row()
+
+    def action_open_row(self) -> None:
+        """Go into the text of a criterion; of a set, unfold it or go to the case."""
+        if self._group is None:
+            self.query_one(RowsAndText).focus_text()
+        elif (worst := self._group.selected_case) is not None:
+            self.post_message(CaseWanted(worst.case, tab="scores"))
+        else:
+            self._group.toggle()
+            self.query_one(RowsAndText).show(self._group, from_top=True)
+
+    @work(group="judge", exclusive=True)
+    async def action_judge_again(self) -> None:
+        """Have the judges say again what they think of the case, and say how far that agrees with what they said."""
+        judging = self.hub.gateway.judging
+        if not self._results:
+            say(self, "there is no case with scores here to judge again", severity="warning")
+            return
+        if self.hub.state.is_busy:
+            say(self, "a run is going on; x stops it", severity="warning")
+            return
+        try:
+            planned = await judging.plan(self._results[0].case)
+            question = (
+                f"Judge this case again? About {plural(planned.calls, 'call')} of judges; the agent does not run."
+            )
+            if planned.asks and not await self.app.push_screen_wait(ConfirmScreen(question)):
+                return
+            begun = await judging.start(planned)
+        except (PlanError, StoreError) as error:
+            say(self, str(error), severity="error")
+            return
+        self.post_message(RunBegun(begun.run, begun.jobs, is_shown=True))
+        outcome = await judging.outcome(begun)
+        if outcome is not None:
+            say(self, f"judged again\n{outcome}")
+
+    def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], subject: Subject) -> None:
+        shown = CaseScores(result, repeats, subject.case, is_row=subject.is_row, note=self._note)
+        is_same = self._case is not None and self._results[0].case == result.case
+        if self._case is not None and self._case.selected is not None:
+            shown.select(self._case.selected.name)
+        self._case, self._results, self._held_against = shown, (result, *repeats), subject.case
+        if len(shown):
+            self.query_one(RowsAndText).show(shown, from_top=not is_same)
+        else:
+            self.query_one(RowsAndText).show_text(shown.blocks())
+
+    def _show_group(self, place: Place) -> None:
+        self._case, self._results = None, ()
+        if place != self._place:
+            self._place, self._group = place, None
+            self.query_one(RowsAndText).show_text([Whole.of("gathering the scores …", Tone.MUTED)])
+            self._gathering = self._gather(place)
+        elif self._there_is(place) != self._gathered and (self._gathering is None or self._gathering.is_finished):
+            self._gathering = self._gather(place)
+
+    @work(group="gather", exclusive=True)
+    async def _gather(self, place: Place) -> None:
+        """Show the scores of a set or target, and again after a while as long as results come."""
+        target, eval_set, _ = place
+        self._gathered = None
+        while self._gathered != (there_is := self._there_is(place)):
+            sets = [listed for listed in self.hub.state.browser.sets_of(target) if eval_set in ("", listed.relative)]
+            keys = list(chain.from_iterable(listed.keys for listed in sets))
+            earlier = self.hub.state.board.earlier_verdicts(keys)
+            try:
+                spread = await self.hub.gateway.archive.spread(target, eval_set or None, keys, earlier=earlier)
+            except StoreError as error:
+                self._group = None
+                self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))
+                return
+            self._gathered = there_is
+            self._take(spread, stale=there_is[-1])
+            await asyncio.sleep(_PAUSE)
+
+    def _stop_gathering(self) -> None:
+        """Nothing that is still being gathered may take the place of what is shown now."""
+        self.workers.cancel_group(self, "gather")
+        self._place = None
+
+    def _there_is(self, place: Place) -> tuple[int, int, int]:
+        """How many results this session has brought, how many cases are listed, and how many of them are stale."""
+        board, (target, eval_set, _) = self.hub.state.board, place
+        stale = self.hub.state.browser.freshness.count(target, eval_set)
+        return board.results, sum(board.counts(target, eval_set or None).values()), stale
+
+    def _take(self, spread: GroupSpread, *, stale: int) -> None:
+        if not spread.statuses:
+            self.query_one(RowsAndText).show_text(nothing_ran_blocks())
+            return
+        is_new = self._group is None
+        if self._group is None:
+            self._group = GroupScores(spread, stale=stale)
+        else:
+            self._group.take(spread, stale=stale)
+        self.query_one(RowsAndText).show(self._group, from_top=is_new)
+
+
+def _repeats(subject: Subject, result: CaseResult) -> tuple[CaseResult, ...]:
+    """All repeats that ended, with the one that is looked at; of a session that was asked for only that."""
+    if subject.pinned is not None or subject.record is None:
+        return (result,)
+    outcomes = sorted(subject.record.outcomes.items())
+    return tuple(outcome.result for _, outcome in outcomes if outcome.result is not None)

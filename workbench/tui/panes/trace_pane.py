@@ -1,0 +1,544 @@
+"""The trace: the tree of steps, one step in detail, and the search."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Vertical
+from textual.message import Message
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from workbench.tui.keys import bindings
+from workbench.tui.panes.pane import Pane
+from workbench.tui.screen_messages import Hub
+from workbench.tui.state.browser_state import Subject
+from workbench.tui.state.span_detail import DetailTab, SpanDetail
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Piece, Tone
+from workbench.tui.state.trace_tree import Search
+from workbench.tui.state.trace_view import TraceView, absence_of, prompts_of
+from workbench.tui.widgets.inputs import FindInput, say
+from workbench.tui.widgets.row_lists import TONE_CLASSES, LinesView, RowList, StatusLine, strip_of
+
+# The detail of a step: names of the ways to look at it, and the lines of the one that is chosen.
+
+
+class DetailTabs(Widget):
+    """The ways to look at a step, the chosen one standing out."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
+
+    @dataclass
+    class Chosen(Message):
+        """The user clicked on a way."""
+
+        tab: DetailTab
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open = DetailTab.EVENT
+
+    def show(self, tab: DetailTab) -> None:
+        """Let this one stand out."""
+        if tab is not self._open:
+            self._open = tab
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the line."""
+        return strip_of(self, self._line if y == 0 else (), width=self.size.width)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click chooses."""
+        end = 0
+        for tab, piece in zip(DetailTab, self._line, strict=False):
+            end += len(piece.text)
+            if event.x < end:
+                self.post_message(self.Chosen(tab))
+                return
+
+    @property
+    def _line(self) -> Line:
+        # Brackets too, so that it shows without colours.
+        names = [f"[{tab}]" if tab is self._open else f" {tab} " for tab in DetailTab]
+        tones = [Tone.STRONG if tab is self._open else Tone.MUTED for tab in DetailTab]
+        return (*(Piece(name, tone) for name, tone in zip(names, tones, strict=True)), Piece("  d next", Tone.MUTED))
+
+
+class DetailView(LinesView):
+    """The lines, with a cursor on what can be opened and folded."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("trace_detail", "lines")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace_detail")]
+
+    def __init__(self, detail: SpanDetail, *, id: str) -> None:
+        super().__init__(id=id)
+        self._detail = detail
+        self._at = 0
+
+    def show_detail(self, *, from_top: bool) -> None:
+        """Lay out the detail as it is now."""
+        if from_top:
+            self._at = 0
+        self.show(self._detail.lay_out, from_top=from_top)
+        self._put_cursor(self._at, in_sight=not from_top and self.has_focus)
+
+    def go_to(self, line: int) -> None:
+        """Put the cursor on a line."""
+        self._put_cursor(line, in_sight=True)
+
+    def scroll_to_text(self, text: str) -> None:
+        """Put the cursor on the first line that has a text in it, whatever its case."""
+        wanted = text.casefold()
+        lines = ("".join(piece.text for piece in self.lines[index]) for index in range(len(self.lines)))
+        self.go_to(next((place for place, line in enumerate(lines) if wanted in line.casefold()), 0))
+
+    def action_scroll_up(self) -> None:
+        """One line up."""
+        self.go_to(self._at - 1)
+
+    def action_scroll_down(self) -> None:
+        """One line down."""
+        self.go_to(self._at + 1)
+
+    def action_page_up(self) -> None:
+        """A screenful up."""
+        self.go_to(self._at - max(self.scrollable_content_region.height - 1, 1))
+
+    def action_page_down(self) -> None:
+        """A screenful down."""
+        self.go_to(self._at + max(self.scrollable_content_region.height - 1, 1))
+
+    def action_scroll_home(self) -> None:
+        """To the first line."""
+        self.go_to(0)
+
+    def action_scroll_end(self) -> None:
+        """To the last line."""
+        self.go_to(len(self.lines) - 1)
+
+    def action_open(self) -> None:
+        """Open or fold what is on the line, or show more of it."""
+        if self._detail.toggle(self._at):
+            self.show_detail(from_top=False)
+
+    def action_fold(self) -> None:
+        """Fold what the line belongs to, and go there."""
+        line = self._detail.fold(self._at)
+        if line is not None:
+            self._at = line
+            self.show_detail(from_top=False)
+
+    def on_focus(self) -> None:
+        """The cursor shows where the keys go."""
+        self._put_cursor(self._at, in_sight=True)
+
+    def on_blur(self) -> None:
+        """Without the focus there is no cursor."""
+        self._put_cursor(self._at, in_sight=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click puts the cursor on a line, a second one opens what is there."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        self.go_to(offset.y + self.scroll_offset.y)
+        if event.chain > 1:
+            self.action_open()
+
+    def _put_cursor(self, line: int, *, in_sight: bool) -> None:
+        self._at = min(max(line, 0), max(len(self.lines) - 1, 0))
+        self._cursor = self._at if self.has_focus else None
+        if in_sight:
+            self.bring_into_sight(self._at)
+        self.refresh()
+
+
+# The line in which the user writes what to look for in the trace.
+
+
+class SearchInput(FindInput):
+    """Hidden while nothing is looked for. Enter goes to the first step found, escape ends the search."""
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="text in names, requests, responses", compact=True, select_on_focus=True)
+        self.display = False
+
+    def open(self) -> None:
+        """Show the line and let the user write."""
+        self.display = True
+        self.focus()
+
+    def close(self) -> None:
+        """Empty the line and hide it."""
+        self.value = ""
+        self.display = False
+
+
+# The tree of steps, as rows.
+
+
+class SpanList(RowList):
+    """Rows that can be folded."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("trace_tree", "rows")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace_tree")]
+
+    @dataclass
+    class FoldWanted(RowList._OfList):
+        """The user wants to `fold`, `unfold`, `fold_all` or `unfold_all`."""
+
+        how: str
+
+    @dataclass
+    class Resized(RowList._OfList):
+        """The rows have another width now."""
+
+    def on_resize(self) -> None:
+        """What stands above the rows has to follow."""
+        self.post_message(self.Resized(self))
+
+    def action_fold(self, how: str) -> None:
+        """Say what the user wants."""
+        self.post_message(self.FoldWanted(self, how))
+
+
+# The trace: what the agent did, step by step, with times; below or beside it one step in detail.
+
+_SEARCHED_AT_ONCE = 100_000  # characters, a few milliseconds
+_REST = 10  # a live trace is made again no sooner than after so many times what that took
+_TYPING = 0.15  # seconds without a key before a search begins
+_SHARES = (15, 30, 45, 60, 75)  # hundredths of the room that the tree can have
+
+
+class TracePane(Pane):
+    """Steps as a tree with bars, and the selected one in detail."""
+
+    TAB = "Trace"
+    HELP = (
+        "What the agent did, by user message, with a bar for when and how long. Kinds: ◎ invocation, ◆ agent, ✦ model "
+        "call, ƒ tool call, · other. Marks: ! error, ◷ slow, … going on, » became an event of the session. "
+        "Enter goes to the detail of a step, where l opens and h folds what is on a line."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("trace",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace")]
+
+    def __init__(self, hub: Hub, *, id: str) -> None:
+        super().__init__(hub, id=id)
+        self._view = TraceView()
+        self._detail = SpanDetail()
+        self._session: object = None
+        self._source: object = None  # where the steps on the screen are from, and how many there were of what
+        self._known: object = None
+        self._absence: list[Block] | None = None
+        self._shares = {False: 2, True: 3}  # which of _SHARES, below each other and beside each other
+        self._ready_at = 0.0
+        self._later: Timer | None = None
+        self._typing: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """The session, the messages of the turn, the tree, the detail; or why there is none."""
+        yield LinesView(id="trace-absence")
+        with Vertical(id="trace-whole"):
+            yield StatusLine(id="trace-summary")
+            yield StatusLine(id="trace-message")
+            with Container(id="trace-body"):
+                with Vertical(id="trace-left"):
+                    yield StatusLine(id="trace-axis")
+                    yield SpanList(id="trace-tree")
+                    yield SearchInput()
+                with Vertical(id="trace-right"):
+                    yield DetailTabs()
+                    yield DetailView(self._detail, id="trace-detail")
+
+    def on_mount(self) -> None:
+        """Nothing is known yet."""
+        self.query_one("#trace-whole").display = False
+        self._give_room()
+
+    # What is shown.
+
+    def show(self, subject: Subject) -> None:
+        """Show the steps of the session that is selected, as far as they are known."""
+        self._stop_waiting()
+        if not self.is_mounted:  # a worker may have news before there is anything to show it in
+            return
+        if subject.key is None:
+            self._show_absence(self.hub.state.detail())
+            return
+        spans, turns, prompts = subject.spans, subject.turns, prompts_of(subject)
+        source = spans if subject.result is None else subject.result
+        known = (len(spans), len(turns), prompts)
+        session = (subject.key, subject.repeat, subject.pinned.title if subject.pinned is not None else None)
+        if not spans:
+            self._show_absence(tuple(absence_of(subject)))
+            return
+        if session == self._session and source is self._source and known == self._known:
+            return
+        if subject.is_live and session == self._session and (wait := self._ready_at - time.monotonic()) > 0:
+            self._later = self.set_timer(wait, self._show_again)
+            return
+        if session != self._session:
+            self._view.forget()
+            self._end_search()
+        self._session, self._source, self._known = session, source, known
+        began = time.monotonic()
+        self._view.show(spans, turns, prompts)
+        self._end_absence()
+        if self._view.search is not None:
+            self._look_for(self._view.search.text)
+        self._show_all()
+        now = time.monotonic()
+        self._ready_at = now + _REST * (now - began)
+
+    def hide(self) -> None:
+        """Nothing goes on while the pane is not open."""
+        self._stop_waiting()
+        self.workers.cancel_group(self, "trace-search")
+
+    def focus_first(self) -> None:
+        """The tree, or why there is none."""
+        if self.is_mounted:
+            self.query_one("#trace-absence" if self._absence is not None else "#trace-tree").focus()
+
+    def copyable(self) -> str | None:
+        """The selected step as JSON; in the detail, what that shows of it."""
+        if self._absence is not None:
+            return None
+        return self._detail.copyable() if self._detail_view.has_focus else self._detail.copyable_row()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Tree and detail stand beside each other where there is room."""
+        beside = self.screen.size.width >= SIDE_BY_SIDE_FROM and event.size.width >= SIDE_BY_SIDE_FROM
+        self.set_class(beside, "-beside")
+        self._give_room()
+
+    # What the user does in the tree.
+
+    @on(SpanList.Steered)
+    def _on_steered(self, message: SpanList.Steered) -> None:
+        message.steer(self._view)
+        self._show_all()
+
+    @on(SpanList.Resized)
+    def _on_resized(self) -> None:
+        self._show_lines()
+
+    @on(SpanList.Entered)
+    def _on_entered(self) -> None:
+        self._detail_view.focus()
+
+    @on(SpanList.FoldWanted)
+    def _on_fold_wanted(self, message: SpanList.FoldWanted) -> None:
+        fold = {
+            "fold": self._view.fold,
+            "unfold": self._view.unfold,
+            "fold_all": self._view.fold_all,
+            "unfold_all": self._view.unfold_all,
+        }
+        fold[message.how]()
+        self._show_all()
+
+    @on(DetailTabs.Chosen)
+    def _on_tab_chosen(self, message: DetailTabs.Chosen) -> None:
+        self._detail.choose(message.tab, self._view)
+        self._show_detail()
+
+    # What the keys of the pane do.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Without steps there is nothing to look for or to go to, without a search none to end."""
+        if action == "end_search":
+            return self._view.search is not None
+        return self._absence is None or action not in _OF_STEPS
+
+    def action_step_tab(self, by: int) -> None:
+        """Look at the step in the next or previous way."""
+        self._detail.step(by, self._view)
+        self._show_detail()
+
+    def action_go_to_error(self, step: int) -> None:
+        """Go to the next or previous step with an error."""
+        if self._view.go_to_error(step):
+            self._show_all()
+        else:
+            say(self, "no step of this session has an error")
+
+    def action_go_to_slowest(self) -> None:
+        """Go to the step that took the most time by itself."""
+        if self._view.go_to_slowest():
+            self._show_all()
+        else:
+            say(self, "there are no two steps with times to compare")
+
+    def action_toggle_errors_only(self) -> None:
+        """List only steps with an error, or all."""
+        self._view.toggle_errors_only()
+        self._show_all()
+
+    def action_next_kind(self) -> None:
+        """List only the steps of the next kind, or all."""
+        self._view.next_kind()
+        self._show_all()
+
+    def action_toggle_scale(self) -> None:
+        """Bars within their turn, or within the session."""
+        self._view.toggle_scale()
+        self._show_all()
+
+    def action_resize(self, by: int) -> None:
+        """More or less room for the tree."""
+        beside = self.has_class("-beside")
+        self._shares[beside] = min(max(self._shares[beside] + by, 0), len(_SHARES) - 1)
+        self._give_room()
+
+    # Searching.
+
+    def action_search(self) -> None:
+        """Let the user write what to look for."""
+        self.query_one(SearchInput).open()
+
+    def action_end_search(self) -> None:
+        """Look for nothing any more."""
+        self.query_one(SpanList).focus()
+        self._end_search()
+
+    def action_go_to_match(self, step: int) -> None:
+        """Go to the next or previous step in which something was found."""
+        if self._view.go_to_match(step) is None:
+            say(self, "nothing was found" if self._view.search is not None else "/ looks for a text")
+        else:
+            self._show_match()
+
+    @on(SearchInput.Changed)
+    def _on_search_changed(self, message: SearchInput.Changed) -> None:
+        message.stop()
+        if self._typing is not None:
+            self._typing.stop()
+        text = message.value
+        if text:
+            self._typing = self.set_timer(_TYPING, lambda: self._look_for(text))
+
+    @on(SearchInput.Submitted)
+    def _on_search_submitted(self, message: SearchInput.Submitted) -> None:
+        message.stop()
+        if self._typing is not None:
+            self._typing.stop()
+        self.query_one(SpanList).focus()
+        if message.value:
+            self._look_for(message.value, then_go=True)
+        else:
+            self._end_search()
+
+    @on(SearchInput.Left)
+    def _on_search_left(self) -> None:
+        self.action_end_search()
+
+    @work(group="trace-search", exclusive=True)
+    async def _look_for(self, text: str, *, then_go: bool = False) -> None:
+        """Look through the steps, a few milliseconds at a time; a later search takes the place of this one."""
+        search = Search(text, self._view.tree.ordered)
+        while not search.is_done:
+            search.step(_SEARCHED_AT_ONCE)
+            await asyncio.sleep(0)
+        self._view.search = search
+        if then_go and self._view.match_here() is None and self._view.go_to_match(1) is None:
+            say(self, f"nothing was found: {text}")
+        if then_go and search.matches:
+            self._show_match()
+        else:
+            self._show_all()
+
+    def _end_search(self) -> None:
+        self.workers.cancel_group(self, "trace-search")
+        self._view.search = None
+        self._detail.unmark()
+        self.query_one(SearchInput).close()
+        self._show_all()
+
+    def _show_match(self) -> None:
+        """Show where in the selected step the text is."""
+        match = self._view.match_here()
+        self._show_all()
+        if match is not None and self._view.search is not None:
+            self._detail.reveal(self._view.search.text, match.where, self._view)
+            self._show_detail()
+            self._detail_view.scroll_to_text(self._view.search.text)
+
+    # Showing.
+
+    @property
+    def _detail_view(self) -> DetailView:
+        return self.query_one(DetailView)
+
+    def _show_again(self) -> None:
+        self.show(self.hub.state.subject())
+
+    def _stop_waiting(self) -> None:
+        if self._later is not None:
+            self._later.stop()
+            self._later = None
+
+    def _show_absence(self, blocks: tuple[Block, ...]) -> None:
+        self._source = None
+        absence = list(blocks)
+        if absence == self._absence:
+            return
+        from_steps = self._absence is None
+        had_focus = self.has_focus_within and from_steps
+        self._absence = absence
+        view = self.query_one("#trace-absence", LinesView)
+        view.display = True
+        self.query_one("#trace-whole").display = False
+        if had_focus:
+            view.focus()
+        view.show_blocks(absence, from_top=True)
+
+    def _end_absence(self) -> None:
+        self.query_one("#trace-absence").display = False
+        self.query_one("#trace-whole").display = True
+        if self._absence is not None and self.query_one("#trace-absence").has_focus:
+            self.query_one(SpanList).focus()
+        self._absence = None
+
+    def _show_all(self) -> None:
+        self._show_lines()
+        is_other = self._detail.show(self._view)
+        self._detail_view.show_detail(from_top=is_other)
+        self.query_one(DetailTabs).show(self._detail.tab)
+
+    def _show_detail(self) -> None:
+        self.query_one(DetailTabs).show(self._detail.tab)
+        self._detail_view.show_detail(from_top=True)
+
+    def _show_lines(self) -> None:
+        """The lines above the tree, and the tree."""
+        tree = self.query_one(SpanList)
+        self.query_one("#trace-summary", StatusLine).show(self._view.summary())
+        self.query_one("#trace-message", StatusLine).show(self._view.message_line())
+        width = tree.scrollable_content_region.width
+        self.query_one("#trace-axis", StatusLine).show(self._view.axis_line(width))
+        tree.show(self._view)
+
+    def _give_room(self) -> None:
+        """Divide the room between tree and detail."""
+        share = _SHARES[self._shares[self.has_class("-beside")]]
+        left, right = self.query_one("#trace-left"), self.query_one("#trace-right")
+        if self.has_class("-beside"):
+            left.styles.width, right.styles.width = f"{share}fr", f"{100 - share}fr"
+            left.styles.height = right.styles.height = "1fr"
+        else:
+            left.styles.height, right.styles.height = f"{share}fr", f"{100 - share}fr"
+            left.styles.width = right.styles.width = "1fr"
+
+
+_OF_STEPS = frozenset(
+    ("search", "go_to_match", "go_to_error", "go_to_slowest", "toggle_errors_only", "next_kind", "toggle_scale")
+) | {"step_tab", "resize"}

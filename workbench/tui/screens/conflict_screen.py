@@ -1,0 +1,329 @@
+"""Conflicts with the file on disk, unsaved edits of an earlier session, and two versions of a set."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from workbench.engine.open_documents import FoundEdits
+from workbench.engine.set_files import Versions
+from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.backend.document_calls import Documents
+from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
+from workbench.tui.external_editor import edit_text
+from workbench.tui.keys import dialog_bindings
+from workbench.tui.state.problem_list import RecoveryList
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, lay_out, safe, safe_line
+from workbench.tui.state.version_lines import mark_left, merged_text, version_blocks
+from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.row_lists import LinesView, RowList
+
+# Two versions of an eval set: to look at, or to choose from.
+
+
+class VersionsView(Vertical):
+    """A sentence, and below it what differs: side by side where the screen is wide enough."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        """The sentence and the lines."""
+        yield Static(Content(safe(self._title)), classes="versions-title")
+        yield LinesView()
+
+    async def show(self, versions: Versions, *, ours: str, theirs: str) -> None:
+        """Compare the versions, which are called so, and show what differs."""
+        self.show_blocks(await asyncio.to_thread(version_blocks, versions, ours=ours, theirs=theirs))
+
+    def show_blocks(self, blocks: tuple[Block, ...]) -> None:
+        """Show these blocks."""
+
+        def lay_out_blocks(width: int) -> list[Line]:
+            return lay_out(blocks, width=width, side_by_side=self.screen.size.width >= SIDE_BY_SIDE_FROM)
+
+        self.query_one(LinesView).show(lay_out_blocks, from_top=True)
+        self.query_one(LinesView).focus()
+
+
+class VersionsScreen(Dialog[None]):
+    """Shows what differs between two versions."""
+
+    CSS_PATH = "documents.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("versions",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("versions")]
+
+    def __init__(self, title: str, versions: Versions, *, ours: str, theirs: str) -> None:
+        super().__init__()
+        self._title = title
+        self._versions = versions
+        self._ours = ours
+        self._theirs = theirs
+
+    def compose(self) -> ComposeResult:
+        """The versions and the keys."""
+        yield VersionsView(self._title)
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Compare them."""
+        self._compare()
+
+    def action_close(self) -> None:
+        """Close."""
+        self.dismiss(None)
+
+    @work(group="versions")
+    async def _compare(self) -> None:
+        await self.query_one(VersionsView).show(self._versions, ours=self._ours, theirs=self._theirs)
+
+
+# An eval set changed on disk while it has unsaved edits: both versions are shown, and the user chooses.
+
+_MINE = "yours, not saved"
+_THEIRS = "on disk"
+
+Decision = Literal["written", "taken"]
+"""The file was written, or taken as it is."""
+
+
+class ConflictScreen(Dialog[Decision | None]):
+    """Gives what was decided, None where nothing was. Only the version that was shown is ever written over."""
+
+    HELP: ClassVar[str] = (
+        "The eval set was changed by somebody else while it has edits of yours that are not saved. Nothing "
+        "is written before you choose."
+    )
+    CSS_PATH = "documents.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("conflict",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("conflict")]
+
+    def __init__(self, documents: Documents, eval_set: str) -> None:
+        super().__init__()
+        self._documents = documents
+        self._eval_set = eval_set
+        self._versions: Versions | None = None
+        self._is_deciding = False
+
+    def compose(self) -> ComposeResult:
+        """Both versions and the keys."""
+        yield VersionsView(
+            f"{self._eval_set} changed on disk while it has unsaved edits. Nothing is written before you choose."
+        )
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Read both versions."""
+        self._read()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """There is nothing to take of a file that is gone, and not always a way to have both."""
+        if action == "take_theirs":
+            return self._versions is None or self._versions.theirs is not None
+        return action != "keep_both" or self._both is not None
+
+    def action_keep_mine(self) -> None:
+        """Write the edits in place of what is on disk."""
+        self._decide(self._write_mine, "written")
+
+    def action_take_theirs(self) -> None:
+        """Take what is on disk; undo brings the edits back."""
+        self._decide(lambda _: self._documents.reload(self._eval_set), "taken")
+
+    def action_keep_both(self) -> None:
+        """Make the edits in what is on disk, and write that."""
+        self._decide(self._write_both, "written")
+
+    def action_merge(self) -> None:
+        """Make one text of both in the user's editor, and write that."""
+        self._decide(self._merge, "written")
+
+    def action_later(self) -> None:
+        """Leave it undecided."""
+        self.dismiss(None)
+
+    @property
+    def _both(self) -> bytes | None:
+        """Both versions in one, where that is without question."""
+        merge = self._versions.merge if self._versions is not None else None
+        return merge.content if merge is not None else None
+
+    @work(group="read")
+    async def _read(self) -> None:
+        await self._show_versions()
+
+    @work(group="decide")
+    async def _decide(self, carry_out: Callable[[Versions], Awaitable[bool | None]], decision: Decision) -> None:
+        """Carry out what was chosen; where the file changed yet again, show that version first.
+
+        Nothing is chosen before both versions are shown, nor while a choice is being carried out.
+        """
+        if self._versions is None or self._is_deciding:
+            return
+        self._is_deciding = True
+        try:
+            given_up = await carry_out(self._versions) is False
+        except FileChanged:
+            say(self, "the file changed again: this is how it is now", severity="warning")
+            await self._show_versions()
+        except StoreError as error:
+            say(self, str(error), severity="error")
+        else:
+            if not given_up:
+                self.dismiss(decision)
+        finally:
+            self._is_deciding = False
+
+    async def _show_versions(self) -> None:
+        try:
+            self._versions = await self._documents.versions(self._eval_set)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            self.dismiss(None)
+            return
+        self.refresh_bindings()
+        await self.query_one(VersionsView).show(self._versions, ours=_MINE, theirs=_THEIRS)
+
+    async def _write_mine(self, versions: Versions) -> None:
+        await self._documents.save_over(self._eval_set, versions.theirs)
+
+    async def _write_both(self, versions: Versions) -> None:
+        content = self._both
+        if content is not None:
+            await self._write_merged(content, versions)
+
+    async def _merge(self, versions: Versions) -> bool:
+        """False where the user gave up."""
+        both = await asyncio.to_thread(merged_text, versions, ours=_MINE, theirs=_THEIRS)
+        suffix = "".join(Path(self._eval_set).suffixes[-2:])
+        fault_of = await self._documents.look(self._eval_set, lambda document: document.fault_in_file)
+        merged = await edit_text(self.app, both, suffix=suffix, check=lambda text: mark_left(text) or fault_of(text))
+        if merged is None:
+            return False
+        await self._write_merged(merged.encode(), versions)
+        return True
+
+    async def _write_merged(self, content: bytes, versions: Versions) -> None:
+        await self._documents.edit(
+            self._eval_set,
+            lambda document: document.replace_content(content, label="merge"),
+            label="merge with the file on disk",
+        )
+        await self._documents.save_over(self._eval_set, versions.theirs)
+
+
+# Unsaved edits that an earlier session left: restored, looked at, thrown away, or left for later.
+
+
+class RecoveryScreen(Dialog[Sequence[str]]):
+    """Gives the eval sets whose edits were restored."""
+
+    HELP: ClassVar[str] = (
+        "Edits that an earlier session did not save. Restoring brings them back as unsaved edits; throwing "
+        "them away leaves the file as it is."
+    )
+    CSS_PATH = "documents.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("recovery",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("recovery")]
+
+    def __init__(self, documents: Documents, found: Sequence[FoundEdits]) -> None:
+        super().__init__()
+        self._documents = documents
+        self._list = RecoveryList(found, datetime.now().astimezone())
+        self._restored: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        """What was found, what of it is selected, and the keys."""
+        with Vertical(classes="dialog recovery"):
+            yield Static(Content("An earlier session ended with unsaved edits. They have been kept:"))
+            yield RowList(id="recovery-list")
+            yield LinesView(id="recovery-detail")
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Show the list."""
+        rows = self.query_one(RowList)
+        rows.add_class("recovery-list")
+        self.query_one(LinesView).add_class("recovery-detail")
+        rows.focus()
+        self._show()
+
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self._list)
+        self._show()
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        self.action_look()
+
+    @work(group="recovery")
+    async def action_restore(self) -> None:
+        """Take up the selected edits, unsaved."""
+        selected = self._list.selected
+        if selected is None:
+            return
+        try:
+            self._restored.append(await self._documents.restore(selected.recovery))
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        self._decided()
+
+    @work(group="recovery")
+    async def action_look(self) -> None:
+        """Show how the selected edits differ from the file."""
+        selected = self._list.selected
+        if selected is None:
+            return
+        try:
+            versions = await self._documents.recovered_versions(selected.recovery)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        title = f"{selected.eval_set}: the unsaved edits beside the file as it is"
+        self.app.push_screen(VersionsScreen(title, versions, ours="unsaved edits", theirs="on disk"))
+
+    @work(group="recovery")
+    async def action_discard(self) -> None:
+        """Throw the selected edits away, after asking."""
+        selected = self._list.selected
+        if selected is None:
+            return
+        question = f"Throw away the unsaved edits of {safe_line(selected.eval_set)}? They cannot be had back."
+        if not await self.app.push_screen_wait(ConfirmScreen(question)):
+            return
+        try:
+            await self._documents.discard(selected.recovery)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        self._decided()
+
+    def action_later(self) -> None:
+        """Leave what is left for later."""
+        self.dismiss(self._restored)
+
+    def _decided(self) -> None:
+        self._list.remove_selected()
+        if len(self._list):
+            self._show()
+        else:
+            self.dismiss(self._restored)
+
+    def _show(self) -> None:
+        rows = self.query_one(RowList)
+        rows.styles.height = min(len(self._list), 12)
+        rows.show(self._list)
+        self.query_one(LinesView).show_blocks(self._list.detail(), from_top=True)

@@ -1,0 +1,430 @@
+"""The plan of a run, and the choice of its criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from workbench.engine.plan import PlanError
+from workbench.metrics.registry import PRESETS, CaseFacts
+from workbench.model.criteria import EvalConfig
+from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
+from workbench.tui.keys import dialog_bindings
+from workbench.tui.screen_messages import Hub, ProjectChanged
+from workbench.tui.state.criteria_choice import (
+    CriteriaChoice,
+    CriteriaFile,
+    CriteriaRows,
+    MetricRow,
+    OptionRow,
+    detail_blocks,
+    header_line,
+    read_value,
+    written,
+)
+from workbench.tui.state.run_plan import PlannedRun, PlanSettings, check_setting, plan_blocks
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, plural, safe, safe_line
+from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine
+
+if TYPE_CHECKING:
+    from workbench.engine.plan import Selection
+
+
+# The plan of a run, shown before it begins: run it, change it, or leave it.
+
+_LOW = 18
+"""Rows of a screen below which the dialog takes all of them, without blanks around what it holds."""
+
+
+class PlanScreen(Dialog[PlannedRun | None]):
+    """Gives the plan to carry out, None where nothing is to run."""
+
+    HELP: ClassVar[str] = (
+        "What the run will do and what it may cost, from how long the cases took before. Nothing runs before enter."
+    )
+    CSS_PATH = "plan.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("plan",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("plan")]
+
+    def __init__(self, hub: Hub, planned: PlannedRun) -> None:
+        super().__init__()
+        self._hub = hub
+        self._planned = planned
+        self._settings = PlanSettings(planned)
+        self._config = planned.config
+        self._is_planning = False
+        self._is_wanted = False
+
+    def compose(self) -> ComposeResult:
+        """What the run will do, the settings that can be changed, what is wrong, the keys."""
+        with Vertical(classes="dialog", id="plan"):
+            yield LinesView(id="plan-facts")
+            yield RowList(id="plan-settings")
+            yield Static(Content(""), classes="dialog-problem")
+            yield KeyLine(enter="run")
+
+    def on_mount(self) -> None:
+        """Show the plan."""
+        self.query_one("#plan").border_title = "run?"
+        self.query_one(RowList).focus()
+        self._show()
+
+    def on_resize(self) -> None:
+        """In a low terminal what the dialog says and asks has the room that its frame would take."""
+        self.query_one("#plan").set_class(self.size.height < _LOW, "-low")
+
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self._settings)
+        self.query_one(RowList).show(self._settings)
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        if self._is_planning:
+            self._is_wanted = True  # as soon as the plan is that of the settings shown
+        else:
+            self.dismiss(self._planned)
+
+    def action_step(self, by: int) -> None:
+        """Change the selected setting."""
+        self._settings.step(by)
+        self._plan_again()
+
+    @work
+    async def action_type_value(self) -> None:
+        """Type the value of the selected setting."""
+        name, words, value = self._settings.selected
+        typed = await self.app.push_screen_wait(
+            AskScreen(words, value=f"{value:g}", check=lambda text: check_setting(name, text))
+        )
+        if typed is not None:
+            self._settings.put(float(typed))
+            self._plan_again()
+
+    @work
+    async def action_criteria(self) -> None:
+        """Choose what the run is judged by."""
+
+        chosen = await self.app.push_screen_wait(CriteriaScreen(self._hub, self._planned.selections))
+        if chosen is not None:
+            self._config = chosen.config
+            self._plan_again()
+
+    def action_close(self) -> None:
+        """Run nothing."""
+        self.dismiss(None)
+
+    def _plan_again(self) -> None:
+        self._is_planning = True
+        self._is_wanted = False
+        self.query_one(RowList).show(self._settings)
+        self._replan(self._config)
+
+    @work(group="plan", exclusive=True)
+    async def _replan(self, config: EvalConfig | None) -> None:
+        planned = self._planned
+        options = self._settings.applied_to(planned.options)
+        problem = self.query_one(".dialog-problem", Static)
+        try:
+            self._planned = await self._hub.gateway.runs.plan(planned.selections, options, config, ask=True)
+        except (PlanError, StoreError) as error:
+            problem.update(Content(safe(str(error))))
+            self._is_wanted = False
+            return
+        problem.update(Content(""))
+        self._is_planning = False
+        self._show()
+        if self._is_wanted:
+            self.dismiss(self._planned)
+
+    def _show(self) -> None:
+        self.query_one(LinesView).show_blocks(tuple(plan_blocks(self._planned)), from_top=True)
+        self.query_one(RowList).show(self._settings)
+
+
+# The criteria picker: which metrics judge the selected cases, from which score on, and with which options.
+
+
+@dataclass(frozen=True)
+class ChosenCriteria:
+    """The user wants to run with these criteria; `config` is None where they are those of the files."""
+
+    config: EvalConfig | None
+
+
+class CriteriaScreen(Dialog[ChosenCriteria | None]):
+    """Gives the criteria to run with, None where the user only looked, or kept them in the file.
+
+    The choice is remembered for each eval set until the session ends.
+    """
+
+    HELP: ClassVar[str] = (
+        "What the selected cases are judged by. A choice holds until the session ends; it is written into "
+        "the configuration file only where you keep it."
+    )
+    CSS_PATH = "criteria.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("criteria",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("criteria")]
+
+    def __init__(self, hub: Hub, selections: Sequence[Selection]) -> None:
+        super().__init__()
+        self._hub = hub
+        self._selections = selections
+        self._eval_sets = list(dict.fromkeys(selection.eval_set for selection in selections))
+        self._file: CriteriaFile | None = None
+        self._choice: CriteriaChoice | None = None
+        self._facts: CaseFacts | None = None
+
+    def compose(self) -> ComposeResult:
+        """What is judged, the metrics beside or above what there is to know of one, the keys."""
+        yield StatusLine(id="criteria-header")
+        with Container(id="criteria-body"):
+            yield RowList(id="criteria-rows")
+            yield LinesView(id="criteria-detail")
+        yield Input(placeholder="text in the name or purpose of a metric", compact=True, id="criteria-search")
+        yield KeyLine(first=("criteria_toggle", "criteria_more", "criteria_run", "criteria_keep"))
+
+    def on_mount(self) -> None:
+        """Read the file, then look at the cases."""
+        self.query_one("#criteria-search").display = False
+        self.query_one(RowList).focus()
+        self._read()
+        self._count()
+
+    def on_resize(self) -> None:
+        """Side by side where there is room; the header says what its width allows."""
+        self.query_one("#criteria-body").set_class(self.size.width >= SIDE_BY_SIDE_FROM, "-beside")
+        self._show()
+
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        if self._choice is not None:
+            message.steer(self._choice)
+            self._show()
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        row = self._choice.selected if self._choice is not None else None
+        if isinstance(row, MetricRow):
+            self._type_threshold(row)
+        elif isinstance(row, OptionRow):
+            self._type_option(row)
+
+    @on(Input.Changed, "#criteria-search")
+    def _on_search(self, message: Input.Changed) -> None:
+        if self._choice is not None:
+            self._choice.find(message.value)
+            self._show()
+
+    @on(Input.Submitted, "#criteria-search")
+    def _on_searched(self) -> None:
+        self.query_one(RowList).focus()
+
+    def action_switch(self) -> None:
+        """Switch the selected metric on or off."""
+        if self._choice is not None:
+            self._choice.toggle()
+            self._show()
+
+    def action_step(self, by: int) -> None:
+        """Change the threshold of the selected metric, or the value of the selected option."""
+        if self._choice is not None:
+            self._choice.step(by)
+            self._show()
+
+    def action_reset(self) -> None:
+        """Choose what the file says."""
+        if self._choice is not None:
+            self._choice.reset()
+            self._show()
+
+    def action_search(self) -> None:
+        """List only some metrics."""
+        search = self.query_one("#criteria-search", Input)
+        search.display = True
+        search.focus()
+
+    def action_close(self) -> None:
+        """End the search; without one, close and remember the choice."""
+        search = self.query_one("#criteria-search", Input)
+        if search.display:
+            search.value = ""
+            search.display = False
+            self.query_one(RowList).focus()
+            return
+        self._remember()
+        self.dismiss(None)
+
+    def action_run(self) -> None:
+        """Run with these criteria."""
+        if self._choice is None or not self._is_sound():
+            return
+        self._remember()
+        self.dismiss(ChosenCriteria(self._choice.config if self._choice.is_changed else None))
+
+    @work
+    async def action_preset(self) -> None:
+        """Choose criteria for a purpose."""
+        names = [f"{preset.name}: {preset.purpose}" for preset in PRESETS]
+        chosen = await self.app.push_screen_wait(ChooseScreen("Judge for which purpose?", names))
+        if chosen is None or self._choice is None:
+            return
+        preset = PRESETS[chosen]
+        self._choice.take_preset(preset)
+        self._go_to(preset.criteria[0].metric)
+
+    @work(group="keep", exclusive=True)
+    async def action_keep(self) -> None:
+        """Write these criteria into the file."""
+        if self._choice is None or self._file is None or not self._is_sound():
+            return
+        if not self._choice.is_changed and not self._file.config.is_default:
+            say(self, f"{self._file.path} says so already")
+            return
+        criteria, existed = self._choice.config.criteria, self._file.exists
+        try:
+            try:
+                file = await self._hub.gateway.criteria.keep(self._eval_sets, criteria)
+            except FileChanged:
+                question = (
+                    f"{safe_line(self._file.path)} was changed by another program since it was read.\n"
+                    "Write these criteria into it as it is now? Everything else in it stays."
+                )
+                if not await self.app.push_screen_wait(ConfirmScreen(question)):
+                    return
+                await self._hub.gateway.criteria.read(self._eval_sets)
+                file = await self._hub.gateway.criteria.keep(self._eval_sets, criteria)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        self._take(file, was_there=existed)
+        others = f", which also judges {plural(file.also_judges, 'other set')}" if file.also_judges else ""
+        say(self, f"kept in {file.path}{others}; u takes it back")
+
+    @work(group="keep", exclusive=True)
+    async def action_undo(self) -> None:
+        """Take back what was written last."""
+        if self._file is None or not self._file.undoable:
+            say(self, "nothing was kept in this session")
+            return
+        existed = self._file.exists
+        try:
+            file = await self._hub.gateway.criteria.undo(self._eval_sets)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        chosen = self._choice.config if self._choice is not None else None
+        self._take(file, was_there=existed, chosen=chosen)
+        say(self, f"{file.path} is as it was" if file.exists else f"{file.path} is gone again")
+
+    @work(group="read")
+    async def _read(self) -> None:
+        try:
+            file = await self._hub.gateway.criteria.read(self._eval_sets)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            self.dismiss(None)
+            return
+        self._file = file
+        chosen = self._hub.state.chosen_criteria.get(self._eval_sets[0])
+        self._choice = CriteriaChoice(file.config, chosen=chosen)
+        self._show()
+
+    @work(group="count")
+    async def _count(self) -> None:
+        self._facts = await self._hub.gateway.criteria.facts(self._selections)
+        self._show()
+
+    @work
+    async def _type_threshold(self, row: MetricRow) -> None:
+        choice = self._choice
+        if choice is None:
+            return
+        threshold = choice.criterion(row.metric).threshold
+        typed = await self.app.push_screen_wait(
+            AskScreen(
+                f"threshold of {row.metric} (nothing: it only informs)",
+                value="" if threshold is None else f"{threshold:g}",
+                check=lambda text: choice.check_threshold(row.metric, text),
+            )
+        )
+        if typed is not None:
+            choice.put_threshold(row.metric, float(typed) if typed.strip() else None)
+            self._show()
+
+    @work
+    async def _type_option(self, row: OptionRow) -> None:
+        choice = self._choice
+        if choice is None:
+            return
+        value = choice.option(row.metric, row.option)
+        typed = await self.app.push_screen_wait(
+            AskScreen(
+                f"{row.option} of {row.metric} (nothing: the default)",
+                value="" if value is None else written(value),
+                check=lambda text: choice.check_option(row.metric, row.option, text),
+            )
+        )
+        if typed is not None:
+            choice.put_option(row.metric, row.option, read_value(typed))
+            self._show()
+
+    def _take(self, file: CriteriaFile, *, was_there: bool, chosen: EvalConfig | None = None) -> None:
+        """The file was written: what is chosen is held against what it says now."""
+        self._file = file
+        if self._choice is not None:
+            cursor = self._choice.cursor
+            self._choice = CriteriaChoice(file.config, chosen=chosen)
+            self._choice.move_to(cursor)
+        self._remember()
+        if file.exists != was_there:
+            self.app.screen_stack[0].post_message(ProjectChanged())
+        self._show()
+
+    def _remember(self) -> None:
+        """The choice is what the picker shows when it is opened for these sets again."""
+        if self._choice is None:
+            return
+        for eval_set in self._eval_sets:
+            if self._choice.is_changed:
+                self._hub.state.chosen_criteria[eval_set] = self._choice.config
+            else:
+                self._hub.state.chosen_criteria.pop(eval_set, None)
+
+    def _is_sound(self) -> bool:
+        """Whether the choice can be used; else what is wrong is said, and the cursor put there."""
+        if self._choice is None:
+            return False
+        for metric, problems in self._choice.problems.items():
+            self._go_to(metric)
+            say(self, f"{metric}: {problems[0]}", severity="error")
+            return False
+        if not self._choice.config.criteria:
+            say(self, "no metric is on: cases would be judged by nothing", severity="error")
+            return False
+        return True
+
+    def _go_to(self, metric: str) -> None:
+        if self._choice is not None:
+            self._choice.find("")
+            self._choice.move_to(self._choice.rows.index(MetricRow(metric)))
+            self._show()
+
+    def _show(self) -> None:
+        choice, file = self._choice, self._file
+        if choice is None or file is None:
+            return
+        of = self._eval_sets[0] if len(self._eval_sets) == 1 else plural(len(self._eval_sets), "eval set")
+        self.query_one(StatusLine).show(header_line(choice, file, of=of, width=self.size.width))
+        self.query_one(RowList).show(CriteriaRows(choice))
+        self.query_one(LinesView).show_blocks(tuple(detail_blocks(choice, self._facts)), from_top=True)

@@ -1,0 +1,275 @@
+"""Reads what the main screen shows: the project, its eval sets, the case under the cursor, and how cases ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from textual import work
+from textual.message import Message
+from textual.timer import Timer
+
+from workbench.model.identity import CaseKey
+from workbench.store.errors import StoreError
+from workbench.tui.screen_messages import Faceless, Hub
+from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.problem_list import Source
+from workbench.tui.state.project_state import OpenedProject
+from workbench.tui.widgets.inputs import say
+
+_HELD = 0.1  # seconds between two moves of the cursor within which a key is taken to be held down
+_SETTLE = 0.03  # seconds the cursor then rests before the case under it is read
+_PATIENCE = 0.15  # seconds after which reading a case is shown as such
+_CHUNK = 1_000  # of what comes by the ten thousand, taken at once
+
+
+class Reader(Faceless):
+    """Puts what it reads into the state, and says so."""
+
+    @dataclass
+    class OpenFailed(Message):
+        """The project could not be opened."""
+
+        reason: str
+
+    @dataclass
+    class Opened(Message):
+        """The project was opened, and all of it read, for the first time."""
+
+    @dataclass
+    class Reread(Message):
+        """What there is was looked at again, and all of it read."""
+
+    @dataclass
+    class ProjectRead(Message):
+        """What there is, or how it ended, is known anew."""
+
+    @dataclass
+    class SetsRead(Message):
+        """The cases of eval sets are known anew."""
+
+    @dataclass
+    class CaseRead(Message):
+        """The case under the cursor is known, or is still being read and there is time to say so."""
+
+    @dataclass
+    class SelectionWanted(Message):
+        """Everything is read, and this case or eval set is to be selected now."""
+
+        place: CaseKey | str
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__()
+        self._state = hub.state
+        self._gateway = hub.gateway
+        self._has_opened = False
+        self._settling: Timer | None = None
+        self._asked_at = 0.0
+        self._reading_addresses = asyncio.Lock()
+        self._to_read_anew: set[tuple[str, str]] = set()  # until all are read: a later look replaces an earlier one
+
+    @work(group="open")
+    async def open(self) -> None:
+        """Find the project and read it."""
+        try:
+            project = await self._gateway.project.open()
+        except StoreError as error:
+            self.post_message(self.OpenFailed(str(error)))
+            return
+        await self._read(project)
+
+    @work(group="open", exclusive=True)
+    async def reload(self, select: CaseKey | str | None) -> None:
+        """Look again what there is, and then select this case or eval set."""
+        try:
+            project = await self._gateway.project.reload()
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        await self._read(project)
+        if select is not None:
+            self.post_message(self.SelectionWanted(select))
+        await self._read_anew()  # which this look may have kept an earlier one from
+        self.post_message(self.Reread())
+
+    @work(group="open", exclusive=True)
+    async def reload_anew(self) -> None:
+        """Look again what there is; what was read from addresses is read anew."""
+        self._to_read_anew |= {
+            each.place
+            for each in self._state.browser.sets
+            if each.is_address and (each.cases is not None or each.is_being_read)
+        }
+        try:
+            await self._gateway.project.forget_addresses()
+            project = await self._gateway.project.reload()
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        await self._read(project)
+        await self._read_anew()
+        self.post_message(self.Reread())
+
+    @work(group="read-again")
+    async def read_again(self, eval_sets: frozenset[str]) -> None:
+        """Show these eval sets as they are now."""
+        await self.read_sets([listed for listed in self._state.browser.sets if listed.relative in eval_sets])
+        self._state.read = None
+        self.read_selected()
+
+    @work(group="read", exclusive=True)
+    async def read_selected(self) -> None:
+        """Read the case under the cursor; a later call replaces an earlier one."""
+        key = self._state.selected_case
+        if key is not None and not self._has_all_of(key):
+            waiting = self.set_timer(_PATIENCE, lambda: self.post_message(self.CaseRead()))
+            try:
+                read = await self._gateway.project.read_case(
+                    key,
+                    stored=self._state.lacks_results(key),
+                    earlier=self._state.board.earlier_verdicts([key]),
+                )
+                self._state.show_case(read)
+            finally:
+                waiting.stop()
+        self.post_message(self.CaseRead())
+
+    def _has_all_of(self, key: CaseKey) -> bool:
+        """Whether the case was read, and with the stored results that were listed after it was."""
+        read = self._state.read
+        has_results = read is not None and (bool(read.stored) or not self._state.lacks_results(key))
+        return self._state.has_read(key) and has_results
+
+    @work(group="verdicts")
+    async def read_verdicts(self, cases: Collection[CaseKey]) -> None:
+        """A run of these cases is over: find out what holds of those that it only played."""
+        await self._read_verdicts(cases)
+        self.post_message(self.ProjectRead())
+
+    def read_selected_soon(self) -> None:
+        """Read the case under the cursor, once it rests where a key is held down. A later call replaces it."""
+        if self._settling is not None:
+            self._settling.stop()
+        now = time.monotonic()
+        is_held, self._asked_at = now - self._asked_at < _HELD, now
+        if is_held:
+            self._settling = self.set_timer(_SETTLE, self.read_selected)
+        else:
+            self.read_selected()
+
+    async def read_all_sets(self) -> None:
+        """Read what has changed in any set."""
+        await self.read_sets(self._state.browser.sets)
+
+    @work(group="address")
+    async def read_address(self, listed: ListedSet) -> None:
+        """The user wants the rows of a dataset elsewhere."""
+        await self.read_addresses([listed.relative])
+
+    async def read_addresses(self, eval_sets: Collection[str]) -> None:
+        """Read those of these sets that are datasets elsewhere and have not been read yet."""
+        await self._read_elsewhere(lambda listed: listed.is_to_be_read and listed.relative in eval_sets)
+
+    async def _read_anew(self) -> None:
+        """Read the addresses whose rows were there, or on their way, when the user wanted to look again."""
+        await self._read_elsewhere(lambda listed: listed.is_address and listed.place in self._to_read_anew)
+        self._to_read_anew.clear()
+
+    async def _read_elsewhere(self, is_wanted: Callable[[ListedSet], bool]) -> None:
+        async with self._reading_addresses:  # whoever wants the same rows meanwhile waits for them
+            wanted = [each for each in self._state.browser.sets if is_wanted(each)]
+            for listed in wanted:
+                self._state.list_set(replace(listed, problem="", cases=None, is_being_read=True))
+            self.post_message(self.SetsRead())
+            for listed in wanted:
+                try:
+                    read = await self._gateway.project.read_address(listed)
+                except StoreError as error:  # no target names it any more, as looking at the project again will show
+                    read = replace(listed, problem=str(error), cases=None)
+                if self._state.browser.eval_set(*listed.place) is not None:  # else it has gone meanwhile
+                    self._state.list_set(read)
+        if wanted:
+            places = {listed.place for listed in wanted}
+            await self.read_sets([each for each in self._state.browser.sets if each.place in places])
+            await self._read_stored()
+            self.post_message(self.ProjectRead())
+
+    async def read_sets(self, sets: Sequence[ListedSet]) -> None:
+        """Read what is in these sets, as far as they have changed since they were read last."""
+        unchecked: list[ListedSet] = []
+        for listed in sets:
+            read = await self._gateway.project.list_set(listed)
+            if self._state.browser.eval_set(*listed.place) is None:
+                continue  # it has gone meanwhile
+            if read is not listed:
+                self._state.list_set(read)
+            if listed.kept is None:
+                if not await self._gateway.documents.check(listed.relative):
+                    unchecked.append(listed)
+                await self._show_problems(listed)
+        self.post_message(self.SetsRead())
+        if unchecked:
+            self._check_sets(unchecked)
+
+    async def _show_problems(self, listed: ListedSet) -> None:
+        problems = await self._gateway.documents.problems(listed.relative)
+        self._state.problems.show_set(listed.relative, listed.target, problems)
+
+    @work(group="check")
+    async def _check_sets(self, sets: Sequence[ListedSet]) -> None:
+        """Check the rest of large sets against the rules of ADK, while everything else goes on."""
+        for listed in sets:
+            while not await self._gateway.documents.check(listed.relative):
+                pass
+            if self._state.browser.eval_set(*listed.place) is not None:
+                await self._show_problems(listed)
+        self.post_message(self.SetsRead())
+
+    async def _read(self, project: OpenedProject) -> None:
+        self._state.open(project)
+        for problem in project.problems:
+            say(self, problem, severity="warning")
+        self.post_message(self.ProjectRead())
+        await self.read_sets(project.sets)
+        await self._read_stored()
+        self.post_message(self.ProjectRead())
+        if not self._has_opened:  # whichever reading came to its end first: a later one replaces an earlier one
+            self._has_opened = True
+            await self._find_stopped_run()
+            self.post_message(self.Opened())
+        self.read_selected()
+
+    async def _find_stopped_run(self) -> None:
+        """The run that an earlier session left unfinished can be resumed, if all its eval sets are listed."""
+        with contextlib.suppress(StoreError):  # reading the stored results has reported it
+            stopped = await self._gateway.runs.stopped()
+            listed = {each.relative for each in self._state.browser.files}
+            is_listed = stopped is not None and all(each.eval_set in listed for each in stopped.selections)
+            if stopped is not None and is_listed and self._state.progress is None:
+                self._state.stopped.append(stopped)
+                self.post_message(self.ProjectRead())
+
+    async def _read_stored(self) -> None:
+        """How cases ended in earlier sessions."""
+        failure: StoreError | None = None
+        try:
+            stored = await self._gateway.project.stored_jobs()
+        except StoreError as error:
+            say(self, f"earlier results cannot be shown: {error}", severity="warning")
+            stored, failure = {}, error
+        self._state.problems.show_error(Source.HISTORY, failure)
+        cases = list(stored)
+        for start in range(0, len(cases), _CHUNK):
+            self._state.show_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
+            await asyncio.sleep(0)
+        await self._read_verdicts(cases)
+
+    async def _read_verdicts(self, cases: Iterable[CaseKey]) -> None:
+        """Those of the cases that were only played stand by the verdicts from before that still hold."""
+        played = self._state.board.only_played(cases)
+        if played:
+            with contextlib.suppress(StoreError):  # said already, by whatever read or wrote the history just now
+                self._state.show_verdicts(await self._gateway.project.verdicts_that_hold(played))

@@ -1,0 +1,556 @@
+"""Results as a table, two runs compared, and the review of failed cases."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+from textual.widgets import Input
+
+from workbench.engine.acceptance import Hunk, hunks, refusal
+from workbench.model.evalset import EvalCase
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.text import counted
+from workbench.store.errors import StoreError
+from workbench.tui.backend.run_calls import export_problem, format_of, is_there, path_of, suggested_path
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog, ResultScreen
+from workbench.tui.keys import bindings, dialog_bindings
+from workbench.tui.panes.diff_pane import Acceptor, DiffView
+from workbench.tui.panes.pane import copy
+from workbench.tui.screen_messages import DocumentsChanged, Hub
+from workbench.tui.state.browser_state import ReadCase
+from workbench.tui.state.diff_lines import DiffSource
+from workbench.tui.state.diff_state import ReviewWalk
+from workbench.tui.state.history_state import ComparedCases
+from workbench.tui.state.project_state import why_not_edited
+from workbench.tui.state.results_table import ResultTable, Scope, TableRow
+from workbench.tui.state.text_layout import BLANK, Block, Piece, Tone, Whole, safe
+from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+
+# The results table, over the main screen: a row for each case, columns that scroll, mean and deviation below.
+
+_REFRESH = 0.5  # seconds between two looks at rows that are still being read
+_TABLE_STYLES = 1.0  # seconds between two looks at which verdicts are stale
+
+
+class TableScreen(ResultScreen[CaseKey | None]):
+    """The newest results of what is selected, or those of a stored run. Gives the case that the user goes to."""
+
+    HELP: ClassVar[str] = (
+        "The newest results, one row for each case: verdict, response, trajectory and scores, with mean and "
+        "deviation below. Enter goes to the case."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("table",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
+
+    def __init__(self, hub: Hub, *, title: str = "", scope: Scope | None = None, run_id: str | None = None) -> None:
+        """Give the `scope` of the newest results, or the id and title of a run."""
+        super().__init__()
+        self._hub = hub
+        self._run_title = title
+        self._scope = scope
+        self._run_id = run_id
+        self._table = ResultTable()
+        self._is_reading = True
+        self._problem = ""
+
+    def compose(self) -> ComposeResult:
+        """What is shown, the titles of the columns, the rows, and what stands below them."""
+        yield StatusLine(id="table-title")
+        yield Input(id="table-filter", placeholder="words that the rows must have", compact=True)
+        yield StatusLine(id="table-head")
+        yield RowList(id="table-rows")
+        yield StatusLine(id="table-mean")
+        yield StatusLine(id="table-deviation")
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self.query_one(Input).display = False
+        self.query_one(RowList).focus()
+        self._read()
+        self.set_interval(_TABLE_STYLES, self._arrange_if_stale)
+
+    def on_resize(self) -> None:
+        """Other columns fit now."""
+        self._show()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """A stored run has no wider scope; what needs a row needs one."""
+        if action == "widen":
+            return self._scope is not None
+        return True
+
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self._table)
+        self.query_one(RowList).show(self._table)
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        if self._table.selected is not None:
+            self.dismiss(self._table.selected.case)
+
+    @on(Input.Changed, "#table-filter")
+    def _on_filter_changed(self, message: Input.Changed) -> None:
+        self._table.filtered_by = message.value
+        self._arrange()
+
+    @on(Input.Submitted, "#table-filter")
+    def _on_filter_submitted(self, message: Input.Submitted) -> None:
+        message.input.display = bool(message.value)
+        self.query_one(RowList).focus()
+
+    def action_move_column(self, by: int) -> None:
+        """Go to another column."""
+        self._table.move_column(by)
+        self._show()
+
+    def action_sort(self) -> None:
+        """Sort by the column under the cursor."""
+        self._table.sort()
+        self._show()
+
+    def action_filter(self) -> None:
+        """Write what the rows must have."""
+        line = self.query_one(Input)
+        line.display = True
+        line.focus()
+
+    def action_toggle_repeats(self) -> None:
+        """One row for each repeat, or for each case."""
+        self._table.by_repeat = not self._table.by_repeat
+        self._arrange()
+
+    def action_widen(self) -> None:
+        """The agent of the set, then everything, then the set again."""
+        if self._scope is not None:
+            self._scope = self._scope.wider()
+            self._read()
+
+    def action_copy_row(self) -> None:
+        """Copy the row under the cursor."""
+        row = self._table.selected
+        copy(self, self._table.text_of(row) if row is not None else None)
+
+    def action_close(self) -> None:
+        """End the filter; without one, back to the main screen."""
+        line = self.query_one(Input)
+        if line.has_focus or line.value:
+            line.value = ""
+            line.display = False
+            self.query_one(RowList).focus()
+        else:
+            self.dismiss(None)
+
+    @work(group="dialog", exclusive=True)
+    async def action_choose_columns(self) -> None:
+        """Show or hide columns, one after the other."""
+        chosen: int | None = 0
+        while chosen is not None:
+            columns = self._table.all_columns
+            choices = [f"{' ' if column.id in self._table.hidden else '✓'} {column.title}" for column in columns]
+            question = "Columns: enter shows or hides one, escape is done"
+            chosen = await self.app.push_screen_wait(ChooseScreen(question, choices, chosen=chosen))
+            if chosen is not None:
+                self._table.toggle_column(columns[chosen].id)
+                self._show()
+
+    @work(group="dialog", exclusive=True)
+    async def action_export(self) -> None:
+        """Write what is listed to a file; one that is there is only replaced where the user says so."""
+        jobs = self._jobs()
+        if not jobs:
+            say(self, "there is nothing to export", severity="warning")
+            return
+        question = f"Export {counted(len(jobs), 'result')} to a file (.csv, .md, .json, .jsonl)"
+        value = suggested_path(self._run_id)
+        answer = await self.app.push_screen_wait(AskScreen(question, value=value, check=export_problem))
+        if answer is None:
+            return
+        path = path_of(answer)
+        if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("That file is there. Replace it?")):
+            return
+        try:
+            earlier = self._hub.state.board.earlier_verdicts(job.case for job in jobs)
+            await self._hub.gateway.archive.export(path, format_of(path), jobs, run_id=self._run_id, earlier=earlier)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        say(self, f"{counted(len(jobs), 'result')} written to {path}")
+
+    def _jobs(self) -> list[JobKey]:
+        """The results behind the rows that are listed, in their order."""
+        return [JobKey(case=row.case, repeat=repeat) for row in self._table.rows for repeat in row.repeat_numbers]
+
+    @work(group="read", exclusive=True)
+    async def _read(self) -> None:
+        """Read the rows in stretches, and show them as they come."""
+        old, self._table = self._table, ResultTable()
+        self._table.take_over(old)
+        self._is_reading, self._problem = True, ""
+        self._show()
+        shown = time.monotonic()
+        try:
+            async for rows in self._stretches():
+                self._table.add(rows)
+                if time.monotonic() - shown > _REFRESH:
+                    self._arrange()
+                    shown = time.monotonic()
+        except StoreError as error:
+            self._problem = str(error)
+            say(self, self._problem, severity="error")  # whole: a line of the screen may cut what to do about it
+        self._is_reading = False
+        self._arrange()
+
+    def _stretches(self) -> AsyncIterator[list[TableRow]]:
+        archive = self._hub.gateway.archive
+        if self._run_id is not None:
+            return archive.rows_of_run(self._run_id)
+        cases = self._cases()
+        return archive.rows(cases, earlier=self._hub.state.board.earlier_verdicts(cases))
+
+    def _cases(self) -> Sequence[CaseKey]:
+        return self._scope.cases(self._hub.state.browser) if self._scope is not None else ()
+
+    def _arrange(self) -> None:
+        self._mark_stale()
+        self._table.arrange()
+        self._show()
+
+    def _mark_stale(self) -> bool:
+        return self._run_id is None and self._table.mark_stale(self._hub.state.browser.freshness.stale)
+
+    def _arrange_if_stale(self) -> None:
+        if self._mark_stale():
+            self._arrange()
+
+    def _show(self) -> None:
+        if not self.is_mounted:
+            return
+        rows = self.query_one(RowList)
+        width = rows.scrollable_content_region.width
+        self._table.fit_columns(width)
+        self.query_one("#table-title", StatusLine).show(self._title())
+        self.query_one("#table-head", StatusLine).show(self._table.head(width))
+        mean, deviation = self._table.feet(width)
+        self.query_one("#table-mean", StatusLine).show(mean)
+        self.query_one("#table-deviation", StatusLine).show(deviation)
+        rows.show(self._table)
+
+    def _title(self) -> tuple[Piece, ...]:
+        title = self._scope.title if self._scope is not None else self._run_title
+        pieces = [Piece(f" results of {title}   ", Tone.STRONG), *self._table.counts()]
+        if self._is_reading:
+            pieces.append(Piece("   reading …", Tone.RUNNING))
+        elif self._problem:
+            pieces.append(Piece(f"   ! {self._problem}", Tone.ERROR))
+        elif self._table.is_empty:
+            pieces.append(Piece("   nothing of it has run yet; r in the main screen runs it", Tone.MUTED))
+        elif not len(self._table):
+            pieces.append(Piece("   no row has these words; escape lists all", Tone.MUTED))
+        return tuple(pieces)
+
+
+# Two runs side by side, over the main screen.
+
+_HEAD_LINES = 3
+
+
+class ComparingScreen(ResultScreen[CaseKey | None]):
+    """Cases with what became of them from the earlier run to the later. Gives the case that the user goes to."""
+
+    HELP: ClassVar[str] = (
+        "What became of each case from the earlier run to the later: regressions and fixes first, cases that only one "
+        "run has last. Enter goes to the case, and opens and closes the row that stands for many."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("comparing",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("comparing")]
+
+    def __init__(self, cases: ComparedCases, hub: Hub) -> None:
+        super().__init__()
+        self._cases = cases
+        self._hub = hub
+
+    def compose(self) -> ComposeResult:
+        """Both runs, the cases, and the text about one."""
+        for number in range(_HEAD_LINES):
+            yield StatusLine(id=f"comparing-{number}")
+        yield RowsAndText()
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Show the comparison."""
+        self._show()
+        self.query_one(RowsAndText).focus_first()
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        if self._cases.selected is not None:
+            self.dismiss(self._cases.selected.case)
+            return
+        self._cases.toggle_fold()
+        self.query_one(RowsAndText).show(self._cases, from_top=False)
+
+    def action_toggle_flips(self) -> None:
+        """List only the cases whose verdict flipped, or all."""
+        self._cases = ComparedCases(self._cases.comparison, only_flips=not self._cases.only_flips)
+        self._show()
+
+    def action_swap(self) -> None:
+        """Exchange the runs."""
+        self._swap()
+
+    def action_close(self) -> None:
+        """Back to the history."""
+        self.dismiss(None)
+
+    def _show(self) -> None:
+        for number, line in enumerate(self._cases.head()):
+            self.query_one(f"#comparing-{number}", StatusLine).show(line)
+        body = self.query_one(RowsAndText)
+        if len(self._cases):
+            body.show(self._cases, from_top=True)
+        else:
+            empty = "No verdict flipped. f lists all cases." if self._cases.only_flips else "Neither run has a case."
+            body.show_text([Whole.of(empty, Tone.STRONG), *self._cases.blocks()])
+
+    @work(group="swap", exclusive=True)
+    async def _swap(self) -> None:
+        comparison = self._cases.comparison
+        try:
+            swapped = await self._hub.gateway.archive.compare(comparison.after.run_id, comparison.before.run_id)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        if swapped is not None:
+            self._cases = ComparedCases(swapped, only_flips=self._cases.only_flips)
+            self._show()
+
+
+# The review: one case that did not pass after the other, each accepted, skipped, or taken to the editor.
+
+_REVIEW_STYLES = 0.1  # seconds between two looks at whether the case was scored again
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The case that is looked at, as it is now, and what the agent did in it."""
+
+    key: CaseKey
+    case: EvalCase | None
+    result: CaseResult | None
+    hunks: Sequence[Hunk] = ()
+
+
+class ReviewScreen(Dialog[CaseKey | None]):
+    """Gives the case that is to be edited, None where the review was ended. `tell` reaches the main screen."""
+
+    HELP: ClassVar[str] = (
+        "The cases that did not pass, one after the other. Accepting makes what the agent did the new "
+        "expectation and saves it at once; undo takes that back. A review that is left for the editor can be "
+        "gone on with."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("review",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("review")]
+
+    def __init__(self, hub: Hub, walk: ReviewWalk, tell: Callable[[Message], object]) -> None:
+        super().__init__()
+        self._hub = hub
+        self._walk = walk
+        self._tell = tell
+        self._acceptor = Acceptor(hub, self, tell)
+        self._shown: _Shown | None = None
+        self._steps = asyncio.Lock()
+        self._seen = 0  # which result of the case is shown: the how-manieth of this session
+
+    def compose(self) -> ComposeResult:
+        """Where the walk is, the diff, the keys."""
+        yield StatusLine(id="review-progress")
+        yield DiffView(id="review-diff")
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Show the first case."""
+        self.query_one(DiffView).focus_lines()
+        self._take(self._show_case)
+        self.set_interval(_REVIEW_STYLES, self._look_again)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Nothing can be done to a case where the walk is over."""
+        if action in ("accept_hunk", "accept_case", "skip", "edit"):
+            return True if self._walk.key is not None else None
+        if action == "undo":
+            return True if self._walk.accepted else None
+        return True
+
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use for the case; what has none is heard all the same, and says why."""
+        return action not in ("accept_hunk", "accept_case", "edit") or not self._why_not_edited()
+
+    def action_accept_hunk(self) -> None:
+        """Accept the difference under the cursor."""
+        self._take(self._accept_hunk)
+
+    def action_accept_case(self) -> None:
+        """Accept the whole case."""
+        self._take(self._accept_case)
+
+    def action_skip(self) -> None:
+        """Leave the case as it is."""
+        self._take(self._skip)
+
+    def action_back(self) -> None:
+        """Look at the case before."""
+        self._take(self._back)
+
+    def action_edit(self) -> None:
+        """Go to the editor with this case; the review can be gone on with."""
+        self._take(self._edit)
+
+    def action_undo(self) -> None:
+        """Take back what was accepted last, and look at that case again."""
+        self._take(self._undo)
+
+    def action_step(self, by: int) -> None:
+        """Go to another difference of the case."""
+        self.query_one(DiffView).step(by)
+
+    def action_cycle_level(self) -> None:
+        """Show more or less of what is as expected."""
+        self.query_one(DiffView).cycle_level()
+
+    def action_quit(self) -> None:
+        """End the review: first with its summary, then for good."""
+        self._take(self._quit)
+
+    @work(group="review")
+    async def _take(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Take one step of the walk after the other: keys typed ahead mean the case that the keys before lead to.
+
+        A step that has begun is never given up: what it accepts would be saved and not noted.
+        """
+        async with self._steps:
+            if self in self.app.screen_stack:  # no step before has left the review
+                await step()
+
+    async def _skip(self) -> None:
+        self._walk.skip()
+        await self._show_case()
+
+    async def _back(self) -> None:
+        if self._walk.back():
+            await self._show_case()
+
+    async def _edit(self) -> None:
+        self.dismiss(self._walk.key)
+
+    async def _quit(self) -> None:
+        if self._walk.key is None or not self._walk.decisions:
+            self.dismiss(None)
+            return
+        self._walk.place = len(self._walk.keys)
+        await self._show_case()
+
+    def _why_not_edited(self) -> str:
+        """Why there is no eval set behind the case; empty where there is one."""
+        key = self._walk.key
+        return "" if key is None else why_not_edited(self._hub.state.browser, [(key.target, key.eval_set)])
+
+    def _look_again(self) -> None:
+        """Show the case again once what was accepted or undone has been scored."""
+        if self._walk.key is not None and self._newest(self._walk.key) > self._seen:
+            self._take(self._show_case)
+
+    def _newest(self, key: CaseKey) -> int:
+        record = self._hub.state.board.record(key)
+        return 0 if record is None else record.ended
+
+    async def _show_case(self) -> None:
+        """Show the case that the walk is at, or its summary."""
+        key = self._walk.key
+        view = self.query_one(DiffView)
+        if key is None:
+            self._shown = None
+            view.show(DiffSource(case=None, head=self._walk.summary()), about=self._walk)
+        else:
+            self._seen = self._newest(key)
+            earlier = self._hub.state.board.earlier_verdicts([key])
+            read = await self._hub.gateway.project.read_case(key, stored=True, earlier=earlier)
+            self._shown = shown = self._found(key, read)
+            source = DiffSource(
+                case=shown.case,
+                turns=shown.result.execution.turns if shown.result is not None else (),
+                result=shown.result,
+                head=tuple(self._head(read.problem)),
+                lacks_expected=read.is_kept and read.case is None,
+                is_row=read.is_row or (shown.result is not None and shown.result.is_row),
+            )
+            view.show(source, about=key)
+        self.query_one("#review-progress", StatusLine).show(self._walk.progress())
+        self.refresh_bindings()
+
+    def _found(self, key: CaseKey, read: ReadCase) -> _Shown:
+        """The repeat that fell short: of this session, else as it is stored."""
+        record = self._hub.state.board.record(key)
+        known = [outcome.result for outcome in record.outcomes.values() if outcome.result] if record is not None else []
+        lacking = read.stored if record is None or record.lacks_results or not known else ()
+        by_repeat = {result.repeat: result for result in (*lacking, *known)}
+        results = sorted(by_repeat.values(), key=lambda result: (result.status is CaseStatus.PASSED, result.repeat))
+        result = results[0] if results else None
+        found = hunks(read.case, result.execution) if read.case is not None and result is not None else ()
+        return _Shown(key, read.case, result, found)
+
+    def _head(self, problem: str) -> Sequence[Block]:
+        told = [f"! {safe(problem)}"] if problem else []
+        reason = self._walk.reason()
+        if reason is not None:
+            told.append(f"! not accepted: {safe(reason)}")
+        return [block for text in told for block in (Whole.of(text, Tone.ERROR), BLANK)]
+
+    async def _accept_hunk(self) -> None:
+        current = self.query_one(DiffView).current
+        await self._accept([] if current is None else [current], is_whole=False)
+
+    async def _accept_case(self) -> None:
+        await self._accept(self._shown.hunks if self._shown is not None else [], is_whole=True)
+
+    async def _accept(self, found: Sequence[Hunk], *, is_whole: bool) -> None:
+        shown = self._shown
+        if shown is None:
+            return
+        refused: str | None
+        if unchangeable := self._why_not_edited():
+            refused = unchangeable
+        elif shown.case is None or shown.result is None:
+            refused = "the case cannot be read, or has no result"
+        elif not found:
+            refused = refusal(shown.case, shown.result) or "there is no difference that could be accepted"
+        else:
+            refused = await self._acceptor.accept(shown.case, shown.result, found, is_whole=is_whole)
+        if refused is not None:
+            self._walk.refuse(refused)
+        else:
+            self._walk.accept(is_done=len(found) == len(shown.hunks))
+        await self._show_case()
+
+    async def _undo(self) -> None:
+        key = self._walk.undo()
+        if key is None:
+            say(self, "nothing was accepted in this review")
+            return
+        try:
+            await self._hub.gateway.documents.undo(key.eval_set)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+        self._tell(DocumentsChanged(frozenset([key.eval_set])))
+        await self._show_case()

@@ -1,0 +1,267 @@
+"""What goes on by itself so that no edit is lost: recovery files are kept, files are looked at again, conflicts told.
+
+It has no face of its own; the main screen has one and asks it to save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from textual import work
+from textual.message import Message
+from textual.worker import Worker
+
+from workbench.model.identity import CaseKey
+from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.dialogs.dialogs import ChooseScreen
+from workbench.tui.external_editor import edit_text
+from workbench.tui.screen_messages import DocumentsChanged, Faceless, Hub, ProjectChanged
+from workbench.tui.state.browser_state import Subject
+from workbench.tui.widgets.inputs import say
+
+if TYPE_CHECKING:
+    from workbench.engine.open_documents import FoundEdits
+    from workbench.engine.set_files import Done
+    from workbench.tui.screens.conflict_screen import Decision
+
+
+Take = Callable[[str | None], Awaitable["Done | None"]]
+"""Undoes or redoes something, and gives what it was."""
+
+_KEEP = 0.25  # seconds between two looks at whether recovery files have to follow edits
+_LONGEST = 4  # looks after which they follow even where the user has not stopped typing
+_LOOK = 1.5  # seconds between two looks at the files
+
+
+class Keeper(Faceless):
+    """Looks after the documents of the project."""
+
+    class TextsLeft(Message):
+        """An earlier session left text that was typed and not applied."""
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__()
+        self._state = hub.state
+        self._typed_texts = hub.gateway.typed_texts
+        self._documents = hub.gateway.documents
+        self._seen = self._kept = self._documents.changes
+        self._waited = 0
+        self._is_keeping_refused = False
+        self._look: Worker[None] | None = None
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        self.set_interval(_KEEP, self._keep_if_quiet)
+        self.set_interval(_LOOK, self._look_if_idle)
+
+    @work(group="documents")
+    async def save_and_say(self, eval_set: str) -> None:
+        """Save a set because the user wants it saved."""
+        if eval_set not in await self._documents.dirty():
+            say(self, f"{eval_set} has no unsaved edits")
+            return
+        match await self._save(eval_set):
+            case "written":
+                say(self, f"saved {eval_set}")
+            case "taken":
+                say(self, f"{eval_set} is as it is on disk; u brings your edits back")
+
+    @work(group="documents")
+    async def undo(self, eval_set: str | None) -> None:
+        """Take back the last edit of this set, or what was done last with the files of sets."""
+        await self._step(self._documents.undo, eval_set, told="undone", nothing="there is nothing to undo")
+
+    @work(group="documents")
+    async def redo(self, eval_set: str | None) -> None:
+        """Do again what was taken back last."""
+        await self._step(self._documents.redo, eval_set, told="done again", nothing="there is nothing to do again")
+
+    @work(group="documents")
+    async def keep_conversation(self, subject: Subject) -> None:
+        """Add the conversation that a simulated user has held to its set, as a fixed case, and go there."""
+        from workbench.engine.chat_session import can_be_kept  # with the engine: not before it is needed
+
+        result, case = subject.result, subject.case
+        if result is None or case is None or not can_be_kept(result):
+            say(self, "there is no conversation of a simulated user here that came to its end", severity="warning")
+            return
+        try:
+            eval_id = await self._documents.keep_conversation(result, case)
+        except (FileChanged, StoreError) as error:
+            say(self, str(error), severity="error")
+            return
+        self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
+        say(self, f"kept as {eval_id}; u takes it back")
+
+    async def save_all(self) -> bool:
+        """Save every set with unsaved edits. False where one of them still has some."""
+        return await self.save_these(await self._documents.dirty())
+
+    async def save_these(self, eval_sets: Collection[str]) -> bool:
+        """Save those of these sets that have unsaved edits. False where one of them still has some."""
+        for eval_set in await self._documents.dirty():
+            if eval_set in eval_sets and await self._save(eval_set) is None:
+                return False
+        return True
+
+    async def may_leave(self) -> bool:
+        """Ask what becomes of unsaved edits, where there are any. False where the user stays."""
+        try:
+            dirty = await self._documents.dirty()
+        except StoreError:  # the project was never opened
+            return True
+        if not dirty:
+            return True
+        question = f"Unsaved edits in {', '.join(dirty[:5])}{' …' if len(dirty) > 5 else ''}"
+        choices = ["save all and quit", "quit, and offer the edits again at the next start"]
+        answer = await self.app.push_screen_wait(ChooseScreen(question, choices))
+        if answer is None:
+            return False
+        return await (self.save_all() if answer == 0 else self._leave_for_later())
+
+    @work(group="decide")
+    async def decide(self, eval_set: str) -> None:
+        """Show both versions of a set, and let the user choose."""
+        await self._decide(eval_set)
+
+    @work(group="recover")
+    async def offer_recoveries(self) -> None:
+        """Show what earlier sessions left unsaved, where they did, and then what they left typed."""
+        found = await self._documents.found()
+        if found:
+            await self._offer(found)
+        if await self._typed_texts.are_left():
+            self.post_message(self.TextsLeft())
+
+    async def _offer(self, found: Sequence[FoundEdits]) -> None:
+        # Imported here, as the other below: most sessions need neither, and the engine's documents come with them.
+        from workbench.tui.screens.conflict_screen import RecoveryScreen
+
+        restored = await self.app.push_screen_wait(RecoveryScreen(self._documents, found))
+        left = await self._documents.found()
+        self._state.problems.show_recoveries([item.eval_set for item in left])
+        self.post_message(DocumentsChanged(frozenset(restored)))
+
+    @work(group="edit_text")
+    async def edit_case_text(self, key: CaseKey) -> None:
+        """Edit the text of a case in the user's editor; it is a step of undo, unsaved."""
+        try:
+            text, fault_of = await self._documents.look(
+                key.eval_set,
+                lambda document: (
+                    document.case_text(document.index_of(key.eval_id, occurrence=key.occurrence)),
+                    document.fault_in_text,
+                ),
+            )
+            edited = await edit_text(self.app, text, suffix=".json", check=fault_of)
+            if edited is None:
+                return
+            await self._documents.edit(
+                key.eval_set,
+                lambda document: document.set_case_text(
+                    document.index_of(key.eval_id, occurrence=key.occurrence), edited
+                ),
+                label=f"edit {key.eval_id}",
+            )
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        self._changed([key.eval_set])
+
+    async def _step(self, take: Take, eval_set: str | None, *, told: str, nothing: str) -> None:
+        try:
+            done = await take(eval_set)
+        except FileChanged as error:  # what was to be saved again changed on disk
+            say(self, str(error), severity="warning")
+            if eval_set is not None:
+                await self._decide(eval_set)
+            return
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        say(self, f"{told}: {done.label}" if done is not None else nothing)
+        if done is None:
+            return
+        if done.before is None and done.after is None:
+            self._changed(done.eval_sets)
+        else:
+            self.post_message(ProjectChanged(select=done.after))
+
+    async def _leave_for_later(self) -> bool:
+        """False where the edits cannot be kept."""
+        try:
+            await self._documents.keep()
+        except StoreError as error:
+            say(self, f"the unsaved edits cannot be kept: {error}", severity="error")
+            return False
+        return True
+
+    async def _save(self, eval_set: str) -> Decision | None:
+        """Save a set; where it changed on disk the user decides first. None where nothing was done."""
+        try:
+            await self._documents.save(eval_set)
+        except FileChanged:
+            return await self._decide(eval_set)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return None
+        self._changed([eval_set])
+        return "written"
+
+    async def _decide(self, eval_set: str) -> Decision | None:
+        from workbench.tui.screens.conflict_screen import ConflictScreen
+
+        decided = await self.app.push_screen_wait(ConflictScreen(self._documents, eval_set))
+        self._changed([eval_set])
+        return decided
+
+    def _keep_if_quiet(self) -> None:
+        """Write recovery files once the user has stopped typing for a moment, or types for long."""
+        changes = self._documents.changes
+        if changes == self._kept:
+            return
+        is_quiet, self._seen = changes == self._seen, changes
+        self._waited += 1
+        if is_quiet or self._waited >= _LONGEST:
+            self._waited, self._kept = 0, changes
+            self._keep()
+
+    @work(group="keep")
+    async def _keep(self) -> None:
+        try:
+            await self._documents.keep()
+        except StoreError as error:
+            if not self._is_keeping_refused:  # once, not at every key press
+                say(self, f"unsaved edits would not outlive a crash: {error}", severity="error")
+            self._is_keeping_refused = True
+        else:
+            self._is_keeping_refused = False
+
+    def _look_if_idle(self) -> None:
+        """One look after the other: what a look has found is told once, and lost where nobody waits for it."""
+        if self._look is None or self._look.is_finished:
+            self._look = self._look_again()
+
+    @work(group="look")
+    async def _look_again(self) -> None:
+        """See what other programs did to the files."""
+        changed = await self._documents.look_again()
+        for eval_set in sorted(changed):
+            await self._tell(eval_set)
+        self._changed(sorted(changed))
+
+    async def _tell(self, eval_set: str) -> None:
+        try:
+            standing = await self._documents.standing(eval_set)
+        except StoreError:
+            return  # it is listed with what is wrong with it
+        if standing.changed_on_disk:
+            message = f"{eval_set} changed on disk while it has unsaved edits; ! and enter: choose which to keep"
+            say(self, message, severity="warning")
+        elif standing.problem is not None:
+            say(self, f"{standing.problem}; what is shown is its last good state", severity="error")
+
+    def _changed(self, eval_sets: Sequence[str]) -> None:
+        if eval_sets:
+            self.post_message(DocumentsChanged(frozenset(eval_sets)))

@@ -1,0 +1,240 @@
+"""Scenarios that a model writes, looked through before they are added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from textual import on, work
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from workbench.model.evalset import DEFAULT_COUNT, MOST_SCENARIOS, ConversationScenario
+from workbench.report.text_report import spending_text
+from workbench.simulation.scenario_writer import GenerationError
+from workbench.store.errors import FileChanged, StoreError
+from workbench.store.filetypes import name_of_file
+from workbench.tui.backend.chat_calls import fault_in, scenario_in, text_of
+from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog
+from workbench.tui.external_editor import edit_text
+from workbench.tui.keys import dialog_bindings
+from workbench.tui.screen_messages import DocumentsChanged, Hub, ProjectChanged, SaveWanted
+from workbench.tui.state.browser_list import Row
+from workbench.tui.state.chat_state import new_set_name, problem_of_set_name, warning_of_set_name
+from workbench.tui.state.criteria_choice import WrittenScenarios, count_problem
+from workbench.tui.state.text_layout import plural, safe, safe_line
+from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+
+if TYPE_CHECKING:
+    from workbench.engine.scenario_generation import Generation
+
+
+# What a model writes for an agent: while it does so, and the scenarios, to be looked through before any is saved.
+
+_LOOK = 0.1  # seconds between two looks at how far it is
+
+
+class WritingScreen(Dialog[None]):
+    """How far it is; closes when it is over, or was stopped and has ended."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("writing",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("writing")]
+
+    def __init__(self, generation: Generation, target: str) -> None:
+        super().__init__()
+        self._generation = generation
+        self._target = target
+        self._is_stopped = False
+
+    def compose(self) -> ComposeResult:
+        """What goes on, and the key that stops it."""
+        with Vertical(classes="dialog dialog-wide"):
+            yield Static(Content(f"Scenarios for {safe_line(self._target)}"))
+            yield Static(Content(""), id="writing-progress")
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        self._look()
+        self.set_interval(_LOOK, self._look)
+
+    def action_stop(self) -> None:
+        """Stop it."""
+        self._is_stopped = True
+        self._generation.cancel()
+
+    def _look(self) -> None:
+        if self._generation.done.done():
+            if self.is_current:  # help may cover it
+                self.dismiss(None)
+            return
+        progress = "stopping" if self._is_stopped else self._generation.progress
+        self.query_one("#writing-progress", Static).update(Content(f"{safe(progress)} …"))
+
+
+class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
+    """Gives the scenarios that are to be saved, None where the user changes their mind. There must be one."""
+
+    HELP: ClassVar[str] = (
+        "Scenarios that a model has written from what the agent says of itself. Look through them, leave out what is "
+        "of no use, edit what nearly is. Nothing is saved before you say so; undo takes it back."
+    )
+    CSS_PATH = "scenarios.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("scenarios",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("scenarios")]
+
+    def __init__(self, scenarios: WrittenScenarios, *, eval_set: str) -> None:
+        """`eval_set` is what they are for; empty for a set that is still to be made."""
+        super().__init__()
+        self._scenarios = scenarios
+        self._eval_set = eval_set
+
+    def compose(self) -> ComposeResult:
+        """How many are kept, the scenarios, all of the selected one, the keys."""
+        yield StatusLine(id="scenarios-head")
+        yield RowsAndText()
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Show them."""
+        self._show()
+        self.query_one(RowsAndText).focus_first()
+
+    def action_keep_or_not(self) -> None:
+        """Keep the scenario, or leave it out."""
+        self._scenarios.toggle()
+        self._show()
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        self.action_keep_or_not()
+
+    def action_keep_all_or_none(self) -> None:
+        """Keep all, or none."""
+        self._scenarios.toggle_all()
+        self._show()
+
+    @work(exclusive=True)
+    async def action_edit(self) -> None:
+        """Edit the scenario in the user's editor."""
+        edited = await edit_text(self.app, text_of(self._scenarios.selected), suffix=".json", check=fault_in)
+        if edited is not None:
+            self._scenarios.replace(scenario_in(edited))
+            self._show()
+
+    def action_save(self) -> None:
+        """Close with those that are kept."""
+        if self._scenarios.kept:
+            self.dismiss(self._scenarios.kept)
+        else:
+            say(self, "none is kept: x keeps the scenario under the cursor", severity="warning")
+
+    @work(exclusive=True)
+    async def action_close(self) -> None:
+        """Close with none, once the user is sure."""
+        question = f"Throw away {plural(len(self._scenarios), 'scenario')}? Nothing of them is saved."
+        if await self.app.push_screen_wait(ConfirmScreen(question)):
+            self.dismiss(None)
+
+    def _show(self) -> None:
+        self.query_one("#scenarios-head", StatusLine).show(self._scenarios.head(self._eval_set))
+        self.query_one(RowsAndText).show(self._scenarios, from_top=True)
+
+
+# Has a model write scenarios for the selected agent: asked how many, waited for, looked through, saved.
+
+_USER = "test_user_id"  # as ADK's generated cases have it
+
+
+async def generate(widget: Widget, hub: Hub, row: Row) -> None:
+    """Everything from the questions to the saved set. `widget` is what asks and says; `row` has an agent."""
+    try:
+        generation = await _generation(widget, hub, row)
+        generated = None if generation is None else generation.done.result()
+        if generation is None or generated is None:
+            return
+        spent = spending_text(generation.spending())
+        scenarios = WrittenScenarios(generated.scenarios, generated.notes, spent=spent)
+        chosen = await _chosen(widget.app, hub, row, scenarios)
+        if chosen is not None:
+            await _save(widget, hub, chosen, row=row, state=generated.state)
+    except (GenerationError, StoreError) as error:
+        say(widget, str(error), severity="error")
+
+
+class _Chosen(NamedTuple):
+    """What is to be saved where."""
+
+    scenarios: Sequence[ConversationScenario]
+    eval_set: str
+
+
+async def _chosen(app: App[object], hub: Hub, row: Row, scenarios: WrittenScenarios) -> _Chosen | None:
+    """What the user keeps, and in which set; None for nothing. From the name of a set there is a way back."""
+    while True:
+        kept = await app.push_screen_wait(ScenariosScreen(scenarios, eval_set=row.eval_set))
+        if kept is None:
+            return None
+        eval_set = row.eval_set or await _new_set(app, hub, row.target)
+        if eval_set is not None:
+            return _Chosen(kept, eval_set)
+
+
+async def _save(widget: Widget, hub: Hub, chosen: _Chosen, *, row: Row, state: Mapping[str, Any]) -> None:
+    """Add them to the set, which is made where it is a new one, and say so. Raises StoreError."""
+    kept, eval_set = chosen
+    if not row.eval_set:
+        await hub.gateway.documents.create_set(eval_set, eval_set_id=name_of_file(PurePosixPath(eval_set)))
+        widget.post_message(ProjectChanged(select=eval_set))
+    session_input = {"app_name": row.target, "user_id": _USER, "state": dict(state)}
+    try:
+        added = await hub.gateway.generating.add(eval_set, kept, session_input=session_input)
+    except FileChanged:  # the edit is made; whose version of the file is to be saved the user decides
+        widget.post_message(SaveWanted(eval_set))
+        return
+    widget.post_message(DocumentsChanged(frozenset([eval_set])))
+    said = f", {len(kept) - len(added)} were there already" if len(added) < len(kept) else ""
+    say(widget, f"added {plural(len(added), 'scenario')} to {eval_set}{said}; u takes it back")
+
+
+async def _generation(widget: Widget, hub: Hub, row: Row) -> Generation | None:
+    """What the user asked for, once it is over; None where they changed their mind. Raises what starting it does."""
+    count = await widget.app.push_screen_wait(
+        AskScreen(
+            f"How many scenarios is a model to write for {safe_line(row.target)}?",
+            value=str(DEFAULT_COUNT),
+            check=lambda text: count_problem(text, most=MOST_SCENARIOS),
+        )
+    )
+    if count is None:
+        return None
+    about = await widget.app.push_screen_wait(
+        AskScreen("What should they be about? Nothing: whatever the agent can do.", check=lambda _: None)
+    )
+    if about is None:
+        return None
+    generation = await hub.gateway.generating.start(
+        row.target, row.eval_set or None, count=int(count), instruction=about.strip()
+    )
+    await widget.app.push_screen_wait(WritingScreen(generation, row.target))
+    return generation
+
+
+async def _new_set(app: App[object], hub: Hub, target: str) -> str | None:
+    """The file of the set that is to be made; None where the user goes back to the scenarios."""
+    sets = hub.state.browser.files
+    places = await hub.gateway.chats.new_sets()
+    return await app.push_screen_wait(
+        AskScreen(
+            "File of the new eval set, relative to the project",
+            value=new_set_name(sets, target=target, places=places),
+            check=lambda name: problem_of_set_name(name, sets=sets),
+            warn=lambda name: warning_of_set_name(name, target=target, places=places),
+        )
+    )

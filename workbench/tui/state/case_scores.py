@@ -1,0 +1,579 @@
+"""How each criterion judged one case with its repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+
+from workbench.model.evalset import EvalCase
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    Judgement,
+    JudgeSample,
+    MetricResult,
+    RubricScore,
+    SentenceScore,
+    agreement_of,
+    is_unsure,
+)
+from workbench.model.text import REDACTED, counted, names_secret, redact
+from workbench.model.trajectory_dialects import POLICIES
+from workbench.report.dialect_table import rule_texts
+from workbench.report.run_report import agreement_text, samples_text
+from workbench.report.text_report import folded_details, pass_all, pass_at, wilson_interval
+from workbench.tui.state.browser_state import Subject
+from workbench.tui.state.case_board import Standing, look_of_metric
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    CursorRows,
+    Line,
+    Piece,
+    Tone,
+    Whole,
+    bar,
+    fit,
+    safe,
+    safe_line,
+    share_of,
+    sparkline,
+)
+
+if TYPE_CHECKING:
+    from workbench.metrics.metric_types import MetricInfo
+
+
+_GOOD, _BAD, _NONE = ("✓", Tone.PASSED), ("✗", Tone.FAILED), ("!", Tone.WARNING)
+# What a judge model was asked about each turn, how every sample answered, and word for word what was said.
+
+_GRADED = ("·", Tone.MUTED)  # neither good nor bad by itself, or not about one thing
+
+
+def judgement_blocks(metric: MetricResult) -> Iterator[Block]:
+    """Everything that judges said about a case; nothing where no model judged."""
+    for number, turn in enumerate(metric.per_invocation, start=1):
+        if turn.judgement is None:
+            continue
+        yield BLANK
+        place = f" on turn {number}" if len(metric.per_invocation) > 1 else ""
+        yield Whole.of(f"what {safe_line(turn.judgement.model)} said{place}", Tone.HEADING)
+        yield _agreement(turn.judgement)
+        yield from map(_rubric, turn.judgement.rubrics)
+        yield from _sentences(turn.judgement)
+        yield from _failed_tries(turn.judgement)
+        for count, sample in enumerate(turn.judgement.samples, start=1):
+            yield _sample(count, sample, best=turn.judgement.best)
+        yield from _word_for_word(turn.judgement)
+
+
+def _agreement(judgement: Judgement) -> Block:
+    agreement = agreement_of(judgement)
+    agree = agreement is not None and agreement.share == 1.0
+    return Whole.of(agreement_text(judgement), Tone.MUTED if agree else Tone.WARNING, indent=2)
+
+
+def _rubric(rubric: RubricScore) -> Block:
+    symbol, tone = _mark(rubric.score)
+    votes = f"{rubric.yes} yes, {rubric.no} no"
+    why = f"  {safe(redact(rubric.rationale))}" if rubric.rationale else ""
+    pieces = (
+        Piece(f"{symbol} ", tone),
+        Piece(f"{safe_line(rubric.rubric_id)}  ", Tone.KEY),
+        Piece(safe(redact(rubric.text))),
+        Piece(f"  {votes}{why}", Tone.MUTED),
+    )
+    return Whole(pieces, indent=2, hang=2)
+
+
+def _sentences(judgement: Judgement) -> Iterator[Block]:
+    several = len({sentence.response for sentence in judgement.sentences}) > 1
+    response = 0
+    for sentence in judgement.sentences:
+        if several and sentence.response != response:
+            response = sentence.response
+            yield Whole.of(f"response {response}", Tone.KEY, indent=2)
+        yield _sentence(sentence)
+
+
+def _sentence(sentence: SentenceScore) -> Block:
+    symbol, tone = _mark(sentence.score)
+    votes = ", ".join(f"{number} {_label(label)}" for label, number in sentence.votes.items())
+    why = f"  {safe(redact(sentence.rationale))}" if sentence.rationale else ""
+    evidence = f"  “{safe(redact(sentence.evidence))}”" if sentence.evidence else ""
+    pieces = (
+        Piece(f"{symbol} ", tone),
+        Piece(f"{_label(sentence.label)}  ", Tone.KEY),
+        Piece(safe(redact(sentence.sentence))),
+        Piece(f"  {votes}{why}{evidence}", Tone.MUTED),
+    )
+    return Whole(pieces, indent=2, hang=2)
+
+
+def _failed_tries(judgement: Judgement) -> Iterator[Block]:
+    tries = judgement.preparation.tries if judgement.preparation is not None else ()
+    for sample in tries:
+        if sample.problem is not None:
+            pieces = (Piece("asked first ", Tone.KEY), Piece("! ", Tone.WARNING), Piece(safe(redact(sample.problem))))
+            yield Whole(pieces, indent=2, hang=2)
+
+
+def _label(label: str | None) -> str:
+    return "no label" if label is None else label.replace("_", " ")
+
+
+def _sample(number: int, sample: JudgeSample, *, best: float | None) -> Block:
+    symbol, tone = _GRADED
+    said = sample.rationale
+    if sample.problem is not None:
+        (symbol, tone), said = _NONE, sample.problem
+    elif sample.label:
+        symbol, tone = safe_line(sample.label), Tone.KEY
+    elif sample.score == best:
+        symbol, tone = _GOOD
+    elif sample.score == 0.0 and best == 1.0:
+        symbol, tone = _BAD
+    is_grade = not sample.label and sample.score is not None and (best != 1.0 or 0.0 < sample.score < 1.0)
+    grade = f"{sample.score:.3g}  " if is_grade else ""
+    cached = "  by a script" if sample.scripted else "  cached" if sample.cached else ""
+    took = "" if cached or not sample.reply else f"  {sample.seconds:.2g} s"
+    head = Piece(f"sample {number:<3} ", Tone.KEY)
+    body = Piece(f"{grade}{safe(redact(said))}")
+    return Whole((head, Piece(f"{symbol} ", tone), body, Piece(f"{cached}{took}", Tone.MUTED)), indent=2, hang=2)
+
+
+def _word_for_word(judgement: Judgement) -> Iterator[Block]:
+    texts = [(f"reply {number}", each.reply) for number, each in enumerate(judgement.samples, start=1) if each.reply]
+    if judgement.system is not None:
+        texts.append(("system instruction", judgement.system))
+    if judgement.prompt:
+        texts.append(("prompt", judgement.prompt))
+    texts += [("prompt, the other way round", other) for other in _other_prompts(judgement)]
+    if judgement.preparation is not None:
+        tries = enumerate(judgement.preparation.tries, start=1)
+        texts += [(f"reply {number} to what was asked first", each.reply) for number, each in tries if each.reply]
+        texts.append(("prompt of what was asked first", judgement.preparation.prompt))
+    for title, text in texts:
+        yield Whole.of(title, Tone.KEY, indent=2)
+        for line in redact(text).splitlines():
+            yield Whole.of(safe(line), Tone.MUTED, indent=4)
+
+
+def _other_prompts(judgement: Judgement) -> list[str]:
+    """What samples were asked instead of the prompt, each once."""
+    return list(dict.fromkeys(sample.prompt for sample in judgement.samples if sample.prompt is not None))
+
+
+def _mark(score: float | None) -> tuple[str, Tone]:
+    return _NONE if score is None else _GOOD if score == 1.0 else _BAD
+
+
+# What metrics mean: what the registry knows of them, found by the name of a result.
+
+
+@cache
+def info_of(name: str) -> MetricInfo | None:
+    """The metric of a result, which is called like its metric or begins like it; None for a custom one."""
+    from workbench.metrics.registry import known_metrics  # the start of the screen need not wait for it
+
+    known = known_metrics()
+    if name in known:
+        return known[name]
+    return max((info for info in known.values() if name.startswith(info.name)), key=_length, default=None)
+
+
+def meaning_blocks(name: str) -> list[Block]:
+    """Purpose, use and range of a metric."""
+    info = info_of(name)
+    if info is None:
+        return [Whole.of("a metric that this project defines", Tone.MUTED, indent=2)]
+    facts = [("judges", info.purpose), ("use it", info.when), ("range", range_text(info))]
+    if info.needs_reference:
+        facts.append(("needs", "what was expected"))
+    return [Whole((Piece(f"{key}  ", Tone.KEY), Piece(safe(text))), indent=2, hang=2) for key, text in facts if text]
+
+
+def range_text(info: MetricInfo) -> str:
+    """The bounds of the scores, and which end is the good one."""
+    lowest = "…" if info.lowest is None else f"{info.lowest:g}"
+    highest = "…" if info.highest is None else f"{info.highest:g}"
+    return f"{lowest} to {highest}, {'lower' if info.lower_is_better else 'higher'} is better"
+
+
+def _length(info: MetricInfo) -> int:
+    return len(info.name)
+
+
+# A value of JSON as an indented tree to read: one line for each key, long texts wrapped below it.
+
+_MOST_LINES = 2_000
+
+
+def value_blocks(value: Mapping[str, Any], *, indent: int) -> list[Block]:
+    """The members of an object. What is left out of a very large one is counted."""
+    blocks: list[Block] = []
+    left_out = 0
+    for block in _members(value, indent=indent):
+        if len(blocks) < _MOST_LINES:
+            blocks.append(block)
+        else:
+            left_out += 1
+    if left_out:
+        blocks.append(Whole.of(f"… {left_out:,} more lines are not shown", Tone.MUTED, indent=indent))
+    return blocks
+
+
+def _members(value: Any, *, indent: int) -> Iterator[Block]:
+    items = value.items() if isinstance(value, Mapping) else enumerate(value, start=1)
+    for key, member in items:
+        name = f"{key}." if isinstance(key, int) else safe_line(str(key))
+        if isinstance(member, Mapping | list | tuple) and member:
+            yield Whole.of(name, Tone.KEY, indent=indent)
+            yield from _members(member, indent=indent + 2)
+        else:
+            shown = REDACTED if isinstance(member, str) and names_secret(name) else _text(member)
+            yield Whole((Piece(f"{name}  ", Tone.KEY), Piece(shown)), indent=indent, hang=2)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return safe(redact(value)) or '""'
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return safe(redact(str(value)))
+
+
+# One metric as a row and in detail.
+
+_WORD = 9  # cells of the longest word for a status but "informational", which has a heading of its own
+_SCORE = 15
+_BAR = 12
+_BAR_FROM = 58  # cells of a row that has room for a bar
+_TURNS_FROM = 84  # and for the scores of the turns
+_DETAIL_BAR = 30
+
+
+def metric_row(metric: MetricResult, repeats: Sequence[float | None], *, width: int) -> Line:
+    """Status, name, bar with threshold, score; of several `repeats` their mean and deviation."""
+    look = look_of_metric(metric.status)
+    is_reported = metric.threshold is None
+    lead = f" {look.symbol} " if is_reported else f" {look.symbol} {look.word:<{_WORD}} "
+    score = f"{score_text(metric, repeats):>{_SCORE}} "
+    middle: list[Piece] = []
+    if width >= _TURNS_FROM and len(metric.per_invocation) > 1:
+        middle.append(Piece(f"  {_turns_picture(metric)}", Tone.KEY))
+    if width >= _BAR_FROM:
+        middle.append(Piece(f"  {metric_bar(metric, _mean(repeats), width=_BAR) or ' ' * _BAR}", look.tone))
+    used = cell_len(lead) + sum(cell_len(piece.text) for piece in middle) + len(score)
+    name = fit((Piece(safe_line(metric.name), Tone.STRONG if not is_reported else Tone.TEXT),), max(width - used, 8))
+    gap = max(width - used - sum(cell_len(piece.text) for piece in name), 0)
+    return (Piece(lead, look.tone), *name, Piece(" " * gap), *middle, Piece(score, look.tone))
+
+
+def score_text(metric: MetricResult, repeats: Sequence[float | None]) -> str:
+    """The score held against its threshold; of several repeats mean and deviation."""
+    known = [score for score in repeats if score is not None]
+    if len(repeats) > 1 and known:
+        spread = f" ±{stdev(known):.2g}" if len(known) > 1 else ""
+        return f"{fmean(known):.3g}{spread}"
+    if metric.score is None:
+        return "no score"
+    if metric.threshold is None:
+        return f"{metric.score:.4g}"
+    return f"{metric.score:.4g} / {metric.threshold:.4g}"
+
+
+def metric_bar(metric: MetricResult, score: float | None, *, width: int) -> str:
+    """The score within the bounds of the metric, its threshold marked; nothing where it has no bounds or score."""
+    lowest, highest = bounds_of(metric)
+    share = None if score is None else share_of(score, lowest, highest)
+    if share is None:
+        return ""
+    mark = None if metric.threshold is None else share_of(metric.threshold, lowest, highest)
+    return bar(share, width=width, mark=mark)
+
+
+def bounds_of(metric: MetricResult) -> tuple[float | None, float | None]:
+    """The lowest and the highest score that there can be, None where there is no bound."""
+    judgement = next((turn.judgement for turn in metric.per_invocation if turn.judgement is not None), None)
+    info = info_of(metric.name)
+    if info is not None:
+        return info.lowest, info.highest
+    return (0.0, 1.0) if judgement is None else (judgement.lowest, judgement.best)
+
+
+def metric_blocks(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iterator[Block]:
+    """Everything about one metric of a case: verdict, reasons, turns, repeats, details, what it means."""
+    look = look_of_metric(metric.status)
+    unsure = (Piece("  ~ unsure: the samples of the judge disagree", Tone.WARNING),) if is_unsure(metric) else ()
+    head = (Piece(safe_line(metric.name), Tone.HEADING), Piece(f"  {look.symbol} {look.word}", look.tone))
+    samples = samples_text(metric)
+    missing = () if samples is None else (Piece(f"  ~ {samples}", Tone.WARNING),)
+    yield Whole((*head, *unsure, *missing))
+    yield Whole.of(_verdict(metric), indent=2, hang=2)
+    if picture := metric_bar(metric, metric.score, width=_DETAIL_BAR):
+        yield Whole.of(picture, look.tone, indent=2)
+    for name, text in (("why", metric.reason), ("hint", metric.hint)):
+        if text:
+            yield Whole((Piece(f"{name}  ", Tone.KEY), Piece(safe(redact(text)))), indent=2, hang=2)
+    yield from _turn_blocks(metric)
+    yield from judgement_blocks(metric)
+    if len(repeats) > 1:
+        yield from _repeat_blocks(metric.name, repeats)
+    if metric.details:
+        yield BLANK
+        yield Whole.of("details", Tone.HEADING)
+        yield from value_blocks(folded_details(metric), indent=2)
+    yield BLANK
+    yield Whole.of("what it means", Tone.HEADING)
+    yield from meaning_blocks(metric.name)
+
+
+def scores_over(name: str, repeats: Sequence[CaseResult]) -> list[float | None]:
+    """The score of one metric in each repeat."""
+    return [next((metric.score for metric in result.metrics if metric.name == name), None) for result in repeats]
+
+
+def _verdict(metric: MetricResult) -> str:
+    if metric.score is None:
+        return "there is no score"
+    text = f"score {metric.score:.6g}"
+    if metric.threshold is not None:
+        info = info_of(metric.name)
+        need = "at most" if info is not None and info.lower_is_better else "at least"
+        text += f", needs {need} {metric.threshold:.6g}"
+    scored = f"; a score for {metric.scored} of {counted(metric.total, 'turn')}" if metric.scored < metric.total else ""
+    return text + scored
+
+
+def _turn_blocks(metric: MetricResult) -> Iterator[Block]:
+    if not metric.per_invocation:
+        return
+    yield BLANK
+    yield Whole.of("turn by turn", Tone.HEADING)
+    for number, turn in enumerate(metric.per_invocation, start=1):
+        value = "no score" if turn.score is None else f"{turn.score:.4g}"
+        picture = metric_bar(metric, turn.score, width=_BAR)
+        notes = "  ".join(safe(redact(note)) for note in (turn.reason, turn.hint) if note)
+        pieces = [Piece(f"turn {number:<3} ", Tone.KEY), Piece(f"{picture:<{_BAR}}  {value:<8}")]
+        yield Whole((*pieces, Piece(notes, Tone.MUTED)), indent=2, hang=2)
+
+
+def _repeat_blocks(name: str, repeats: Sequence[CaseResult]) -> Iterator[Block]:
+    yield BLANK
+    yield Whole.of("repeat by repeat", Tone.HEADING)
+    for result in repeats:
+        metric = next((metric for metric in result.metrics if metric.name == name), None)
+        head = Piece(f"repeat {result.repeat + 1:<3} ", Tone.KEY)
+        if metric is None:
+            yield Whole((head, Piece("not judged", Tone.MUTED)), indent=2)
+            continue
+        look = look_of_metric(metric.status)
+        value = "no score" if metric.score is None else f"{metric.score:.4g}"
+        picture = metric_bar(metric, metric.score, width=_BAR)
+        yield Whole((head, Piece(f"{look.symbol} ", look.tone), Piece(f"{picture:<{_BAR}}  {value}")), indent=2, hang=2)
+
+
+def _turns_picture(metric: MetricResult) -> str:
+    lowest, highest = bounds_of(metric)
+    scores = [turn.score for turn in metric.per_invocation][:_BAR]
+    return sparkline(scores, lowest=lowest or 0.0, highest=highest)
+
+
+def _mean(scores: Sequence[float | None]) -> float | None:
+    known = [score for score in scores if score is not None]
+    return fmean(known) if known else None
+
+
+# What ADK, Vertex AI and agentevals say of the tool calls that a metric on trajectories judged.
+
+
+def dialect_blocks(metric: str, execution: Execution, case: EvalCase, *, is_row: bool) -> Iterator[Block]:
+    """The dialects side by side below a metric on trajectories; nothing below others, or where nothing compares.
+
+    `is_row`: the case is the row of a dataset.
+    """
+    info = info_of(metric)
+    if info is None or info.family != "trajectory" or not case.conversation:
+        return
+    from workbench.metrics.case_view import CaseView, JudgedCase
+    from workbench.metrics.dialects import dialects_of  # the start of the screen need not wait for metrics
+
+    judged = JudgedCase(case=case, expected=case.conversation, execution=execution, is_row=is_row)
+    found = dialects_of(CaseView(judged))
+    yield BLANK
+    yield Whole.of("the same calls in other dialects", Tone.HEADING)
+    if found.reason:
+        yield Whole.of(f"not compared: {found.reason}", Tone.MUTED, indent=2)
+        return
+    for comparison in found.whole:
+        sign = Piece("≠ ", Tone.WARNING) if comparison.causes else Piece("  ")
+        yield Whole((sign, Piece(comparison.question, Tone.KEY)), indent=2, hang=2)
+        yield Whole.of(" · ".join(rule_texts(comparison)), indent=6, hang=2)
+        for cause in comparison.causes:
+            yield Whole.of(cause, Tone.MUTED, indent=6, hang=2)
+    for policy in POLICIES:
+        facts = (
+            ("duplicates", policy.duplicates),
+            ("empties", policy.empties),
+            ("arguments", policy.arguments),
+            ("several turns", policy.turns),
+        )
+        yield Whole.of(policy.dialect, Tone.KEY, indent=2)
+        for name, text in facts:
+            yield Whole((Piece(f"{name}  ", Tone.MUTED), Piece(text, Tone.MUTED)), indent=6, hang=2)
+
+
+# The criteria of one case as rows, and the one under the cursor in detail.
+
+_NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
+_SHOWN_K = (2, 3, 5, 10)
+
+
+class CaseScores(CursorRows):
+    """Rows for a list: the metrics that decide, then a heading and those that are only reported."""
+
+    def __init__(
+        self,
+        result: CaseResult,
+        repeats: Sequence[CaseResult],
+        case: EvalCase | None = None,
+        *,
+        is_row: bool = False,
+        note: str = "",
+    ) -> None:
+        """`result` is the repeat that is looked at, `repeats` all that have ended, with it; `case` what it is held
+        against, where that is known; `is_row`: it is the row of a dataset; `note` stands above."""
+        self._note = note
+        self._result = result
+        self._case = case
+        self._is_row = is_row
+        self._repeats = [other for other in repeats if other.status not in _NEVER_RAN]
+        deciding = [metric for metric in result.metrics if metric.threshold is not None]
+        reported = [metric for metric in result.metrics if metric.threshold is None]
+        heading: list[MetricResult | None] = [None] if reported else []
+        self._rows: list[MetricResult | None] = [*deciding, *heading, *reported]
+        self.move_to(0)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def line(self, index: int, width: int) -> Line:
+        """One row."""
+        metric = self._rows[index]
+        if metric is None:
+            return (Piece(" only reported, they decide nothing", Tone.MUTED),)
+        return metric_row(metric, self._scores(metric), width=width)
+
+    def select(self, name: str) -> None:
+        """Put the cursor on the metric of this name, where there is one."""
+        for index, metric in enumerate(self._rows):
+            if metric is not None and metric.name == name:
+                self.cursor = index
+
+    @property
+    def selected(self) -> MetricResult | None:
+        """The metric under the cursor."""
+        return self._rows[self.cursor] if self._rows else None
+
+    def blocks(self) -> list[Block]:
+        """How the repeats came out, and the metric under the cursor in detail."""
+        blocks: list[Block] = [Whole.of(self._note, Tone.WARNING), BLANK] if self._note else []
+        blocks += self._repeat_blocks()
+        failure = self._result.failure
+        if failure is not None:
+            blocks.append(Whole.of(f"! it ended in an error: {safe(redact(failure.message))}", Tone.ERROR))
+        if self.selected is not None:
+            blocks += metric_blocks(self.selected, self._repeats)
+            if self._case is not None:
+                execution = self._result.execution
+                blocks += dialect_blocks(self.selected.name, execution, self._case, is_row=self._is_row)
+        elif failure is None:
+            blocks.append(Whole.of("Nothing was scored: no criterion had anything to judge.", Tone.WARNING))
+        return blocks
+
+    def text(self) -> str:
+        """The scores as text to copy."""
+        rows = [metric for metric in self._rows if metric is not None]
+        return "\n".join(
+            f"{metric.name}\t{'' if metric.score is None else metric.score}\t{metric.status.value}" for metric in rows
+        )
+
+    def _repeat_blocks(self) -> list[Block]:
+        total = len(self._repeats)
+        if total < 2:
+            return []
+        passed = sum(result.status is CaseStatus.PASSED for result in self._repeats)
+        low, high = wilson_interval(passed, total)
+        pieces = [
+            Piece(f"{passed} of {total} repeats passed", Tone.STRONG),
+            Piece(f" · {passed / total:.0%}, 95 % interval {low:.0%} to {high:.0%}", Tone.MUTED),
+        ]
+        if 0 < passed < total:
+            pieces.append(Piece("  ~ flaky", Tone.WARNING))
+        chances = "   ".join(
+            f"pass@{k} {pass_at(k, passed=passed, total=total):.0%}  "
+            f"pass^{k} {pass_all(k, passed=passed, total=total):.0%}"
+            for k in sorted({*(k for k in _SHOWN_K if k < total), total})
+        )
+        return [Whole(tuple(pieces)), Whole.of(chances, Tone.MUTED), BLANK]
+
+    def _scores(self, metric: MetricResult) -> Sequence[float | None]:
+        if len(self._repeats) < 2:
+            return [metric.score]
+        return scores_over(metric.name, self._repeats)
+
+    def _can_stand(self, index: int) -> bool:
+        return self._rows[index] is not None
+
+
+# What stands where there are no scores, and what to do about it.
+
+
+def nothing_blocks(subject: Subject) -> list[Block]:
+    """Of a case without a result, or where nothing is selected."""
+    if subject.row is None:
+        return [Whole.of("No case is selected.", Tone.MUTED)]
+    if subject.is_live:
+        return [Whole.of("The case is running: it is judged when its last turn has ended.", Tone.RUNNING)]
+    if subject.record is not None and subject.record.outcomes:
+        return [Whole.of("reading the scores …", Tone.MUTED)]
+    if subject.record is not None and subject.record.standing is Standing.WAITING:
+        return [Whole.of("The case waits for its turn to run.", Tone.RUNNING)]
+    return [
+        Whole.of("This case has no scores: it has not run yet.", Tone.STRONG),
+        BLANK,
+        Whole.of("r runs it; R runs everything.", Tone.MUTED),
+    ]
+
+
+def nothing_ran_blocks() -> list[Block]:
+    """Of a set or target of which no case has run."""
+    return [
+        Whole.of("None of its cases has run yet.", Tone.STRONG),
+        BLANK,
+        Whole.of("r runs them; R runs everything.", Tone.MUTED),
+    ]
+
+
+def unreadable_blocks(problem: str) -> list[Block]:
+    """Where the history cannot be read; `problem` names the file and what is wrong with it."""
+    return [
+        Whole.of("! The history cannot be read", Tone.ERROR),
+        Whole.of(safe(problem), indent=2),
+        BLANK,
+        Whole.of(
+            "Everything else works. Update workbench where a newer version wrote the file, or move the file away to "
+            "begin a new one; F5 looks again.",
+            Tone.MUTED,
+        ),
+    ]

@@ -1,1 +1,0 @@
-"""Expected beside actual: which lines there are, what each difference cost, where the cursor is."""

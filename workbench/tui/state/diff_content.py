@@ -1,0 +1,590 @@
+"""Expected beside actual: the turns, calls and texts of a diff as blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from workbench.engine.acceptance import turn_comparisons
+from workbench.model.evalset import Content, EvalCase, Invocation
+from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult, MetricStatus, TurnResult
+from workbench.model.text import mask_named, redact
+from workbench.model.trace import ToolCall, simulated_calls, trajectory_of
+from workbench.report.run_report import samples_text
+from workbench.report.text_report import describe_metric, failure_texts
+from workbench.report.turn_diff import (
+    Difference,
+    DifferenceKind,
+    Pair,
+    Path,
+    Said,
+    TurnComparison,
+    TurnSide,
+    name_at,
+    side_of,
+    state_differences,
+)
+from workbench.tui.state.case_board import look_of_metric
+from workbench.tui.state.diff_lines import (
+    ABSENT,
+    DiffContent,
+    DiffSource,
+    Level,
+    Texts,
+    TurnCosts,
+    Writer,
+    json_text,
+    name_side,
+    played_blocks,
+    scenario_blocks,
+)
+from workbench.tui.state.text_layout import BLANK, Block, Both, Columns, Piece, Side, Tone, Whole, plural, safe_line
+
+# The calls of a turn side by side: aligned, their arguments key by key, what tools gave back below them.
+
+_WHOLE_CALL = (DifferenceKind.CALL_MISSING, DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED)
+_ABOUT_CALLS = (
+    *_WHOLE_CALL,
+    DifferenceKind.ARGUMENT_MISSING,
+    DifferenceKind.ARGUMENT_EXTRA,
+    DifferenceKind.ARGUMENT_CHANGED,
+    DifferenceKind.TOOL_RESPONSE_CHANGED,
+)
+
+
+def write_lone_calls(
+    writer: Writer, side: TurnSide, *, is_expected: bool, simulated: Sequence[str | None] = ()
+) -> None:
+    """The calls of a turn that only one side has."""
+    for row in _told_rows(side, simulated, writer.texts):
+        writer.both(row if is_expected else None, None if is_expected else row)
+
+
+def write_told_calls(
+    writer: Writer,
+    expected: TurnSide,
+    actual: TurnSide,
+    *,
+    told: tuple[bool, bool],
+    simulated: Sequence[str | None] = (),
+) -> None:
+    """The calls of a row of which not both sides tell theirs: those of the other are neither right nor wrong."""
+    left = _told_rows(expected, (), writer.texts) if told[0] else [_untold("reference_trajectory")]
+    right = _told_rows(actual, simulated, writer.texts) if told[1] else [_untold("predicted_trajectory")]
+    for pair in zip_longest(left, right):
+        writer.both(*pair)
+
+
+def _told_rows(side: TurnSide, simulated: Sequence[str | None], texts: Texts) -> Sequence[Side]:
+    if not side.calls:
+        return [Side((Piece("no tool calls", Tone.MUTED),))]
+    return [
+        row
+        for call, source in zip_longest(side.calls, simulated)
+        for row in _call_rows(call, texts, _answered_by(source))
+    ]
+
+
+def _untold(column: str) -> Side:
+    return Side((Piece(f"no {column}", Tone.MUTED),))
+
+
+class CallWriter:
+    """Writes the calls of one turn that both sides have."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        turn: int,
+        comparison: TurnComparison,
+        costs: TurnCosts,
+        *,
+        level: Level,
+        simulated: Sequence[str | None] = (),
+    ) -> None:
+        """`simulated`: who answered each actual call in place of its tool."""
+        self._writer = writer
+        self._turn = turn
+        self._comparison = comparison
+        self._costs = costs
+        self._notes = [_answered_by(source) for source in simulated] or [""] * len(comparison.actual.calls)
+        self._hides_equal = level is Level.DIFFERENCES
+        self._equal = 0  # calls as expected that were left out since something was written
+        self._by_call: dict[tuple[int | None, int | None], list[Difference]] = {}
+        for found in comparison.differences:
+            if found.kind in _ABOUT_CALLS:
+                key = (None if found.kind is DifferenceKind.CALL_EXTRA else found.expected_call, found.actual_call)
+                self._by_call.setdefault(key, []).append(found)
+
+    def write(self) -> None:
+        """All of them."""
+        comparison = self._comparison
+        if not comparison.calls:
+            none = Side((Piece("no tool calls", Tone.MUTED),))
+            self._writer.both(none, none)
+        arrived = {actual: expected for expected, actual in comparison.moves.items()}
+        for row in comparison.calls:
+            self._write_row(row, arrived)
+        self._tell_equal()
+
+    def _write_row(self, row: Pair, arrived: Mapping[int, int]) -> None:
+        moves = self._comparison.moves
+        if row.expected is not None and row.actual is not None:
+            self._matched(row.expected, row.actual)
+        elif row.expected is not None and row.moved:
+            target = moves[row.expected]
+            self._lone(row.expected, target, f" (made as call {target + 1})", is_expected=True)
+        elif row.expected is not None:
+            self._lone(row.expected, None, " (not made)", is_expected=True)
+        elif row.actual is not None and row.moved:
+            source = arrived[row.actual]
+            self._lone(source, row.actual, f" (expected as call {source + 1})", is_expected=False)
+        elif row.actual is not None:
+            self._lone(None, row.actual, " (not expected)", is_expected=False)
+
+    def _lone(self, expected: int | None, actual: int | None, note: str, *, is_expected: bool) -> None:
+        """A call that one side has, or has elsewhere."""
+        self._tell_equal()
+        found = self._by_call[expected, actual]
+        whole = next(difference for difference in found if difference.kind in _WHOLE_CALL)
+        side, place = (self._comparison.expected, expected) if is_expected else (self._comparison.actual, actual)
+        assert place is not None
+        answered = "" if is_expected else self._notes[place]
+        rows = _call_rows(side.calls[place], self._writer.texts, f"{note}{answered}")
+        self._difference(whole, [(row, None) if is_expected else (None, row) for row in rows])
+        if is_expected and expected is not None and actual is not None:
+            self._response(expected, actual, found)
+
+    def _matched(self, expected: int, actual: int) -> None:
+        found = self._by_call.get((expected, actual), ())
+        if not found and self._hides_equal:
+            self._equal += 1
+            return
+        self._tell_equal()
+        wanted, given = self._comparison.expected.calls[expected], self._comparison.actual.calls[actual]
+        name = name_side(_name(wanted))
+        self._writer.both(name, name)
+        if self._notes[actual]:
+            self._writer.both(None, Side((Piece(self._notes[actual].strip(), Tone.MUTED),), indent=2))
+        by_path = {item.path: item for item in found if item.kind is not DifferenceKind.TOOL_RESPONSE_CHANGED}
+        if () in by_path:
+            texts = self._writer.texts
+            self._difference(by_path[()], [(_arguments(wanted.args, texts), _arguments(given.args, texts))])
+        elif wanted.args is not None and given.args is not None:
+            self._arguments(wanted.args, given.args, by_path)
+        self._response(expected, actual, found)
+
+    def _arguments(
+        self, wanted: Mapping[str, Any], given: Mapping[str, Any], by_path: Mapping[Path, Difference]
+    ) -> None:
+        inner = {path[:depth] for path in by_path for depth in range(1, len(path))}
+        hidden = 0
+        for key in (*wanted, *(key for key in given if key not in wanted)):
+            path = (key,)
+            if self._hides_equal and path not in by_path and path not in inner:
+                hidden += 1
+                continue
+            self._value(path, wanted.get(key, ABSENT), given.get(key, ABSENT), by_path, inner)
+        if hidden:
+            self._writer.add(Whole.of(f"… {plural(hidden, 'argument')} as expected", Tone.MUTED, indent=4))
+
+    def _value(
+        self, path: Path, expected: Any, actual: Any, by_path: Mapping[Path, Difference], inner: set[Path]
+    ) -> None:
+        """One argument; where only something inside it differs, its members on lines of their own."""
+        if path in by_path:
+            self._difference(by_path[path], [value_sides(path, expected, actual, self._writer.texts)])
+        elif path in inner:
+            key = Side((Piece(_key(path), Tone.KEY),), indent=2 * len(path))
+            self._writer.both(key, key)
+            for member in _members(expected, actual):
+                values = _member(expected, member), _member(actual, member)
+                self._value((*path, member), *values, by_path, inner)
+        else:
+            side = _value_side(path, self._writer.texts.of(json_text(expected, name_at(path))))
+            self._writer.both(side, side)
+
+    def _response(self, expected: int, actual: int, found: Sequence[Difference]) -> None:
+        """What the tool gave back, where the case has it."""
+        wanted, given = self._comparison.expected.responses[expected], self._comparison.actual.responses[actual]
+        if wanted is None:
+            return
+        texts = self._writer.texts
+        differing = next((item for item in found if item.kind is DifferenceKind.TOOL_RESPONSE_CHANGED), None)
+        if differing is not None:
+            left, right = texts.two(json_text(wanted), json_text(given))
+            self._difference(differing, [(_gave(left), _gave(right))])
+        elif not self._hides_equal:
+            side = _gave(texts.of(json_text(wanted), Tone.MUTED))
+            self._writer.add(Both(side, None if given is None else side))
+
+    def _difference(self, found: Difference, rows: Sequence[tuple[Side | None, Side | None]]) -> None:
+        self._writer.difference(self._turn, found, self._costs, rows)
+
+    def _tell_equal(self) -> None:
+        if self._equal:
+            self._writer.add(Whole.of(f"… {plural(self._equal, 'call')} as expected", Tone.MUTED, indent=2))
+            self._equal = 0
+
+
+def value_sides(path: Path, expected: Any, actual: Any, texts: Texts) -> tuple[Side | None, Side | None]:
+    """Both sides of a value that differs, under the last step of its path; ABSENT where a side has none."""
+    name = name_at(path)
+    if expected is ABSENT or actual is ABSENT:
+        left = None if expected is ABSENT else texts.of(json_text(expected, name))
+        right = None if actual is ABSENT else texts.of(json_text(actual, name))
+    else:
+        left, right = texts.values(expected, actual, name)
+    return (
+        None if left is None else _value_side(path, left),
+        None if right is None else _value_side(path, right),
+    )
+
+
+def _value_side(path: Path, pieces: tuple[Piece, ...]) -> Side:
+    return Side((Piece(f"{_key(path)}  ", Tone.KEY), *pieces), indent=2 * len(path))
+
+
+def _call_rows(call: ToolCall, texts: Texts, note: str = "") -> Iterator[Side]:
+    yield name_side(_name(call), note)
+    for key, value in (call.args or {}).items():
+        yield _value_side((key,), texts.of(json_text(value, key)))
+
+
+def _answered_by(source: str | None) -> str:
+    return f" (simulated: {safe_line(source)})" if source else ""
+
+
+def _arguments(args: Mapping[str, Any] | None, texts: Texts) -> Side:
+    pieces = (Piece("no arguments written", Tone.MUTED),) if args is None else texts.of(json_text(args))
+    return Side(pieces, indent=2)
+
+
+def _gave(pieces: tuple[Piece, ...]) -> Side:
+    return Side((Piece("gave  ", Tone.KEY), *pieces), indent=2)
+
+
+def _members(expected: Any, actual: Any) -> Sequence[str | int]:
+    if isinstance(expected, Mapping):
+        return [*expected, *(key for key in actual if key not in expected)]
+    return range(len(expected))
+
+
+def _member(value: Any, member: str | int) -> Any:
+    return value.get(member, ABSENT) if isinstance(value, Mapping) else value[member]
+
+
+def _name(call: ToolCall) -> str:
+    return safe_line(call.name) or "(no name)"
+
+
+def _key(path: Path) -> str:
+    last = path[-1]
+    return f"[{last}]" if isinstance(last, int) else safe_line(last)
+
+
+# A case as a diff: failures first, then turn by turn what was expected beside what the agent did, then the state.
+
+_SAID = (
+    DifferenceKind.INTERMEDIATE_MISSING,
+    DifferenceKind.INTERMEDIATE_EXTRA,
+    DifferenceKind.INTERMEDIATE_CHANGED,
+)
+_UNTOLD = "calls are not told"
+
+
+def diff_of(source: DiffSource) -> DiffContent:
+    """The diff of a case. Takes time where the case is large: nothing in it needs the event loop."""
+    return _Diff(source).content()
+
+
+class _Diff:
+    def __init__(self, source: DiffSource) -> None:
+        self._source = source
+        self._writer = Writer(Texts(source.most))
+        self._metrics = source.result.metrics if source.result is not None and source.result.metrics else None
+        execution = Execution.trusted(turns=tuple(source.turns))
+        self._comparisons = (
+            []
+            if source.case is None
+            else turn_comparisons(source.case, execution, is_row=source.is_row, is_recorded=source.is_recorded)
+        )
+        differing = any(comparison.differences for comparison in self._comparisons)
+        self._level = source.level if differing else Level.EVERYTHING
+
+    def content(self) -> DiffContent:
+        source, add = self._source, self._writer.extend
+        add(source.head)
+        failure = source.result.failure if source.result is not None else None
+        if failure is not None:
+            add(self._failure_blocks(failure))
+        if source.result is not None:
+            add(_errors(source.result.metrics))
+        if source.case is not None:
+            add(scenario_blocks(source, self._writer.texts))
+        if source.is_scenario:
+            add(played_blocks(source, self._writer.texts))
+        else:
+            self._write_turns(failure)
+        if source.result is not None:
+            if source.case is not None and failure is None:
+                self._write_state(source.case, source.result.execution)
+            add(self._metric_blocks(source.result.metrics))
+            add(self._output_blocks(source.result))
+        return self._writer.content()
+
+    def _write_turns(self, failure: Failure | None) -> None:
+        case, turns = self._source.case, self._source.turns
+        expected = (case.conversation if case is not None else None) or []
+        # What could not be read was asked of nobody.
+        ran = failure is not None and failure.kind is not FailureKind.FILE
+        stopped = ran and len(turns) < len(expected)
+        for number, (wanted, turn) in enumerate(zip_longest(expected, turns)):
+            self._write_turn(number, wanted, turn)
+            if stopped and number == len(turns):
+                self._writer.add(Whole.of("the agent did not finish this turn", Tone.ERROR, indent=2))
+            self._writer.add(BLANK)
+
+    def _write_turn(self, number: int, expected: Invocation | None, turn: TurnResult | None) -> None:
+        actual = turn.invocation if turn is not None else None
+        asked = expected if expected is not None else actual
+        prompt = _words(asked.user_content if asked is not None else None)
+        head = Piece(f"turn {number + 1} · user  ", Tone.HEADING)
+        comparison = self._comparisons[number] if number < len(self._comparisons) else None
+        if expected is not None and actual is not None and self._expects_nothing(expected):
+            expected = comparison = None
+        unknown = None if turn is None else turn.calls_unknown
+        # An agent that never tells of calls says nothing of a turn in which none was expected.
+        untold = turn is not None and turn.is_untold and _expects_no_call(expected)
+        is_equal = comparison is not None and not comparison.differences and (unknown is None or untold)
+        if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
+            assert actual is not None
+            is_told = unknown is None and not any(self._tells_no_calls(side) for side in (expected, actual))
+            calls = plural(len(comparison.calls), "call") if is_told else _UNTOLD
+            count = sum(source is not None for source in self._simulated(number, actual))
+            note = f", {count} simulated" if count else ""
+            folded = Piece(f"  as expected ({calls}{note})", Tone.MUTED)
+            self._writer.add(Whole((head, Piece(safe_line(prompt, width=120)), folded), hang=2))
+            return
+        self._writer.add(Whole((head, *self._writer.texts.of(prompt)), hang=2))
+        is_over = self._source.result is not None
+        nothing = "EXPECTED (not stored)" if self._source.lacks_expected else "EXPECTED (nothing)"
+        self._writer.add(
+            Columns(
+                "EXPECTED" if expected is not None else nothing,
+                "ACTUAL" if actual is not None else "ACTUAL (nothing)" if is_over else "ACTUAL (none yet)",
+            )
+        )
+        if unknown is not None and untold:  # of every turn of such an agent; the scores say why
+            self._writer.add(Whole.of(_UNTOLD, Tone.MUTED, indent=2))
+        elif unknown is not None:
+            words = f"which tools were called is not known: {unknown}"
+            self._writer.add(Whole.of(safe_line(words), Tone.ERROR, indent=2))
+        if comparison is not None:
+            assert expected is not None
+            assert actual is not None
+            costs = TurnCosts(self._metrics, number, comparison)
+            simulated = self._simulated(number, actual)
+            told = not self._tells_no_calls(expected), not self._tells_no_calls(actual)
+            if unknown is None and all(told):
+                CallWriter(self._writer, number, comparison, costs, level=self._level, simulated=simulated).write()
+            elif unknown is None and any(told):
+                sides = comparison.expected, comparison.actual
+                write_told_calls(self._writer, *sides, told=told, simulated=simulated)
+            elif unknown is not None and comparison.expected.calls:  # nobody can say of one that it was not made
+                write_lone_calls(self._writer, comparison.expected, is_expected=True)
+            self._write_said(number, comparison, costs)
+            self._write_response(number, comparison, costs, expected, actual)
+        else:
+            self._write_lone_turn(number, expected, actual)
+
+    def _expects_nothing(self, side: Invocation) -> bool:
+        """Whether it is a row without reference and without trajectory to hold anything against."""
+        return self._tells_no_calls(side) and side.final_response is None
+
+    def _tells_no_calls(self, side: Invocation | None) -> bool:
+        """Whether nothing is known of calls of this side, which only of a row may be."""
+        return self._source.is_row and side is not None and side.intermediate_data is None
+
+    def _simulated(self, turn: int, actual: Invocation) -> list[str | None]:
+        """Who answered each call in place of its tool, as far as the trace of the execution is there."""
+        spans = () if self._source.result is None else self._source.result.execution.spans
+        return simulated_calls(spans, trajectory_of(actual), turn=turn)
+
+    def _write_lone_turn(self, turn: int, expected: Invocation | None, actual: Invocation | None) -> None:
+        """A turn that only one side has."""
+        invocation = expected if expected is not None else actual
+        assert invocation is not None
+        is_expected = expected is not None
+        side = side_of(invocation)
+        simulated = () if is_expected else self._simulated(turn, invocation)
+        if not self._tells_no_calls(invocation):
+            write_lone_calls(self._writer, side, is_expected=is_expected, simulated=simulated)
+        rows = [_said_side(said, self._writer.texts) for said in side.said]
+        if invocation.final_response is not None:
+            rows.append(Side(self._response(invocation.final_response)))
+        for row in rows:
+            self._writer.both(row if is_expected else None, None if is_expected else row)
+
+    def _write_said(self, turn: int, comparison: TurnComparison, costs: TurnCosts) -> None:
+        """What sub-agents said; compared only where the case expects something of them."""
+        found = {(d.expected_call, d.actual_call): d for d in comparison.differences if d.kind in _SAID}
+        texts = self._writer.texts
+        for row in comparison.said:
+            left = None if row.expected is None else comparison.expected.said[row.expected]
+            right = None if row.actual is None else comparison.actual.said[row.actual]
+            difference = found.get((row.expected, row.actual))
+            if difference is not None:
+                self._writer.difference(turn, difference, costs, [_said_sides(left, right, texts)])
+            elif self._level is not Level.DIFFERENCES:
+                tone = Tone.TEXT if left is not None else Tone.MUTED
+                sides = (None if said is None else _said_side(said, texts, tone) for said in (left, right))
+                self._writer.both(*sides)
+
+    def _write_response(
+        self, turn: int, comparison: TurnComparison, costs: TurnCosts, expected: Invocation, actual: Invocation
+    ) -> None:
+        wanted, given = expected.final_response, actual.final_response
+        found = next((d for d in comparison.differences if d.kind is DifferenceKind.RESPONSE_CHANGED), None)
+        texts = self._writer.texts
+        if found is not None:
+            sides: tuple[tuple[Piece, ...], tuple[Piece, ...]]
+            if given is None:
+                sides = self._response(wanted), (Piece("(no response)", Tone.MUTED),)
+            else:
+                sides = texts.two(_words(wanted, empty="(empty response)"), _words(given, empty="(empty response)"))
+            self._writer.difference(turn, found, costs, [(Side(sides[0]), Side(sides[1]))])
+        elif self._level is not Level.DIFFERENCES and (wanted is not None or given is not None):
+            left = None if wanted is None else Side(self._response(wanted))
+            right = Side((Piece("no response", Tone.MUTED),)) if given is None and self._source.is_recorded else None
+            self._writer.both(left, right if given is None else Side(self._response(given)))
+        elif wanted is not None and (given is not None or not self._source.is_recorded):
+            self._writer.add(Whole.of("… the response is as expected", Tone.MUTED, indent=2))
+
+    def _response(self, content: Content | None) -> tuple[Piece, ...]:
+        return self._writer.texts.of(_words(content, empty="(empty response)"))
+
+    def _write_state(self, case: EvalCase, execution: Execution) -> None:
+        expected = case.final_session_state
+        if expected is None:
+            return
+        found = state_differences(expected, execution.final_state)
+        writer, costs = self._writer, TurnCosts(self._metrics, None, None)
+        writer.add(Whole.of("final session state", Tone.HEADING))
+        if execution.final_state is None and expected:
+            writer.add(Whole.of("the agent reported no session state", Tone.WARNING, indent=2))
+        if not found:
+            writer.add(Whole.of("as expected", Tone.PASSED, indent=2))
+        for difference in found:
+            path = ".".join(map(str, difference.path))
+            given = difference.actual if _has(execution.final_state, difference) else ABSENT
+            wanted, given = (mask_named(value, name_at(difference.path)) for value in (difference.expected, given))
+            sides = value_sides((path,), wanted, given, writer.texts)
+            if execution.final_state is None:  # there is nothing that could be accepted
+                writer.add(Both(*sides, differs=True))
+            else:
+                writer.difference(None, difference, costs, [sides])
+        writer.add(BLANK)
+
+    def _failure_blocks(self, failure: Failure) -> Iterator[Block]:
+        texts = self._writer.texts
+        place = "" if failure.turn is None else f" at turn {failure.turn + 1}"
+        message = texts.of(redact(failure.message))
+        yield Whole((Piece(f"! {failure.kind.value} error{place}  ", Tone.ERROR), *message))
+        for name, text in failure_texts(failure):
+            yield Whole.of(name, Tone.HEADING)
+            yield Whole(texts.of(redact(text), Tone.MUTED), indent=2)
+        yield BLANK
+
+    def _metric_blocks(self, metrics: Sequence[MetricResult]) -> Iterator[Block]:
+        """The criteria that decided; what is merely reported stands among the scores."""
+        decided = [metric for metric in metrics if metric.threshold is not None]
+        if not decided:
+            return
+        yield Whole.of("scores", Tone.HEADING)
+        for metric in decided:
+            look = look_of_metric(metric.status)
+            score = "no score" if metric.score is None else f"{metric.score:.4g}"
+            threshold = "" if metric.threshold is None else f"  threshold {metric.threshold:.4g}"
+            yield Whole(
+                (
+                    Piece(f"{look.symbol} {look.word}  ", look.tone),
+                    Piece(safe_line(metric.name), Tone.STRONG),
+                    Piece(f"  {score}"),
+                    Piece(threshold, Tone.MUTED),
+                ),
+                indent=2,
+                hang=2,
+            )
+            yield from self._explanation_blocks(metric)
+
+    def _explanation_blocks(self, metric: MetricResult) -> Iterator[Block]:
+        texts = self._writer.texts
+        for name, text in (("why", metric.reason), ("hint", metric.hint), ("judge", samples_text(metric))):
+            if text:
+                yield Whole((Piece(f"{name}  ", Tone.KEY), *texts.of(redact(text))), indent=4)
+        if len(metric.per_invocation) < 2:
+            return
+        for number, score in enumerate(metric.per_invocation, start=1):
+            value = "no score" if score.score is None else f"{score.score:.4g}"
+            notes = "  ".join(redact(note) for note in (score.reason, score.hint) if note)
+            pieces = (Piece(f"turn {number}  ", Tone.KEY), Piece(value), *texts.of(f"  {notes}", Tone.MUTED))
+            yield Whole(pieces, indent=4)
+
+    def _output_blocks(self, result: CaseResult) -> Iterator[Block]:
+        execution = result.execution
+        shown = result.failure.stderr_tail if result.failure is not None else None
+        for name, text in (("stdout, its end", execution.stdout_tail), ("stderr, its end", execution.stderr_tail)):
+            if text.strip() and text != shown:
+                yield BLANK
+                yield Whole.of(name, Tone.HEADING)
+                yield Whole(self._writer.texts.of(redact(text.rstrip()), Tone.MUTED), indent=2)
+
+
+def _expects_no_call(expected: Invocation | None) -> bool:
+    return expected is None or not trajectory_of(expected)
+
+
+def _errors(metrics: Sequence[MetricResult]) -> Iterator[Block]:
+    """What could not be computed: it makes the case an error, so it comes first."""
+    broken = [metric for metric in metrics if metric.status is MetricStatus.ERROR]
+    for metric in broken:
+        yield Whole.of(f"! {describe_metric(metric)}", Tone.ERROR, hang=2)
+    if broken:
+        yield BLANK
+
+
+def _said_side(said: Said, texts: Texts, tone: Tone = Tone.TEXT) -> Side:
+    return Side((Piece(f"{safe_line(said.author)}  ", Tone.KEY), *texts.of(said.text, tone)))
+
+
+def _said_sides(left: Said | None, right: Said | None, texts: Texts) -> tuple[Side | None, Side | None]:
+    if left is None or right is None:
+        return (
+            None if left is None else _said_side(left, texts),
+            None if right is None else _said_side(right, texts),
+        )
+    sides = texts.two(left.text, right.text)
+    author = Piece(f"{safe_line(left.author)}  ", Tone.KEY)
+    return Side((author, *sides[0])), Side((author, *sides[1]))
+
+
+def _has(state: object, difference: Difference) -> bool:
+    for step in difference.path:
+        if isinstance(state, dict) and step not in state:
+            return False
+        state = state[step] if isinstance(state, dict | list) else None  # type: ignore[index]
+    return True
+
+
+def _words(content: Content | None, *, empty: str = "") -> str:
+    """The words of a message without thoughts; parts that are no text are named, so that they are not overlooked."""
+    if content is None:
+        return empty
+    others = sum(
+        part.text is None and part.function_call is None and part.function_response is None
+        for part in content.parts or ()
+    )
+    note = f"\n({others} parts that are no text)" if others > 1 else "\n(1 part that is no text)" if others else ""
+    return (content.text(thoughts=False) + note) or empty

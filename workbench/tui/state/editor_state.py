@@ -1,0 +1,692 @@
+"""The case editor without a screen: documents, drafts, and what is typed and not applied."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any, NoReturn
+
+from workbench.model.identity import CaseKey
+from workbench.model.text import neutralise, one_line
+from workbench.tui.state.case_edits import (
+    Addition,
+    Edit,
+    InsertItem,
+    MoveItem,
+    RemoveValue,
+    RenameKey,
+    Slot,
+    additions,
+    additions_to_set,
+)
+from workbench.tui.state.case_outline import ABSENT, Input, Place, Row, folded, found_at, spelt, value_at
+from workbench.tui.state.outline_view import OutlineView
+
+# Typed text and the value it stands for: which types a value may have, and what is wrong with what was typed.
+
+MOST_TYPED = 20_000
+"""Characters that are edited in the pane. A longer text is for the user's own editor, which does not stall on it."""
+
+
+class Form(StrEnum):
+    """How typed text is read."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    TRUTH = "true or false"
+    NULL = "null"
+    JSON = "JSON"
+
+
+_FORMS = {
+    Input.LINE: (Form.TEXT, Form.JSON),
+    Input.TEXT: (Form.TEXT, Form.JSON),
+    Input.NUMBER: (Form.NUMBER,),
+    Input.VALUE: (Form.TEXT, Form.NUMBER, Form.TRUTH, Form.NULL, Form.JSON),
+    Input.JSON: (Form.JSON,),
+}
+
+_EXPECTED = {
+    "Expecting value": "a value",
+    "Extra data": "nothing after the value",
+    "Expecting ',' delimiter": "a comma or the closing bracket",
+    "Expecting ':' delimiter": "a colon after the key",
+    "Expecting property name enclosed in double quotes": "a key in double quotes",
+    "Illegal trailing comma before end of object": "a key in double quotes",
+    "Illegal trailing comma before end of array": "a value",
+    "Unterminated string starting at": "a closing quote",
+    "Invalid control character at": "no raw control character in a text; a line break is written \\n",
+}
+"""What the standard library's decoder means by its messages."""
+
+
+class Invalid(Exception):
+    """The typed text stands for no value that may stand there; the text says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What has been typed for a slot and is not applied yet.
+
+    `begun_from` is the value that was there at the start, ABSENT where something new is typed.
+    """
+
+    slot: Slot
+    form: Form
+    text: str
+    begun_from: Any
+
+    @classmethod
+    def of(cls, slot: Slot, value: Any) -> Draft:
+        """The draft that one begins with: the value as it is, nothing where it is ABSENT."""
+        form = _form_of(value, slot.input)
+        return cls(slot, form, written(value, form), value)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was typed: throwing it away loses nothing."""
+        begun = Draft.of(self.slot, self.begun_from)
+        return (self.text, self.form) == (begun.text, begun.form)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether applying it adds something, however little was typed."""
+        return self.begun_from is ABSENT
+
+    @property
+    def is_one_line(self) -> bool:
+        """Whether enter ends the typing; elsewhere it begins a new line."""
+        if self.form is Form.JSON:
+            return self.slot.input is Input.LINE
+        if self.form is Form.TEXT:
+            return self.slot.input is not Input.TEXT and "\n" not in self.text
+        return True
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether it is more than can be edited in the pane."""
+        return len(self.text) > MOST_TYPED
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it by itself, whatever the case holds."""
+        try:
+            self.value()
+        except Invalid as invalid:
+            return str(invalid)
+        return None
+
+    def typed(self, text: str) -> Draft:
+        """The draft with other text."""
+        return replace(self, text=text)
+
+    def next_form(self) -> Draft:
+        """The same read as the next type that the slot allows; what is typed is carried over where it can be."""
+        forms = _FORMS[self.slot.input]
+        form = forms[(forms.index(self.form) + 1) % len(forms)]
+        return replace(self, form=form, text=_carried_over(self.text, self.form, form))
+
+    def value(self) -> Any:
+        """What was typed, as a value. Raises Invalid."""
+        value = read(self.text, self.form)
+        if self.slot.input in (Input.LINE, Input.TEXT) and not isinstance(value, str):
+            raise Invalid('expected a text, in quotes: "…"')
+        if self.slot.input is Input.LINE and "\n" in value and self.form is Form.TEXT:
+            raise Invalid("expected one line")
+        return value
+
+
+def read(text: str, form: Form) -> Any:
+    """The value that a text stands for. Raises Invalid."""
+    match form:
+        case Form.TEXT:
+            return text
+        case Form.NUMBER:
+            return _number(text)
+        case Form.TRUTH:
+            if text.strip() not in ("true", "false"):
+                raise Invalid(f"found {_quoted(text)}, expected true or false")
+            return text.strip() == "true"
+        case Form.NULL:
+            if text.strip() not in ("", "null"):
+                raise Invalid(f"found {_quoted(text)}, expected null")
+            return None
+        case Form.JSON:
+            return _json(text)
+
+
+def written(value: Any, form: Form) -> str:
+    """A value as it is typed."""
+    if value is ABSENT:
+        return ""
+    if form is Form.TEXT:
+        return value if isinstance(value, str) else ""
+    if form is Form.JSON or not isinstance(value, str):
+        return json_text(value)
+    return value
+
+
+def json_text(value: Any) -> str:
+    """JSON to read and edit; characters that a terminal would obey are escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return text if neutralise(text) == text else json.dumps(value, indent=2)
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text can be typed as it is: no control characters but line feeds, which a text field would change."""
+    return "\t" not in text and "\r" not in text and neutralise(text) == text
+
+
+def is_whole(text: str) -> bool:
+    """Whether a file can hold a text: JSON may hold half a character (a lone surrogate), UTF-8 cannot."""
+    return text == text.encode(errors="replace").decode()
+
+
+def _form_of(value: Any, input: Input) -> Form:
+    if input is Input.JSON:
+        return Form.JSON
+    if input is Input.NUMBER:
+        return Form.NUMBER
+    if isinstance(value, str):
+        return Form.TEXT if is_plain(value) and (input is not Input.LINE or "\n" not in value) else Form.JSON
+    if value is None:
+        return Form.NULL
+    if isinstance(value, bool):
+        return Form.TRUTH
+    if isinstance(value, int | float):
+        return Form.NUMBER
+    return Form.TEXT if value is ABSENT else Form.JSON
+
+
+def _carried_over(text: str, old: Form, new: Form) -> str:
+    """The text for another type: what it stands for, where that is of the type, else the text itself."""
+    try:
+        value = read(text, old)
+    except Invalid:
+        return text
+    if new is Form.JSON:
+        return json_text(value)
+    if new is Form.TEXT and isinstance(value, str):
+        return value if is_plain(value) else text
+    if new is Form.NULL:
+        return text if text.strip() else "null"
+    return text
+
+
+def _number(text: str) -> int | float:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise Invalid(f"found {_quoted(text)}, expected a number such as 3 or -0.5")
+    return value
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_key_once)
+    except json.JSONDecodeError as error:
+        raise Invalid(f"line {error.lineno}, column {error.colno}: {_in_words(error)}") from error
+    except RecursionError as error:
+        raise Invalid("the JSON is nested too deeply") from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Invalid(f"{name} is no number that JSON has")
+
+
+def _each_key_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in members:
+        if key in found:
+            raise Invalid(f"the key {_quoted(key)} stands twice in its object")
+        found[key] = value
+    return found
+
+
+def _in_words(error: json.JSONDecodeError) -> str:
+    found = error.doc[error.pos : error.pos + 1]
+    expected = _EXPECTED.get(error.msg, error.msg)
+    return f"found {_quoted(found) if found else 'the end'}, expected {expected}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{one_line(text, width=30)}"' if text.strip() else "nothing"
+
+
+# Where a place of a case is after an edit: items move up and down, keys get other names.
+
+
+def followed(place: Place, edit: Edit) -> Place:
+    """The place of the same value after an edit; where the value is gone, the place stays."""
+    match edit:
+        case InsertItem(place=above, index=at):
+            return _with_index(place, above, lambda index: index + (index >= at))
+        case RemoveValue(place=(*above, int(at))):
+            return _with_index(place, tuple(above), lambda index: index - (index > at))
+        case MoveItem(place=above, source=source, target=target):
+            return _with_index(place, above, lambda index: _moved(index, source, target))
+        case RenameKey(place=old, key=key) if _is_in(place, old):
+            return (*place[: len(old) - 1], key, *place[len(old) :])
+        case _:
+            return place
+
+
+def _with_index(place: Place, above: Place, of: Callable[[int], int]) -> Place:
+    """The place with its index in the list at `above` changed, where it is in that list."""
+    depth = len(above)
+    if len(place) <= depth or not _is_in(place, above):
+        return place
+    index = place[depth]
+    return (*place[:depth], of(index), *place[depth + 1 :]) if isinstance(index, int) else place
+
+
+def _moved(index: int, source: int, target: int) -> int:
+    if index == source:
+        return target
+    if source < index <= target:
+        return index - 1
+    return index + 1 if target <= index < source else index
+
+
+def _is_in(place: Place, above: Place) -> bool:
+    return folded(place)[: len(above)] == folded(above)
+
+
+# What the editor has open: a case, or what a set says of itself, as it is in the document now.
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What is edited: a case of a set or, without one, the set itself."""
+
+    eval_set: str
+    case: CaseKey | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A case or set, read and laid out in rows.
+
+    `index` is that of the case in its document, None for the set itself. `revision` tells whether the document has
+    changed since. `problem` says what is wrong with it, `note` what is to be known about it, `read_only` why it cannot
+    be edited; each may be empty.
+    """
+
+    edited: Edited
+    index: int | None
+    data: Any
+    rows: Sequence[Row]
+    revision: int
+    is_changed: bool
+    problem: str = ""
+    note: str = ""
+    read_only: str = ""
+
+
+def changed_places(old: Any, new: Any) -> frozenset[Place]:
+    """Where new data differs from old: values that are other or new, and what something was removed from."""
+    return frozenset(_differences(old, new, ()))
+
+
+def became(opened: Opened, edit: Edit) -> Edited:
+    """What is edited after an edit: the same case, by another id where that was changed."""
+    case = opened.edited.case
+    if case is None or not isinstance(opened.data, dict):
+        return opened.edited
+    id_key = next((key for key in ("eval_id", "evalId") if key in opened.data), "name")
+    if edit.goes_to != (id_key,):
+        return opened.edited
+    new = edit.in_data(opened.data).get(id_key)
+    if not isinstance(new, str) or new == case.eval_id:
+        return opened.edited
+    key = CaseKey(target=case.target, eval_set=case.eval_set, eval_id=new, occurrence=0)
+    return Edited(opened.edited.eval_set, key)
+
+
+def _differences(old: Any, new: Any, place: Place) -> Iterator[Place]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key, value in new.items():
+            if key not in old:
+                yield (*place, key)
+            else:
+                yield from _differences(old[key], value, (*place, key))
+        if any(key not in new for key in old):
+            yield from _removed_from(place, new)
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _differences_of_lists(old, new, place)
+    elif type(old) is not type(new) or old != new:
+        yield place
+
+
+def _differences_of_lists(old: list[Any], new: list[Any], place: Place) -> Iterator[Place]:
+    """Items are paired by what they are, so that one that was inserted does not make all after it look changed."""
+    if old == new:
+        return
+    before, after = [json.dumps(item) for item in old], [json.dumps(item) for item in new]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if tag == "delete":
+            yield from _removed_from(place, new)
+        elif tag != "equal":
+            for offset in range(new_end - new_start):
+                here = (*place, new_start + offset)
+                if old_start + offset < old_end:
+                    yield from _differences(old[old_start + offset], new[new_start + offset], here)
+                else:
+                    yield here
+
+
+def _removed_from(place: Place, left: Any) -> Iterator[Place]:
+    """What is left marks that something is gone only where it is empty: else its rows would all look changed."""
+    if not left:
+        yield place
+
+
+# Typed text that is not applied, kept for every case until it is applied or given up.
+
+_Key = tuple[Place, bool, str]
+
+
+class Drafts:
+    """All drafts of a session, by what they are of."""
+
+    def __init__(self) -> None:
+        self._drafts: dict[Edited, dict[_Key, Draft]] = {}
+
+    def keep(self, edited: Edited, draft: Draft) -> None:
+        """Keep a draft; one to which nothing was typed is none."""
+        if draft.is_untouched:
+            self.drop(edited, draft.slot)
+        else:
+            self._drafts.setdefault(edited, {})[_key(draft.slot)] = draft
+
+    def drop(self, edited: Edited, slot: Slot) -> None:
+        """Forget what was typed for a slot."""
+        kept = self._drafts.get(edited, {})
+        kept.pop(_key(slot), None)
+        if not kept:
+            self._drafts.pop(edited, None)
+
+    def of(self, edited: Edited, slot: Slot) -> Draft | None:
+        """What was typed for a slot earlier."""
+        return self._drafts.get(edited, {}).get(_key(slot))
+
+    def follow(self, old: Edited, new: Edited) -> None:
+        """The case has another id now."""
+        if old in self._drafts:
+            self._drafts[new] = self._drafts.pop(old)
+
+    def after(self, edited: Edited, edit: Edit) -> None:
+        """What was typed goes with the values that it was typed for, as an edit moves them."""
+        kept = self._drafts.pop(edited, {})
+        for draft in kept.values():
+            slot = replace(draft.slot, place=followed(draft.slot.place, edit))
+            self._drafts.setdefault(edited, {})[_key(slot)] = replace(draft, slot=slot)
+
+    @property
+    def all(self) -> Sequence[tuple[Edited, Draft]]:
+        """Every draft, and what it is of."""
+        return [(edited, draft) for edited, kept in self._drafts.items() for draft in kept.values()]
+
+    def count(self, edited: Edited) -> int:
+        """How many there are for a case or set."""
+        return len(self._drafts.get(edited, {}))
+
+    def kept(self, edited: Edited) -> Sequence[Draft]:
+        """What was typed for a case or set."""
+        return list(self._drafts.get(edited, {}).values())
+
+
+def _key(slot: Slot) -> _Key:
+    return folded(slot.place), slot.index is not None, slot.title
+
+
+# What lies before the user of the editor: one case, where the cursor is in it, and what is being typed.
+
+_SHOWN = 40  # characters of a value that would be replaced
+
+
+class Desk:
+    """One case or set at a time; drafts are kept for all of them."""
+
+    def __init__(self) -> None:
+        self.view = OutlineView()
+        self.opened: Opened | None = None
+        self.typing: Draft | None = None
+        self._drafts = Drafts()
+        self._saved: dict[Edited, Any] = {}  # of what has unsaved edits: the data before them
+        self._goes_to: Place | None = None
+
+    @property
+    def row(self) -> Row | None:
+        """The selected row."""
+        return self.view.row if self.opened is not None else None
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is to be said about what is open."""
+        if self.opened is None:
+            return ()
+        notes = [self.opened.problem and f"! {self.opened.problem}", self.opened.note, self.opened.read_only]
+        if self.opened.is_changed:
+            notes.append("* unsaved edits")
+        if count := self._drafts.count(self.opened.edited):
+            notes.append(f"~ {count} typed, not applied: enter goes on with it")
+        return [note for note in notes if note]
+
+    def open(self, opened: Opened) -> None:
+        """Show a case, or what has become of the one that is shown; text being typed stays."""
+        if self.opened is None or self.opened.edited != opened.edited:
+            self.close()
+        if not opened.is_changed:
+            self._saved[opened.edited] = opened.data
+        self.opened = opened
+        self.view.show(opened.rows)
+        self._mark(opened)
+        if self._goes_to is not None:
+            self.view.select(_nearest(opened.data, spelt(opened.data, self._goes_to)))
+            self._goes_to = None
+
+    def close(self) -> None:
+        """Nothing is open; what is being typed is kept as a draft."""
+        self.leave()
+        if self.opened is not None and not self.opened.is_changed:
+            self._saved.pop(self.opened.edited, None)
+        self.opened = None
+        self.view.forget()
+
+    def begin(self, slot: Slot) -> Draft:
+        """Begin to type, or go on where that was begun earlier."""
+        if self.opened is None:
+            raise RuntimeError("nothing is open to be edited")
+        self.leave()
+        self.typing = self._drafts.of(self.opened.edited, slot) or Draft.of(slot, _value_of(slot, self.opened.data))
+        return self.typing
+
+    def type(self, text: str) -> Draft | None:
+        """The text is another now; the draft, where one is being typed."""
+        if self.typing is not None:
+            self.typing = self.typing.typed(text)
+        return self.typing
+
+    def next_form(self) -> None:
+        """Read what is typed as another type of value."""
+        if self.typing is not None:
+            self.typing = self.typing.next_form()
+
+    def restore(self) -> None:
+        """Type anew, from the value as it is."""
+        if self.typing is not None and self.opened is not None:
+            slot, self.typing = self.typing.slot, None
+            self._drafts.drop(self.opened.edited, slot)
+            self.begin(slot)
+
+    def take(self, draft: Draft) -> None:
+        """Keep a draft that was typed elsewhere."""
+        self.typing = draft
+        self.leave()
+
+    def take_up(self, drafts: Iterable[tuple[Edited, Draft]]) -> None:
+        """Keep drafts of an earlier session; of two for the same the later counts."""
+        for edited, draft in drafts:
+            self._drafts.keep(edited, draft)
+        if self.opened is not None:
+            self._mark(self.opened)
+
+    def leave(self) -> bool:
+        """Stop typing; gives whether something was typed, which is kept as a draft."""
+        if self.typing is None or self.opened is None:
+            return False
+        draft, self.typing = self.typing, None
+        self._drafts.keep(self.opened.edited, draft)
+        self._mark(self.opened)
+        return not draft.is_untouched
+
+    def put(self, edited: Edited, slot: Slot | None, edit: Edit, *, now: Edited) -> None:
+        """An edit was made to this, open or not any more, of a draft where there is a slot.
+
+        It may have changed the id of the case.
+        """
+        is_open = self.opened is not None and self.opened.edited == edited
+        if slot is not None:
+            self._drafts.drop(edited, slot)
+            if is_open and self.typing is not None and self.typing.slot == slot:
+                self.typing = None
+        if is_open:
+            self._goes_to = edit.goes_to
+        self._drafts.after(edited, edit)
+        if now != edited:
+            self._drafts.follow(edited, now)
+            if edited in self._saved:
+                self._saved[now] = self._saved.pop(edited)
+
+    @property
+    def was_changed_meanwhile(self) -> bool:
+        """Whether the value that is being typed is no longer the one that the typing began from."""
+        draft = self.typing
+        if draft is None or self.opened is None:
+            return False
+        return bool(_value_of(draft.slot, self.opened.data) != draft.begun_from)
+
+    def replaces(self, draft: Draft) -> str:
+        """What else than the draft began from it would replace, in words; empty where it replaces nothing of others."""
+        value = ABSENT if self.opened is None else _value_of(draft.slot, self.opened.data)
+        if value is ABSENT or value == draft.begun_from:
+            return ""
+        return one_line(json_text(value), width=_SHOWN)
+
+    def go_on(self, draft: Draft) -> None:
+        """The user knows what the draft would replace: from now on it counts as begun from that."""
+        if self.typing == draft and self.opened is not None:
+            self.typing = replace(draft, begun_from=_value_of(draft.slot, self.opened.data))
+
+    @property
+    def unapplied(self) -> Sequence[tuple[Edited, Draft]]:
+        """Everything that is typed and not applied, what is being typed too."""
+        typing = self.typing
+        if typing is None or typing.is_untouched or self.opened is None:
+            return self._drafts.all
+        edited = self.opened.edited
+        others = [item for item in self._drafts.all if item != (edited, self._drafts.of(edited, typing.slot))]
+        return [*others, (edited, typing)]
+
+    def waiting(self, slot: Slot) -> Sequence[Draft]:
+        """The drafts on the selected row but that of this slot: of what was to be added there, or changed as JSON."""
+        if self.opened is None:
+            return ()
+        edited, own = self.opened.edited, self._drafts.of(self.opened.edited, slot)
+        selected = self.view.selected
+        return [draft for draft in self._drafts.kept(edited) if draft != own and self._index_of(draft) == selected]
+
+    def additions(self) -> Sequence[Addition]:
+        """What can be added where the cursor is."""
+        if self.opened is None:
+            return ()
+        if self.opened.index is None:
+            return additions_to_set(self.opened.data) if self.opened.rows else ()
+        return additions(self.opened.rows, self.view.selected, self.opened.data)
+
+    def draft_for_editor(self, slot: Slot) -> Draft:
+        """What goes into the user's own editor: a text as it is, if a file can hold it, else JSON."""
+        draft = self.begin(slot)
+        self.typing = None
+        is_text = isinstance(draft.begun_from, str) and draft.is_untouched
+        if is_text and slot.input is not Input.JSON and is_whole(draft.begun_from):
+            return Draft(slot, Form.TEXT, draft.begun_from, draft.begun_from)
+        return draft
+
+    def _mark(self, opened: Opened) -> None:
+        """Mark the rows that have unsaved edits, and those with typed text."""
+        changed: frozenset[Place] = frozenset()
+        if opened.is_changed and opened.edited in self._saved:
+            changed = changed_places(self._saved[opened.edited], opened.data)
+        drafted = frozenset(self._index_of(draft) for draft in self._drafts.kept(opened.edited))
+        self.view.mark(changed=self.view.indexes_of(changed), drafted=drafted)
+
+    def _index_of(self, draft: Draft) -> int:
+        """The row that a draft is marked on: what it is of, else what that is in, else the first."""
+        data = self.opened.data if self.opened is not None else None
+        return self.view.index_of(spelt(data, draft.slot.place)) or 0
+
+
+def _value_of(slot: Slot, data: Any) -> Any:
+    """What is there already where a typed value goes; ABSENT where it makes something new."""
+    return ABSENT if slot.index is not None or slot.hole is not None else found_at(data, slot.place)
+
+
+def _nearest(data: Any, place: Place) -> Place:
+    """The place or, where the last item of a list is gone, the one that is last now."""
+    if place and isinstance(place[-1], int) and place[-1] > 0:
+        held = value_at(data, place[:-1])
+        if isinstance(held, list) and place[-1] >= len(held) > 0:
+            return (*place[:-1], len(held) - 1)
+    return place
+
+
+# Drafts as JSON values, to be kept through a crash.
+
+
+def kept_draft(edited: Edited, draft: Draft) -> dict[str, Any]:
+    """A draft, and what it is of, as a JSON value. What something new is typed from is not in it."""
+    kept = {
+        "eval_set": edited.eval_set,
+        "case": edited.case.model_dump() if edited.case is not None else None,
+        "slot": asdict(draft.slot),
+        "form": draft.form.value,
+        "text": draft.text,
+    }
+    return kept if draft.is_new else {**kept, "begun_from": draft.begun_from}
+
+
+def found_draft(kept: Any) -> tuple[Edited, Draft] | None:
+    """A draft, and what it is of, from its JSON value; None where that is not one."""
+    try:
+        slot = kept["slot"]
+        case = CaseKey.model_validate(kept["case"]) if kept["case"] is not None else None
+        draft = Draft(
+            slot=Slot(
+                place=tuple(slot["place"]),
+                title=slot["title"],
+                input=Input(slot["input"]),
+                index=slot["index"],
+                template=slot["template"],
+                hole=_place(slot["hole"]),
+                instead_of=_place(slot["instead_of"]),
+            ),
+            form=Form(kept["form"]),
+            text=kept["text"],
+            begun_from=kept.get("begun_from", ABSENT),
+        )
+        return Edited(kept["eval_set"], case), draft
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _place(steps: Any) -> Place | None:
+    return None if steps is None else tuple(steps)

@@ -1,0 +1,315 @@
+"""How each criterion judged all cases of a set or target, and how the scores are distributed."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from rich.cells import cell_len
+
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseStatus, MetricResult, is_unsure
+from workbench.store.history.history_queries import StoredScores
+from workbench.tui.state.case_board import STALE, look_of, standing_of
+from workbench.tui.state.case_scores import info_of, meaning_blocks
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    CursorRows,
+    Line,
+    Piece,
+    Tone,
+    Whole,
+    bar,
+    fit,
+    histogram,
+    plural,
+    safe_line,
+    share_of,
+    sparkline,
+)
+
+# The scores of many cases, gathered: mean, deviation, distribution and worst cases of each metric.
+
+BINS = 10
+WORST = 10
+"""How many of the worst cases are kept for each metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """A case that scored low (or high, where low is good)."""
+
+    case: CaseKey
+    repeat: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpread:
+    """One metric over cases (and their repeats): `scored` of `total` have a score, `failed` fell short."""
+
+    name: str
+    threshold: float | None  # None where it only is reported, or where thresholds differ
+    mean: float | None
+    std: float | None  # of the sample; None below two scores
+    scored: int
+    total: int
+    failed: int
+    errors: int
+    unsure: int  # results on which the samples of a judge disagree
+    lowest: float
+    highest: float
+    bins: tuple[int, ...]
+    worst: tuple[WorstCase, ...]
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpread:
+    """A set or target: how its cases ended in the newest run of each, and its metrics, those that decide first."""
+
+    statuses: Counter[CaseStatus]
+    metrics: tuple[MetricSpread, ...]
+
+
+def spread_of(scores: Iterable[StoredScores]) -> GroupSpread:
+    """Gather the scores of these jobs."""
+    statuses: Counter[CaseStatus] = Counter()
+    gathered: dict[str, _Gathered] = {}
+    for job, metrics in scores:
+        statuses[job.status] += 1
+        for metric in metrics:
+            if metric.name not in gathered:
+                gathered[metric.name] = _Gathered(metric.name)
+            gathered[metric.name].add(job.case, job.key.repeat, metric)
+    found = [one.spread() for one in gathered.values()]
+    return GroupSpread(statuses, tuple(sorted(found, key=lambda metric: not metric.decides)))
+
+
+class _Gathered:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        info = info_of(name)
+        self._info = info
+        self._lower_is_better = info is not None and info.lower_is_better
+        self._cases: list[tuple[CaseKey, int]] = []
+        self._scores: list[float] = []
+        self._thresholds: set[float | None] = set()
+        self._statuses: Counter[str] = Counter()
+        self._unsure = 0
+
+    def add(self, case: CaseKey, repeat: int, metric: MetricResult) -> None:
+        self._statuses[metric.status.value] += 1
+        self._thresholds.add(metric.threshold)
+        self._unsure += is_unsure(metric)
+        if metric.score is not None:
+            self._cases.append((case, repeat))
+            self._scores.append(metric.score)
+
+    def spread(self) -> MetricSpread:
+        scores = self._scores
+        lowest, highest = self._bounds()
+        thresholds = self._thresholds - {None}
+        return MetricSpread(
+            name=self._name,
+            threshold=next(iter(thresholds)) if len(thresholds) == 1 else None,
+            mean=fmean(scores) if scores else None,
+            std=stdev(scores) if len(scores) > 1 else None,
+            scored=len(scores),
+            total=sum(self._statuses.values()),
+            failed=self._statuses["FAILED"],
+            errors=self._statuses["ERROR"],
+            unsure=self._unsure,
+            lowest=lowest,
+            highest=highest,
+            bins=tuple(histogram(scores, lowest=lowest, highest=highest, bins=BINS)),
+            worst=self._worst(),
+            decides=bool(thresholds),
+        )
+
+    def _bounds(self) -> tuple[float, float]:
+        """Those of the metric; where it has none, those of the scores."""
+        scores: Sequence[float] = self._scores or (0.0,)
+        info = self._info
+        lowest = info.lowest if info is not None and info.lowest is not None else min(scores)
+        highest = info.highest if info is not None and info.highest is not None else max(scores)
+        return lowest, highest
+
+    def _worst(self) -> tuple[WorstCase, ...]:
+        sign = -1.0 if self._lower_is_better else 1.0
+        numbered = ((sign * score, place) for place, score in enumerate(self._scores))
+        return tuple(
+            WorstCase(*self._cases[place], self._scores[place]) for _, place in heapq.nsmallest(WORST, numbered)
+        )
+
+
+# The metrics of a set or target as rows, each with its worst cases below it where it is unfolded.
+
+_NUMBERS = 23
+_BAR = 12
+_BAR_FROM = 58
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A metric, one of its worst cases, or (without a metric) the heading of those that are only reported."""
+
+    metric: MetricSpread | None = None
+    worst: WorstCase | None = None
+
+
+class GroupScores(CursorRows):
+    """Rows for a list."""
+
+    def __init__(self, spread: GroupSpread, *, stale: int) -> None:
+        """`stale` is how many of the cases have a verdict that no longer holds."""
+        self.spread = spread
+        self._stale = stale
+        self._unfolded: set[str] = set()
+        self._rows: list[_Row] = []
+        self._list()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def line(self, index: int, width: int) -> Line:
+        """One row."""
+        row = self._rows[index]
+        if row.metric is None:
+            return (Piece(" only reported, they decide nothing", Tone.MUTED),)
+        if row.worst is not None:
+            return _worst_line(row.worst, width=width)
+        return _metric_line(row.metric, is_unfolded=row.metric.name in self._unfolded, width=width)
+
+    def take(self, spread: GroupSpread, *, stale: int) -> None:
+        """The same set or target, gathered anew: cursor and what is unfolded stay."""
+        self.spread, self._stale = spread, stale
+        self._list()
+        self.move_to(self.cursor)
+
+    @property
+    def selected(self) -> MetricSpread | None:
+        """The metric under the cursor, or of the case there."""
+        return self._rows[self.cursor].metric if self._rows else None
+
+    @property
+    def selected_case(self) -> WorstCase | None:
+        """The case under the cursor."""
+        return self._rows[self.cursor].worst if self._rows else None
+
+    def toggle(self) -> None:
+        """Show or hide the worst cases of the metric under the cursor."""
+        if self.selected is not None:
+            self._unfolded ^= {self.selected.name}
+            self._list()
+
+    def blocks(self) -> list[Block]:
+        """How the cases ended, and the metric under the cursor with its distribution."""
+        blocks: list[Block] = [self._counts()]
+        metric = self.selected
+        if metric is None:
+            return [*blocks, BLANK, Whole.of("Nothing has been scored yet.", Tone.MUTED)]
+        blocks += [BLANK, Whole.of(safe_line(metric.name), Tone.HEADING), *_number_blocks(metric)]
+        if metric.scored:
+            blocks += [BLANK, Whole.of("distribution", Tone.HEADING), *_histogram_blocks(metric)]
+        return [*blocks, BLANK, Whole.of("what it means", Tone.HEADING), *meaning_blocks(metric.name)]
+
+    def text(self) -> str:
+        """The metrics as text to copy."""
+        rows = ["metric\tmean\tstd\tscored\ttotal"]
+        for metric in self.spread.metrics:
+            numbers = ("" if value is None else str(value) for value in (metric.mean, metric.std))
+            rows.append("\t".join([metric.name, *numbers, str(metric.scored), str(metric.total)]))
+        return "\n".join(rows)
+
+    def _counts(self) -> Block:
+        pieces = [Piece(plural(self.spread.statuses.total(), "result"), Tone.STRONG)]
+        for status in CaseStatus:
+            if count := self.spread.statuses[status]:
+                look = look_of(standing_of([status]))
+                pieces.append(Piece(f"   {look.symbol} {count:,} {look.word}", look.tone))
+        if self._stale:
+            pieces.append(Piece(f"   {STALE.symbol} {plural(self._stale, 'case')} {STALE.word}", STALE.tone))
+        return Whole(tuple(pieces))
+
+    def _list(self) -> None:
+        self._rows = []
+        for metric in self.spread.metrics:
+            if not metric.decides and not any(row.metric is None for row in self._rows):
+                self._rows.append(_Row())
+            self._rows.append(_Row(metric))
+            if metric.name in self._unfolded:
+                self._rows += [_Row(metric, worst) for worst in metric.worst]
+        if self._rows and not self._can_stand(self.cursor):
+            self.move_to(self.cursor)
+
+    def _can_stand(self, index: int) -> bool:
+        return 0 <= index < len(self._rows) and self._rows[index].metric is not None
+
+
+def _metric_line(metric: MetricSpread, *, is_unfolded: bool, width: int) -> Line:
+    lead = f" {'▾' if is_unfolded else '▸'} "
+    tone = Tone.ERROR if metric.errors else Tone.FAILED if metric.failed else Tone.PASSED
+    tone = tone if metric.decides else Tone.TEXT
+    numbers = f"{_mean_text(metric):>{_NUMBERS}} "
+    picture = ""
+    if width >= _BAR_FROM:
+        share = None if metric.mean is None else share_of(metric.mean, metric.lowest, metric.highest)
+        mark = None if metric.threshold is None else share_of(metric.threshold, metric.lowest, metric.highest)
+        picture = f"  {' ' * _BAR if share is None else bar(share, width=_BAR, mark=mark)}"
+    room = max(width - len(lead) - len(numbers) - len(picture), 8)
+    short = f"  ✗ {metric.failed:,}" if metric.failed else ""
+    errors = f"  ! {metric.errors:,}" if metric.errors else ""
+    name = fit((Piece(safe_line(metric.name)), Piece(short, Tone.FAILED), Piece(errors, Tone.ERROR)), room)
+    gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 0)
+    return (Piece(lead), *name, Piece(gap), Piece(picture, tone), Piece(numbers, tone))
+
+
+def _worst_line(worst: WorstCase, *, width: int) -> Line:
+    name = str(worst.case) + (f" [{worst.repeat + 1}]" if worst.repeat else "")
+    score = f"{worst.score:.4g} "
+    room = max(width - len(score) - 5, 8)
+    label = fit((Piece(safe_line(name)),), room)
+    gap = " " * max(room - sum(cell_len(piece.text) for piece in label), 0)
+    return (Piece("     "), *label, Piece(gap), Piece(score, Tone.KEY))
+
+
+def _mean_text(metric: MetricSpread) -> str:
+    if metric.mean is None:
+        return "no score"
+    std = "" if metric.std is None else f" ±{metric.std:.3g}"
+    return f"{metric.mean:.4g}{std}"
+
+
+def _number_blocks(metric: MetricSpread) -> list[Block]:
+    facts = [("mean", "no score" if metric.mean is None else f"{metric.mean:.6g}")]
+    if metric.std is not None:
+        facts.append(("deviation", f"{metric.std:.6g}, of the sample"))
+    facts.append(("scored", f"{metric.scored:,} of {metric.total:,}"))
+    if metric.threshold is not None:
+        facts.append(("threshold", f"{metric.threshold:.6g}"))
+    if metric.decides:
+        facts.append(("fell short", f"{metric.failed:,}"))
+    if metric.errors:
+        facts.append(("errors", f"{metric.errors:,}"))
+    if metric.unsure:
+        facts.append(("unsure", f"{metric.unsure:,}, on which the samples of the judge disagree"))
+    return [Whole((Piece(f"{name}  ", Tone.KEY), Piece(value)), indent=2) for name, value in facts]
+
+
+def _histogram_blocks(metric: MetricSpread) -> list[Block]:
+    step = (metric.highest - metric.lowest) / len(metric.bins)
+    if not step:
+        return [Whole.of(f"all {metric.scored:,} are {metric.lowest:.4g}", indent=2)]
+    most = max(metric.bins)
+    blocks: list[Block] = [Whole.of(sparkline([float(count) for count in metric.bins]), Tone.KEY, indent=2)]
+    for place, count in enumerate(metric.bins):
+        low = metric.lowest + place * step
+        label = f"{low:>8.3g} – {low + step:<8.3g}"
+        filled = "█" * (round(count / most * 24) or (1 if count else 0))
+        blocks.append(Whole((Piece(label, Tone.KEY), Piece(f"{filled} ", Tone.TEXT), Piece(f"{count:,}")), indent=2))
+    return blocks

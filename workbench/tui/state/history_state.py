@@ -1,0 +1,588 @@
+"""Earlier runs: of one case, of a set or target, and two of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from workbench.model.criteria import EvalConfig
+from workbench.model.identity import CaseKey
+from workbench.model.results import MetricResult
+from workbench.model.run_events import RunSummary
+from workbench.model.text import redact
+from workbench.report.comparison import (
+    CHANGE_SYMBOLS,
+    FLIPS,
+    Change,
+    ComparedCase,
+    RunComparison,
+    Verdict,
+    changes_text,
+    run_changes,
+    score_change_text,
+    threshold_text,
+)
+from workbench.report.run_report import counts_text, cut_short, samples_text, when
+from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
+from workbench.tui.state.case_board import PARTLY_JUDGED, STALE, ResultPlace, look_of, look_of_metric, standing_of
+from workbench.tui.state.case_scores import metric_row, value_blocks
+from workbench.tui.state.criteria_choice import CHOSEN_SOURCE
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    CursorRows,
+    Line,
+    Piece,
+    Tone,
+    Whole,
+    bar,
+    duration,
+    fit,
+    plural,
+    safe,
+    safe_line,
+    sparkline,
+    time_taken,
+)
+
+# Two runs side by side: a row for each case, and what changed in the one under the cursor.
+
+_TONES = {
+    Change.REGRESSION: Tone.FAILED,
+    Change.FLAKY: Tone.WARNING,
+    Change.FIX: Tone.PASSED,
+    Change.OTHER: Tone.ERROR,
+    Change.NEW: Tone.KEY,
+    Change.GONE: Tone.MUTED,
+    Change.SAME: Tone.MUTED,
+}
+_IN_BOTH = (Change.REGRESSION, Change.FIX, Change.FLAKY, Change.OTHER, Change.SAME)
+"""Changes of cases that both runs have, in the order in which they are listed."""
+
+_IN_ONE = {Change.NEW: "only in the run after", Change.GONE: "only in the run before"}
+_MOST_UNFOLDED = 5  # cases that only one run has and that are listed without being asked for
+_WORD = max(map(len, Change))
+_VERDICT = 9
+_SCORES_FROM = 100  # cells of a row that has room for changed scores
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The row that stands for many cases which only one of the runs has."""
+
+    change: Change
+    count: int
+    is_open: bool
+
+
+class ComparedCases(CursorRows):
+    """Rows for a list: cases that both runs have, then those that only one has, folded where they are many.
+
+    With `only_flips` regressions, fixes and flaky cases alone.
+    """
+
+    def __init__(self, comparison: RunComparison, *, only_flips: bool = False) -> None:
+        self.comparison = comparison
+        self.only_flips = only_flips
+        changes = [change for change in _IN_BOTH if change in FLIPS or not only_flips]
+        self._in_both = [case for change in changes for case in comparison.of(change)]
+        self._open: set[Change] = set() if self._in_both else set(_IN_ONE)
+        self.rows: Sequence[ComparedCase | Fold] = self._listed_rows()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def line(self, index: int, width: int) -> Line:
+        """One case: what changed, its id, both verdicts, and scores that moved where there is room."""
+        case = self.rows[index]
+        if isinstance(case, Fold):
+            words = f" {'▾' if case.is_open else '▸'} {plural(case.count, 'case')} {_IN_ONE[case.change]}"
+            return (Piece(words, _TONES[case.change]),)
+        tone = _TONES[case.change]
+        lead = Piece(f" {CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD}} ", tone)
+        verdicts = (*_verdict(case.before), Piece("→ ", Tone.MUTED), *_verdict(case.after))
+        scores = [Piece(f" {_score_text(case)}", Tone.KEY)] if width >= _SCORES_FROM else []
+        room = width - cell_len(lead.text) - sum(cell_len(piece.text) for piece in (*verdicts, *scores))
+        name = fit((Piece(safe_line(_name(case)), Tone.STRONG),), max(room - 1, 8))
+        gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 1)
+        return (lead, *name, Piece(gap), *verdicts, *scores)
+
+    @property
+    def selected(self) -> ComparedCase | None:
+        """The case under the cursor; None on a row that stands for several."""
+        row = self.rows[self.cursor] if self.rows else None
+        return row if isinstance(row, ComparedCase) else None
+
+    def toggle_fold(self) -> None:
+        """List the cases for which the row under the cursor stands, or no longer."""
+        row = self.rows[self.cursor] if self.rows else None
+        if isinstance(row, Fold):
+            self._open ^= {row.change}
+            self.rows = self._listed_rows()
+
+    def head(self) -> list[Line]:
+        """Both runs, and how many cases changed in which way."""
+        return [
+            (Piece(" before  ", Tone.REMOVED), *_run_line(self.comparison.before)),
+            (Piece(" after   ", Tone.ADDED), *_run_line(self.comparison.after)),
+            (Piece(f" {changes_text(self.comparison)}", Tone.STRONG), Piece(self._listed(), Tone.MUTED)),
+        ]
+
+    def blocks(self) -> list[Block]:
+        """The case under the cursor, then what was judged differently, then the means."""
+        blocks = [] if self.selected is None else [*_case_blocks(self.selected), BLANK]
+        return [*blocks, *self._differences(), *self._means()]
+
+    def _listed_rows(self) -> list[ComparedCase | Fold]:
+        rows: list[ComparedCase | Fold] = [*self._in_both]
+        for change in () if self.only_flips else _IN_ONE:
+            cases = self.comparison.of(change)
+            if len(cases) > _MOST_UNFOLDED:
+                rows.append(Fold(change, len(cases), is_open=change in self._open))
+            if len(cases) <= _MOST_UNFOLDED or change in self._open:
+                rows += cases
+        return rows
+
+    def _listed(self) -> str:
+        return f"   only the {len(self):,} whose verdict flipped are listed" if self.only_flips else ""
+
+    def _differences(self) -> Iterator[Block]:
+        if self.comparison.judged_differently:
+            yield Whole.of("the runs were not judged alike", Tone.HEADING)
+            for sentence in self.comparison.judged_differently:
+                yield Whole.of(f"△ {safe(sentence)}", Tone.WARNING, indent=2, hang=2)
+            yield BLANK
+
+    def _means(self) -> Iterator[Block]:
+        if not self.comparison.metrics:
+            return
+        yield Whole((Piece("means", Tone.HEADING), Piece("  over the cases that both runs scored", Tone.MUTED)))
+        for metric in self.comparison.metrics:
+            numbers = (
+                f"{metric.before:.4g} → {metric.after:.4g} ({metric.difference:+.4g}), {plural(metric.cases, 'case')}"
+            )
+            yield Whole((Piece(f"{safe_line(metric.name)}  ", Tone.KEY), Piece(numbers)), indent=2, hang=2)
+
+
+def _case_blocks(case: ComparedCase) -> Iterator[Block]:
+    symbol = f"{CHANGE_SYMBOLS[case.change]} {case.change.value}"
+    reason = f", for {case.reason}" if case.reason else ""
+    yield Whole(
+        (Piece(safe_line(_name(case)), Tone.HEADING), Piece(f"  {symbol}{reason}", _TONES[case.change])), hang=2
+    )
+    yield Whole.of(safe_line(case.case.eval_set), Tone.MUTED, indent=2)
+    if case.asks_otherwise:
+        yield Whole.of("△ the case or its target was changed in between: the agent was not asked the same",
+                       Tone.WARNING, indent=2, hang=2)  # fmt: skip
+    if case.judged_otherwise:
+        yield Whole.of("△ expectations or criteria were changed in between", Tone.WARNING, indent=2, hang=2)
+    changed = {score.name for score in case.changed_scores}
+    for score in case.scores:
+        tone = Tone.WARNING if score.name in changed else Tone.TEXT
+        name = Piece(f"{safe_line(score.name)}  ", Tone.KEY)
+        yield Whole((name, Piece(score_change_text(score), tone)), indent=2, hang=2)
+    if case.before is not None and case.after is not None:
+        times = f"{time_taken(case.before.agent_seconds)} → {time_taken(case.after.agent_seconds)}"
+        yield Whole((Piece("duration  ", Tone.KEY), Piece(times)), indent=2)
+
+
+def _verdict(verdict: Verdict | None) -> tuple[Piece, ...]:
+    if verdict is None:
+        return (Piece(f"{'  not run':<{_VERDICT + 2}}", Tone.MUTED),)
+    look = look_of(standing_of(verdict.statuses))
+    passed = sum(status.value == "PASSED" for status in verdict.statuses)
+    word = look.word if len(verdict.statuses) == 1 else f"{passed}/{len(verdict.statuses)} passed"
+    partly = f" {PARTLY_JUDGED.symbol}" if verdict.misses_samples else ""
+    return (Piece(f"{look.symbol} {f'{word}{partly}':<{_VERDICT}}", look.tone),)
+
+
+def _score_text(case: ComparedCase) -> str:
+    """The score that moved most, in a fixed width."""
+    most = max(case.changed_scores, key=lambda score: abs(score.difference or 0.0), default=None)
+    text = "" if most is None else f"{safe_line(most.name)} {most.difference:+.3g}"
+    return f"{text[:34]:<34}"
+
+
+def _run_line(run: StoredRun) -> tuple[Piece, ...]:
+    mark = f"  {cut_short(run)}" if cut_short(run) else ""
+    return (
+        Piece(f"{safe_line(run.run_id)}", Tone.STRONG),
+        Piece(f"  {when(run.started_at)}  {counts_text(run.summary)}"),
+        Piece(mark, Tone.WARNING),
+    )
+
+
+def _name(case: ComparedCase) -> str:
+    key = case.case
+    return f"{key.eval_id}#{key.occurrence + 1}" if key.occurrence else key.eval_id
+
+
+# What a run was: by which criteria, with which options and versions.
+
+_SHOWN_OPTIONS = ("runs", "concurrency", "timeout_seconds", "isolation", "retries")
+
+
+def criteria_blocks(config: EvalConfig | None, of: str) -> Iterator[Block]:
+    """What the cases `of` a set (or several) were judged by, and which file, option or function said so."""
+    if config is None:
+        return
+    yield BLANK
+    yield Whole(
+        (Piece("judged by", Tone.HEADING), Piece(f"  {_source(config)}, of {safe_line(of)}", Tone.MUTED)), hang=2
+    )
+    for criterion in config.criteria:
+        name = Piece(f"{safe_line(criterion.metric)}  ", Tone.KEY)
+        yield Whole((name, Piece(threshold_text(criterion))), indent=2, hang=2)
+        yield from value_blocks(criterion.options, indent=4)
+
+
+def _source(config: EvalConfig) -> str:
+    if config.is_default:
+        return "the default ones"
+    return CHOSEN_SOURCE if config.source == CHOSEN_SOURCE else f"as {safe_line(config.source)} said"
+
+
+def options_blocks(run: StoredRun) -> Iterator[Block]:
+    """Options that can matter, and versions."""
+    options = {name: run.options[name] for name in _SHOWN_OPTIONS if name in run.options}
+    for title, values in (("options", options), ("versions", run.versions)):
+        if values:
+            yield BLANK
+            yield Whole.of(title, Tone.HEADING)
+            text = "   ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+            yield Whole.of(safe(redact(text)), indent=2, hang=2)
+
+
+# What became of one case in every run, as rows, and the execution under the cursor in detail.
+
+_SHOWN_IN_LINE = 60
+"""How many of the newest executions a sparkline shows."""
+
+CURRENT = "→"
+"""The mark of an execution whose verdict counts now."""
+
+_KEPT = "These are stored results of a dataset, in memory or of a file: there is no eval case to run again."
+
+
+class ContentKeys(NamedTuple):
+    """Hashes of a case as it is now: what reaches the agent, and what its answers are held against."""
+
+    execution: str
+    scoring: str
+
+
+@dataclass(frozen=True)
+class CaseHistory:
+    """The executions of a case, newest first, with their runs by id. `now` is None where it could not run now.
+
+    `is_kept`: it is a row of a dataset of which there are only stored results, and never could. `is_recorded`: its
+    target has no agent, only what one once answered.
+    """
+
+    case: CaseKey
+    executions: tuple[StoredScores, ...] = ()
+    runs: Mapping[str, StoredRun] = field(default_factory=dict)
+    now: ContentKeys | None = None
+    is_kept: bool = False
+    is_recorded: bool = False
+
+
+class Executions(CursorRows):
+    """Rows for a list."""
+
+    def __init__(self, history: CaseHistory) -> None:
+        self.history = history
+        self.marked: str | None = None  # the id of the run to compare with
+        self.current: frozenset[ResultPlace] = frozenset()  # those whose verdicts count now
+        self.is_stale = False  # whether those do not hold any longer
+
+    def __len__(self) -> int:
+        return len(self.history.executions)
+
+    def line(self, index: int, width: int) -> Line:
+        """One execution: when, repeat, status, duration, the scores that decide."""
+        job, metrics = self.history.executions[index]
+        look = look_of(standing_of([job.status]))
+        mark = "●" if job.run_id == self.marked else " "
+        current = CURRENT if self._is_current(job) else " "
+        word = f"{look.word}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
+        repeat = f" [{job.key.repeat + 1}]" if self._has_repeats(job.run_id) else ""
+        pieces = [
+            Piece(mark, Tone.HEADING),
+            Piece(current, Tone.KEY),
+            Piece(f"{look.symbol} ", look.tone),
+            Piece(f"{when(job.finished_at)}{repeat} "),
+            Piece(f" {word:<9}", look.tone),
+            Piece(f"{time_taken(job.agent_seconds):>8}", Tone.MUTED),
+            Piece("  △" if self._differs_from_older(index) else "   ", Tone.WARNING),
+        ]
+        for metric in metrics:
+            if metric.threshold is not None:
+                shown = look_of_metric(metric.status)
+                score = "no score" if metric.score is None else f"{metric.score:.3g}"
+                pieces.append(Piece(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.tone))
+        return fit(tuple(pieces), width)
+
+    @property
+    def selected(self) -> StoredJob | None:
+        """The execution under the cursor."""
+        return self.history.executions[self.cursor].job if self.history.executions else None
+
+    @property
+    def selected_run(self) -> StoredRun | None:
+        """The run that it was part of."""
+        return None if self.selected is None else self.history.runs[self.selected.run_id]
+
+    @property
+    def older_run(self) -> StoredRun | None:
+        """The newest run of the case before the one under the cursor."""
+        if self.selected is None:
+            return None
+        older = (stored.job.run_id for stored in self.history.executions[self.cursor :])
+        run_id = next((run_id for run_id in older if run_id != self.selected.run_id), None)
+        return None if run_id is None else self.history.runs[run_id]
+
+    def in_order(self, *run_ids: str) -> list[str]:
+        """Runs from old to new."""
+        newest_first = list(self.history.runs)
+        return sorted(run_ids, key=newest_first.index, reverse=True)
+
+    def blocks(self) -> list[Block]:
+        """The course of scores and durations, and the execution under the cursor in detail."""
+        job = self.selected
+        if job is None:
+            return []
+        run = self.history.runs[job.run_id]
+        blocks = [*self._course(), BLANK]
+        blocks.append(Whole((Piece(f"run {safe_line(job.run_id)}", Tone.HEADING), Piece(f"  {cut_short(run)}"))))
+        if self._is_current(job):
+            counts = f"{CURRENT} its verdict counts now"
+            stale = Piece(f", but is stale {STALE.symbol}", STALE.tone) if self.is_stale else Piece("")
+            blocks.append(Whole((Piece(counts, Tone.KEY), stale), indent=2, hang=2))
+        if run.command:
+            blocks.append(Whole((Piece("command  ", Tone.KEY), Piece(safe(redact(run.command)))), indent=2, hang=2))
+        if job.failure is not None:
+            failure = f"! {job.failure.kind.value} error  {safe(redact(job.failure.message))}"
+            blocks.append(Whole.of(failure, Tone.ERROR, indent=2, hang=2))
+        blocks += self._changes()
+        blocks += _score_blocks(self.history.executions[self.cursor].metrics)
+        blocks += criteria_blocks(self._config(run), self.history.case.eval_set)
+        return [*blocks, *options_blocks(run)]
+
+    def _course(self) -> Iterator[Block]:
+        """Sparklines from old to new: each metric that decides, then durations."""
+        shown = self.history.executions[:_SHOWN_IN_LINE][::-1]
+        names = dict.fromkeys(m.name for _, metrics in shown for m in metrics if m.threshold is not None)
+        yield Whole.of(f"{plural(len(self), 'execution')}, old to new", Tone.HEADING)
+        for name in names:
+            scores = [next((m.score for m in metrics if m.name == name), None) for _, metrics in shown]
+            line = sparkline(scores, lowest=0.0, highest=1.0)
+            yield Whole((Piece(line, Tone.KEY), Piece(f"  {safe_line(name)}", Tone.MUTED)), indent=2)
+        times = [job.agent_seconds or None for job, _ in shown]
+        if taken := [time for time in times if time is not None]:
+            span = f"{duration(min(taken))} to {duration(max(taken))}"
+            yield Whole((Piece(sparkline(times), Tone.KEY), Piece(f"  duration, {span}", Tone.MUTED)), indent=2)
+
+    def _changes(self) -> Iterator[Block]:
+        """What was different in the run before, and what is different now."""
+        job, older = self.selected, self._older(self.cursor)
+        if job is None:
+            return
+        keys = ContentKeys(job.execution_key, job.scoring_key)
+        told = [*self._differing(older, keys)] if older is not None else []
+        if older is not None:
+            told += run_changes(self._only_this_set(older.run_id), self._only_this_set(job.run_id))
+        if told:
+            yield Whole.of("changed since the run before it", Tone.HEADING)
+            yield from (Whole.of(f"△ {safe(sentence)}", Tone.WARNING, indent=2, hang=2) for sentence in told)
+        if self.history.is_kept:
+            yield Whole.of(_KEPT, Tone.MUTED)
+        elif self.history.now is None:
+            recorded = self.history.is_recorded
+            what = "What was recorded cannot be judged as it is now" if recorded else "The case as it is now cannot run"
+            yield Whole.of(f"{what}, or is gone.", Tone.WARNING)
+        elif since := list(self._differing(job, self.history.now)):
+            yield Whole.of("changed since then, up to now", Tone.HEADING)
+            yield from (Whole.of(f"△ {sentence}", Tone.WARNING, indent=2, hang=2) for sentence in since)
+
+    def _is_current(self, job: StoredJob) -> bool:
+        return ResultPlace(job.run_id, job.key) in self.current
+
+    def _only_this_set(self, run_id: str) -> StoredRun:
+        run = self.history.runs[run_id]
+        criteria = {name: config for name, config in run.criteria.items() if name == self.history.case.eval_set}
+        return run.model_copy(update={"criteria": criteria})
+
+    def _config(self, run: StoredRun) -> EvalConfig | None:
+        return run.criteria.get(self.history.case.eval_set)
+
+    def _older(self, index: int) -> StoredJob | None:
+        """The newest execution of an earlier run."""
+        run_id = self.history.executions[index].job.run_id
+        later = (stored.job for stored in self.history.executions[index + 1 :])
+        return next((job for job in later if job.run_id != run_id), None)
+
+    def _differs_from_older(self, index: int) -> bool:
+        job, older = self.history.executions[index].job, self._older(index)
+        keys = ContentKeys(job.execution_key, job.scoring_key)
+        return older is not None and any(True for _ in self._differing(older, keys))
+
+    def _differing(self, job: StoredJob, other: ContentKeys) -> Iterator[str]:
+        if self.history.is_kept:
+            return _differing_row(job, other)
+        return (_differing_recorded if self.history.is_recorded else _differing_case)(job, other)
+
+    def _has_repeats(self, run_id: str) -> bool:
+        run = self.history.runs[run_id]
+        return bool(run.options.get("runs", 1) != 1)
+
+
+def _differing_case(job: StoredJob, other: ContentKeys) -> Iterator[str]:
+    """What is not the same in the case, as its hashes tell."""
+    if job.execution_key and other.execution and job.execution_key != other.execution:
+        yield "what the agent is asked: prompts, session or scenario of the case, or settings of the target"
+    if job.scoring_key and other.scoring and job.scoring_key != other.scoring:
+        yield "what it is held against: expectations of the case, or criteria"
+
+
+def _differing_row(job: StoredJob, other: ContentKeys) -> Iterator[str]:
+    """What is not the same in the row: where its answer was recorded, one hash covers all that it says."""
+    if job.execution_key and other.execution and job.execution_key != other.execution:
+        yield "the row: what was asked, answered or expected in it"
+    elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
+        yield "what it is held against: what the row expected, or the metrics"
+
+
+def _differing_recorded(job: StoredJob, other: ContentKeys) -> Iterator[str]:
+    """The same of what a target has recorded, in rows or in sessions that are held against an eval set."""
+    if job.execution_key and other.execution and job.execution_key != other.execution:
+        yield "what is judged: what was asked, answered or expected, or settings of the target"
+    elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
+        yield "what it is judged by: criteria"
+
+
+def _score_blocks(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
+    yield BLANK
+    yield Whole.of("scores", Tone.HEADING)
+    if not metrics:
+        yield Whole.of("none: it was not judged, or its scores have been forgotten", Tone.MUTED, indent=2)
+    for metric in metrics:
+        pieces = metric_row(metric, [metric.score], width=56)
+        yield Whole(pieces, indent=1)
+        for text in (metric.reason, samples_text(metric)):
+            if text:
+                yield Whole.of(safe(redact(text)), Tone.MUTED, indent=6)
+
+
+# The runs of a set or target as rows, and the run under the cursor in detail.
+
+_BAR = 10
+_MOST_CONFIGS = 5
+
+
+class GroupRuns(CursorRows):
+    """Rows for a list. `eval_set` is None for a whole target."""
+
+    def __init__(self, parts: Sequence[RunPart], *, target: str, eval_set: str | None) -> None:
+        self.parts = parts
+        self.target = target
+        self.eval_set = eval_set
+        self.marked: str | None = None  # the id of the run to compare with
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def line(self, index: int, width: int) -> Line:
+        """One run: when, pass rate, counts, whether it was cut short."""
+        run, summary = self.parts[index]
+        rate = pass_rate(summary)
+        tone = Tone.PASSED if rate == 1.0 else Tone.ERROR if summary.error else Tone.FAILED
+        mark = "●" if run.run_id == self.marked else " "
+        share = "  no verdict" if rate is None else f"  {bar(rate, width=_BAR)} {rate:>4.0%}"
+        pieces = [
+            Piece(f"{mark} {when(run.started_at)}"),
+            Piece(share, tone if rate is not None else Tone.MUTED),
+            Piece(f"  {summary.passed:,}/{summary.total:,}"),
+            Piece(f"  ✗ {summary.failed:,}" if summary.failed else "", Tone.FAILED),
+            Piece(f"  ! {summary.error:,}" if summary.error else "", Tone.ERROR),
+            Piece(f"  ? {summary.not_evaluated:,}" if summary.not_evaluated else "", Tone.WARNING),
+            Piece(f"  {cut_short(run)}" if cut_short(run) else "", Tone.WARNING),
+        ]
+        return fit(tuple(pieces), width)
+
+    @property
+    def selected_run(self) -> StoredRun | None:
+        """The run under the cursor."""
+        return self.parts[self.cursor].run if self.parts else None
+
+    @property
+    def older_run(self) -> StoredRun | None:
+        """The run before the one under the cursor."""
+        return self.parts[self.cursor + 1].run if self.cursor + 1 < len(self.parts) else None
+
+    def in_order(self, *run_ids: str) -> list[str]:
+        """Runs from old to new."""
+        newest_first = [part.run.run_id for part in self.parts]
+        return sorted(run_ids, key=newest_first.index, reverse=True)
+
+    def blocks(self) -> list[Block]:
+        """The pass rates over time, and the run under the cursor in detail."""
+        run = self.selected_run
+        if run is None:
+            return []
+        summary = self.parts[self.cursor].summary
+        took = "" if run.duration_seconds is None else f" in {duration(run.duration_seconds)}"
+        whole = "" if summary.total == run.summary.total else f"; the whole run: {counts_text(run.summary)}"
+        blocks = [*self._course(), BLANK, Whole.of(f"run {safe_line(run.run_id)}", Tone.HEADING)]
+        facts = [("came out", f"{counts_text(summary)}{whole}{took}"), ("command", run.command)]
+        if cut_short(run):
+            facts.append(("ended", f"{cut_short(run)}: not every case ran"))
+        blocks += [
+            Whole((Piece(f"{name}  ", Tone.KEY), Piece(safe(redact(text)))), indent=2, hang=2)
+            for name, text in facts
+            if text
+        ]
+        return [*blocks, *self._means(run), *self._criteria(run), *options_blocks(run)]
+
+    def _course(self) -> Iterator[Block]:
+        rates = [pass_rate(part.summary) for part in reversed(self.parts)]
+        times = [part.run.duration_seconds for part in reversed(self.parts)]
+        yield Whole.of(f"{plural(len(self.parts), 'run')}, old to new", Tone.HEADING)
+        yield Whole((Piece(sparkline(rates, highest=1.0), Tone.KEY), Piece("  pass rate", Tone.MUTED)), indent=2)
+        yield Whole((Piece(sparkline(times), Tone.KEY), Piece("  duration", Tone.MUTED)), indent=2)
+
+    def _means(self, run: StoredRun) -> Iterator[Block]:
+        means = {name: metric for name, metric in run.summary.metrics.items() if metric.mean is not None}
+        if not means:
+            return
+        yield BLANK
+        yield Whole((Piece("means", Tone.HEADING), Piece("  over the whole run", Tone.MUTED)))
+        for name, metric in means.items():
+            std = "" if metric.std is None else f" ±{metric.std:.3g}"
+            text = f"{metric.mean:.4g}{std}  ({metric.scored:,} of {metric.total:,} scored)"
+            yield Whole((Piece(f"{safe_line(name)}  ", Tone.KEY), Piece(text)), indent=2, hang=2)
+
+    def _criteria(self, run: StoredRun) -> Iterator[Block]:
+        """The criteria of its sets, those that are the same told once."""
+        chosen = {name: config for name, config in run.criteria.items() if self.eval_set in (None, name)}
+        told: list[tuple[EvalConfig, list[str]]] = []
+        for name, config in chosen.items():
+            same = next((names for other, names in told if other == config), None)
+            if same is None:
+                told.append((config, [name]))
+            else:
+                same.append(name)
+        for config, names in told[:_MOST_CONFIGS]:
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            yield from criteria_blocks(config, f"{names[0]}{more}")
+        if len(told) > _MOST_CONFIGS:
+            yield Whole.of(f"… and {len(told) - _MOST_CONFIGS} more", Tone.MUTED, indent=2)
+
+
+def pass_rate(summary: RunSummary) -> float | None:
+    """Passed of all that came to a verdict or an error; None where nothing did."""
+    judged = summary.passed + summary.failed + summary.error + summary.not_evaluated
+    return summary.passed / judged if judged else None

@@ -1,0 +1,263 @@
+"""The rows of the editor as lines of the screen: texts wrapped, long ones shortened, with a cursor that stays."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from workbench.tui.state.case_outline import Input, Kind, Place, Row
+from workbench.tui.state.text_layout import Line, Piece, Tone, plural, safe, safe_line, wrap
+
+MOST_LINES = 10
+"""How many lines a text has in the outline; the rest of it is counted there, and shown where it is edited."""
+
+_LONGEST_LABEL = 40  # what is longer is cut
+_WIDEST_LABEL = 20  # up to which labels beside each other stand in a column
+_LEAST_ROOM = 20
+_HEADINGS = {Kind.TURN, Kind.SESSION, Kind.SCENARIO}
+_CHANGED, _DRAFTED = "*", "~"
+
+
+class OutlineView:
+    """The outline of one case as `RowList` draws it. The cursor is on a row, which may have several lines."""
+
+    def __init__(self) -> None:
+        self.rows: Sequence[Row] = ()
+        self._index: Mapping[Place, int] = {}
+        self._changed: frozenset[int] = frozenset()
+        self._drafted: frozenset[int] = frozenset()
+        self._width = 80
+        self._labels: Sequence[int] = ()
+        self._starts: list[int] = []
+        self._length = 0
+        self._selected = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def cursor(self) -> int:
+        """The first line of the selected row."""
+        return self._starts[self._selected] if self._starts else 0
+
+    @property
+    def selected(self) -> int:
+        """The index of the selected row."""
+        return self._selected
+
+    @property
+    def row(self) -> Row | None:
+        """The selected row."""
+        return self.rows[self._selected] if self.rows else None
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show other rows; the cursor stays on what it was on, wherever that is now."""
+        if rows is self.rows:
+            return
+        old, at = self.row, self._selected
+        self.rows = rows
+        self._index = _index_of(rows)
+        self._labels = _label_widths(rows)
+        self._selected = self._found_again(old, at)
+        self._lay_out()
+
+    def mark(self, *, changed: frozenset[int], drafted: frozenset[int]) -> None:
+        """Other rows are changed, or have text that is typed and not applied."""
+        self._changed, self._drafted = changed, drafted
+
+    def forget(self) -> None:
+        """Something else is to be shown: the cursor begins at the top."""
+        self.rows, self._index, self._selected = (), {}, 0
+        self._lay_out()
+
+    def fit(self, width: int) -> None:
+        """Lay out for a width in cells."""
+        if width and width != self._width:
+            self._width = width
+            self._lay_out()
+
+    def move(self, by: int) -> None:
+        """Move by rows one at a time, by lines where it is more."""
+        if abs(by) == 1:
+            self._select(self._selected + by)
+        else:
+            self.move_to_line(self.cursor + by)
+
+    def move_to_line(self, line: int) -> None:
+        """Select the row of a line; past either end means the row there."""
+        self._select(bisect_right(self._starts, line) - 1)
+
+    def select(self, place: Place) -> None:
+        """Select the row of a place or, where it has none, the nearest that it is in."""
+        index = self.index_of(place)
+        if index is not None:
+            self._select(index)
+
+    def index_of(self, place: Place) -> int | None:
+        """The index of the row that shows a place or, where none does, of the nearest that it is in."""
+        return next((self._index[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self._index), None)
+
+    def indexes_of(self, places: Iterable[Place]) -> frozenset[int]:
+        """The indexes of the rows that show these places, and of all rows below them."""
+        found: set[int] = set()
+        for place in places:
+            index = self.index_of(place)
+            if index is None:
+                continue
+            found.add(index)
+            row = self.rows[index]
+            if place == row.place and place != row.edits:
+                for below in range(index + 1, len(self.rows)):
+                    if self.rows[below].depth <= row.depth:
+                        break
+                    found.add(below)
+        return frozenset(found)
+
+    def step(self, kind: Kind, by: int) -> None:
+        """Go to the next row of a kind, or the one before."""
+        index = self._selected + by
+        while 0 <= index < len(self.rows):
+            if self.rows[index].kind is kind:
+                self._select(index)
+                return
+            index += by
+
+    def line(self, index: int, width: int) -> Line:  # noqa: ARG002  # laid out for the width that `fit` was told
+        """One line of the screen."""
+        number = bisect_right(self._starts, index) - 1
+        lead, texts = self._lead(number), self._texts(number)
+        text = texts[index - self._starts[number]]
+        if index > self._starts[number]:
+            return (Piece(" " * sum(cell_len(piece.text) for piece in lead)), text)
+        return (*lead, text)
+
+    def _select(self, index: int) -> None:
+        self._selected = min(max(index, 0), max(len(self.rows) - 1, 0))
+
+    def _found_again(self, old: Row | None, at: int) -> int:
+        """The row that a row has become: at its place, else one that says the same nearby, else what it was in."""
+        if old is None or not self.rows:
+            return 0
+        there = self._index.get(old.place)
+        if there is not None and (self.rows[there].value, self.rows[there].edits) == (old.value, old.edits):
+            return there
+        shape = _shape(old)
+        moved = [
+            index
+            for index, row in enumerate(self.rows)
+            if row.label == old.label and row.value == old.value and _shape(row) == shape
+        ]
+        if moved and old.value not in (None, "", [], {}):
+            return min(moved, key=lambda index: abs(index - at))
+        if there is not None:
+            return there
+        above = self.index_of(old.place)
+        return min(at, len(self.rows) - 1) if above is None or old.is_item else above
+
+    def _lay_out(self) -> None:
+        self._starts = []
+        line = 0
+        for number in range(len(self.rows)):
+            self._starts.append(line)
+            line += len(self._texts(number)) if self._may_wrap(number) else 1
+        self._length = line
+
+    def _may_wrap(self, number: int) -> bool:
+        row = self.rows[number]
+        value = row.value
+        return isinstance(value, str) and (
+            "\n" in value or len(value) * 2 + row.depth * 2 + self._labels[number] + 4 > self._width
+        )
+
+    def _lead(self, number: int) -> Line:
+        row = self.rows[number]
+        mark = _DRAFTED if number in self._drafted else _CHANGED if number in self._changed else " "
+        label = safe_line(row.label, width=_LONGEST_LABEL)
+        room = max(self._labels[number] - cell_len(label), 0)
+        tone = Tone.HEADING if row.kind in _HEADINGS else Tone.KEY
+        return (
+            Piece(mark, Tone.WARNING),
+            Piece(" " * (1 + 2 * row.depth)),
+            Piece(label, tone),
+            Piece(" " * (room + 2)),
+        )
+
+    def _texts(self, number: int) -> Sequence[Piece]:
+        """What stands behind the label, line by line."""
+        row = self.rows[number]
+        tone, text = _shown(row)
+        if not isinstance(row.value, str):
+            return (Piece(text, tone),)
+        room = max(self._width - 4 - 2 * row.depth - self._labels[number], _LEAST_ROOM)
+        head = text[: MOST_LINES * room]
+        shown = safe(head)
+        spans = wrap(shown, room)
+        pieces = [Piece(shown[start:end], tone) for start, end in spans[:MOST_LINES]]
+        left = len(text) - len(head) + (len(shown) - spans[MOST_LINES][0] if len(spans) > MOST_LINES else 0)
+        return (*pieces, Piece(f"… {left:,} more characters", Tone.MUTED)) if left else pieces
+
+
+def _shown(row: Row) -> tuple[Tone, str]:
+    """The value of a row in words; headings say how much is in them."""
+    value = row.value
+    if isinstance(value, str):
+        if row.input in (Input.LINE, Input.TEXT):
+            named = row.kind in (Kind.CALL, Kind.TOOL_RESPONSE)
+            return (Tone.STRONG if named else Tone.TEXT, value) if value else (Tone.MUTED, "empty")
+        return Tone.TEXT, json.dumps(value, ensure_ascii=False)
+    if row.is_heading:
+        return Tone.MUTED, _summary(row)
+    if isinstance(value, dict | list):
+        words = safe_line(json.dumps(value, ensure_ascii=False)) if value else "empty"
+        return Tone.TEXT if value else Tone.MUTED, words
+    return (Tone.MUTED if value is None else Tone.TEXT), json.dumps(value)
+
+
+def _summary(row: Row) -> str:
+    if row.kind is Kind.CONTENT and isinstance(row.value, dict):
+        parts: Any = row.value.get("parts")
+        return plural(len(parts), "part") if parts else "empty"
+    if isinstance(row.value, list):
+        return plural(len(row.value), "item")
+    return "" if row.value else "empty"
+
+
+def _label_widths(rows: Sequence[Row]) -> Sequence[int]:
+    """How wide the label of each row is drawn: values of one object stand in a column."""
+    widths = [0] * len(rows)
+    columns: list[list[int]] = []  # the rows seen so far at each depth of the object that is open there
+    for index, row in enumerate(rows):
+        del columns[row.depth + 1 :]
+        while len(columns) <= row.depth:
+            columns.append([])
+        if row.is_heading or row.kind in _TITLED:
+            widths[index] = cell_len(safe_line(row.label, width=_LONGEST_LABEL))
+            continue
+        columns[row.depth].append(index)
+        own = cell_len(safe_line(row.label, width=_LONGEST_LABEL))
+        widths[index] = max(widths[columns[row.depth][0]], own)
+        if _WIDEST_LABEL >= own > widths[columns[row.depth][0]]:
+            for other in columns[row.depth]:
+                widths[other] = max(widths[other], own)
+    return widths
+
+
+_TITLED = {Kind.CALL, Kind.TOOL_RESPONSE, Kind.MESSAGE, Kind.EVENT, Kind.RUBRIC, Kind.PERSONA, Kind.BEHAVIOUR}
+"""Rows that are known by a text of theirs, which stands right after the label."""
+
+
+def _index_of(rows: Sequence[Row]) -> Mapping[Place, int]:
+    """Which row shows what."""
+    found: dict[Place, int] = {}
+    for index, row in enumerate(rows):
+        for place in (row.place, row.edits or row.place, *row.also):
+            found.setdefault(place, index)
+    return found
+
+
+def _shape(row: Row) -> tuple[Any, ...]:
+    return tuple(step if isinstance(step, str) else 0 for step in row.place)

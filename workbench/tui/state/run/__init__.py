@@ -1,1 +1,0 @@
-"""What the run pane, the plan and the criteria picker show."""

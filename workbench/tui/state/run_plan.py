@@ -1,0 +1,245 @@
+"""A run before it begins: what it will do and take, shown to whoever has to say yes to it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from workbench.model.criteria import Criterion, EvalConfig
+from workbench.report.text_report import cost_text
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    CursorRows,
+    Line,
+    Piece,
+    Tone,
+    Whole,
+    duration,
+    fit,
+    plural,
+    safe_line,
+    thousands,
+)
+
+if TYPE_CHECKING:
+    from workbench.engine.plan import Plan, RunOptions, Selection
+    from workbench.engine.plan_cost import Estimate, JudgeCost, PlanCost
+
+
+_MOST_SETS = 6
+_MOST_PROBLEMS = 4
+_WORDS = 23  # cells for what a setting is, where there is room
+_VALUE = 8  # cells for its value, where there is room
+
+Setting = Literal["runs", "concurrency", "timeout_seconds"]
+
+_SETTINGS: tuple[tuple[Setting, str, Sequence[float]], ...] = (
+    ("runs", "repeats of each case", (1, 2, 3, 5, 10, 20, 50, 100)),
+    ("concurrency", "cases at a time", (1, 2, 4, 8, 16, 32, 64, 128)),
+    ("timeout_seconds", "seconds for a case", (5, 10, 30, 60, 120, 300, 600, 1800, 3600)),
+)
+"""What can be changed before the run begins, with the values that are offered."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A plan with what was asked for. `cost` is without times and tokens where nobody has to be asked (`asks`).
+
+    `folder` is the one that the sources of criteria are relative to.
+    """
+
+    selections: Sequence[Selection]
+    options: RunOptions
+    config: EvalConfig | None
+    plan: Plan
+    cost: PlanCost
+    asks: bool
+    folder: Path
+
+
+class PlanSettings(CursorRows):
+    """The settings of a run that can be changed before it begins: rows for a `RowList`."""
+
+    def __init__(self, planned: PlannedRun) -> None:
+        self._values = {name: float(getattr(planned.plan.limits, name)) for name, _, _ in _SETTINGS}
+
+    def __len__(self) -> int:
+        return len(_SETTINGS)
+
+    def line(self, index: int, width: int) -> Line:
+        """One setting as it is now: where there is little room its words are cut, its value is not."""
+        name, words, _ = _SETTINGS[index]
+        mark = "◂ ▸" if index == self.cursor else "   "
+        longest = max(len(f"{value:g}") for value in self._values.values())
+        room = min(max(width - longest - len(f"  {mark}"), 0), _WORDS)
+        digits = min(max(width - room - len(f"  {mark}"), longest), _VALUE)
+        label = fit((Piece(f" {words} "),), room)
+        gap = " " * (room - sum(len(piece.text) for piece in label))
+        value = f"{self._values[name]:>{digits}g}  "
+        return (*label, Piece(gap), Piece(value, Tone.STRONG), Piece(mark, Tone.KEY))
+
+    @property
+    def selected(self) -> tuple[Setting, str, float]:
+        """The selected setting: its name, what it is in words, its value."""
+        name, words, _ = _SETTINGS[self.cursor]
+        return name, words, self._values[name]
+
+    def step(self, by: int) -> None:
+        """Change the selected setting to what is offered next above (1) or below (-1) its value."""
+        name, _, offered = _SETTINGS[self.cursor]
+        value = self._values[name]
+        if by > 0:
+            self._values[name] = next((step for step in offered if step > value), value)
+        else:
+            self._values[name] = next((step for step in reversed(offered) if step < value), value)
+
+    def put(self, value: float) -> None:
+        """Change the selected setting to this value."""
+        self._values[self.selected[0]] = value
+
+    def applied_to(self, options: RunOptions) -> RunOptions:
+        """The options of a run with these settings."""
+        values: dict[str, float] = {
+            name: value if name == "timeout_seconds" else int(value) for name, value in self._values.items()
+        }
+        return options.model_copy(update=values)
+
+
+def check_setting(name: Setting, text: str) -> str | None:
+    """What is wrong with a value as it was typed; None where nothing is."""
+    expected = "more than 0" if name == "timeout_seconds" else "a whole number of at least 1"
+    try:
+        value = float(text) if name == "timeout_seconds" else int(text)
+    except ValueError:
+        return f"expected {expected}"
+    return None if 0 < value < 1_000_000 else f"expected {expected}, and less than a million"
+
+
+def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
+    """What the run will do, judge by and take."""
+    cost = planned.cost
+    jobs = f"{plural(cost.cases, 'case')} × {plural(cost.repeats, 'repeat')} = {plural(cost.jobs + cost.kept, 'job')}"
+    kept = f"; {cost.kept:,} need not run again" if cost.kept else ""
+    yield _fact("runs", f"{jobs}{kept}")
+    yield _fact("calls", _calls(cost))
+    for user in cost.users:
+        often = "any number of answers" if user.at_most is None else f"at most {plural(user.at_most, 'answer')}"
+        played = plural(user.conversations, "conversation")
+        yield _fact("users", f"{safe_line(user.model)} plays them in {played}: {often}")
+    for metric, calls in cost.judge_calls.items():
+        often = f"about {plural(calls, 'call')}" if calls else "as often as the conversations take"
+        yield _fact("judge", f"{safe_line(metric)}: {often}")
+    for judge in cost.judges:
+        yield from _judge(judge)
+    if (bounds := _bounds(planned.plan)) is not None:
+        yield _fact("at most", bounds)
+    nothing = "time unknown: none of the cases has run before"
+    yield _fact("takes", _estimated(cost.seconds, lambda amount: f"about {duration(amount)}", nothing=nothing))
+    if cost.model_jobs:
+        nothing = "unknown: no earlier run of these cases tells"
+        yield _fact("tokens", _estimated(cost.tokens, lambda amount: f"about {thousands(amount)}", nothing=nothing))
+    for problem in planned.plan.problems[:_MOST_PROBLEMS]:
+        yield Whole.of(f"! {safe_line(problem)}", Tone.ERROR, hang=2)
+    yield BLANK
+    yield from _sets(planned.plan)
+    yield BLANK
+    yield from _criteria(planned)
+    for notice in planned.plan.notices[:_MOST_PROBLEMS]:
+        yield Whole.of(f"· {safe_line(notice)}", Tone.MUTED, hang=2)
+
+
+def _calls(cost: PlanCost) -> str:
+    open_ended = f"{plural(cost.open_ended, 'conversation')} of any length" if cost.open_ended else ""
+    if not cost.model_jobs:
+        known = f"{plural(cost.agent_turns, 'turn')} of functions, which cost nothing" if cost.agent_turns else ""
+        return ", and ".join(filter(None, (known, open_ended))) or "no agent"
+    free = cost.agent_turns - cost.model_turns
+    known = f"{plural(cost.model_turns, 'turn')} of agents with a model, at least one model call each"
+    also = f"{plural(free, 'turn')} of functions, which cost nothing" if free else ""
+    return ", and ".join(filter(None, (known, also, open_ended)))
+
+
+def _judge(judge: JudgeCost) -> Iterator[Block]:
+    """What one judge model will be asked and takes."""
+    talks = plural(judge.open_ended, "conversation")
+    more = f", and those on {talks} of any length" if judge.open_ended else ""
+    calls = f"about {plural(judge.calls, 'call')}{more}" if judge.calls else more.removeprefix(", and ") or "no call"
+    calls += "; known answers cost nothing"
+    tokens = "tokens unknown: no earlier run tells"
+    if judge.tokens is not None:
+        tokens = f"about {thousands(judge.tokens.amount)} tokens"
+    money = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
+    yield _fact("", f"{safe_line(judge.model)}: {calls}; {tokens}{money}")
+    if judge.price_unknown is not None:
+        yield _fact("", safe_line(judge.price_unknown))
+
+
+def _bounds(plan: Plan) -> str | None:
+    """Within which bounds models are asked."""
+    limits = plan.limits
+    calls = None if limits.max_model_calls is None else plural(limits.max_model_calls, "model call")
+    money = None if limits.max_model_cost is None else f"${limits.max_model_cost:g} for models"
+    return ", ".join(bound for bound in (calls, money) if bound is not None) or None
+
+
+def _sets(plan: Plan) -> Iterator[Block]:
+    counts = Counter(case.key.eval_set for case in plan.cases)
+    targets = {case.key.eval_set: case.target for case in plan.cases}
+    for eval_set, count in list(counts.items())[:_MOST_SETS]:
+        target = targets[eval_set]
+        agent = f"{safe_line(target.name)} ({target.kind.value})"
+        yield _fact("set", f"{safe_line(eval_set)}: {plural(count, 'case')}, agent {agent}")
+    if len(counts) > _MOST_SETS:
+        yield _fact("", f"and {plural(len(counts) - _MOST_SETS, 'more set')}")
+
+
+def _criteria(planned: PlannedRun) -> Iterator[Block]:
+    configs = {id(case.config): case.config for case in planned.plan.cases}
+    for config in configs.values():
+        if not config.criteria:
+            yield _fact("judged by", "nothing: conversations are only played")
+            continue
+        criteria = ", ".join(criterion_words(criterion) for criterion in config.criteria)
+        yield _fact("judged by", f"{criteria} ({safe_line(_source(config, planned))})")
+
+
+def _source(config: EvalConfig, planned: PlannedRun) -> str:
+    """Where criteria come from; of files in the project their path from its root."""
+    path, root = planned.folder / config.source, planned.plan.root
+    return str(path.relative_to(root)) if path.is_relative_to(root) else config.source
+
+
+def criterion_words(criterion: Criterion) -> str:
+    """A criterion in a few words, safe: its metric, threshold and options."""
+    threshold = "" if criterion.threshold is None else f" {criterion.threshold:g}"
+    options = _pairs(criterion.options)
+    return safe_line(f"{criterion.metric}{threshold}{f' [{options}]' if options else ''}", width=160)
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+
+
+def _value(value: Any) -> str:
+    """A value as JSON has it, without the marks that only a parser needs."""
+    if isinstance(value, dict):
+        return f"({_pairs(value)})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _estimated(estimate: Estimate | None, words: Callable[[float], str], *, nothing: str) -> str:
+    if estimate is None:
+        return nothing
+    source = f"from earlier runs of {estimate.known:,} of {plural(estimate.of, 'case')}"
+    return f"{words(estimate.amount)}, {source}"
+
+
+def _fact(name: str, text: str) -> Whole:
+    return Whole((Piece(f"{name:<10}", Tone.MUTED), Piece(text)), hang=10)

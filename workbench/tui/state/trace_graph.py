@@ -1,0 +1,262 @@
+"""The agents of a trace as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len
+
+from workbench.model.trace import SpanKind
+from workbench.tui.state.text_layout import Line, Piece, Tone, fit, safe_line, wrap
+from workbench.tui.state.trace_tree import SYMBOLS, Node, TraceTree
+
+# The agents of a session, what each of them has, and how often it was used: what the graph draws.
+
+_MOST_TOLD = 500  # agents, and tools of one agent: a graph of more is not readable
+
+
+@dataclass(slots=True)
+class GraphAgent:
+    """One agent. `tools` has how often each was called in this session, `visits` how often the agent itself ran."""
+
+    name: str
+    type: str = ""
+    model: str = ""
+    tools: dict[str, int] = field(default_factory=dict)
+    below: list[str] = field(default_factory=list)
+    visits: int = 0
+    errors: set[str] = field(default_factory=set)  # of its tools, those of which a call failed; "" for itself
+
+
+@dataclass(slots=True)
+class Graph:
+    """All agents by name, and from which to begin. `steps` are the agents and tools in the order they were used."""
+
+    agents: dict[str, GraphAgent] = field(default_factory=dict)
+    roots: list[str] = field(default_factory=list)
+    steps: list[tuple[str, str]] = field(default_factory=list)  # agent and tool; the tool is "" for the agent itself
+
+
+def graph_of(tree: TraceTree) -> Graph:
+    """What was made of what, and what of it was used."""
+    graph = Graph()
+    for node in tree.ordered:
+        if node.span.kind is SpanKind.INVOCATION:
+            _take_told(graph, node.span.attributes.get("agents"))
+    for turn in tree.turns:
+        if turn.result is not None:
+            _take_app_details(graph, turn.result.invocation.app_details)
+    for node in tree.ordered:
+        _take_span(graph, node)
+    named_below = {name for agent in graph.agents.values() for name in agent.below}
+    graph.roots = [name for name in graph.agents if name not in named_below] or list(graph.agents)[:1]
+    return graph
+
+
+def place_in_graph(node: Node) -> tuple[str, str] | None:
+    """The agent and tool that a span belongs to; the tool is "" where it is the agent's own."""
+    span = node.span
+    owner = _agent_of(node)
+    if span.kind is SpanKind.AGENT:
+        return span.name, ""
+    return None if owner is None else (owner, span.name if span.kind is SpanKind.TOOL else "")
+
+
+def _take_told(graph: Graph, told: Any) -> None:
+    if not isinstance(told, dict):
+        return
+    for name, facts in list(told.items())[:_MOST_TOLD]:
+        if not isinstance(facts, dict):
+            continue
+        agent = graph.agents.setdefault(name, GraphAgent(name))
+        agent.type, agent.model = _text(facts.get("type")), _text(facts.get("model"))
+        below = [other for other in _texts(facts.get("agents")) if other in told and other != name]
+        _add(agent.below, below)
+        for tool in _texts(facts.get("tools")):
+            agent.tools.setdefault(tool, 0)
+
+
+def _take_app_details(graph: Graph, details: Mapping[str, Any] | None) -> None:
+    agents = (details or {}).get("agent_details") or (details or {}).get("agentDetails")
+    for name, facts in agents.items() if isinstance(agents, dict) else ():
+        agent = graph.agents.setdefault(name, GraphAgent(name))
+        tools = facts.get("tool_declarations") or facts.get("toolDeclarations") if isinstance(facts, dict) else None
+        for tool in _declared(tools):
+            if tool not in agent.below:
+                agent.tools.setdefault(tool, 0)
+
+
+def _take_span(graph: Graph, node: Node) -> None:
+    place = place_in_graph(node)
+    if place is None:
+        return
+    name, tool = place
+    agent = graph.agents.get(name)
+    if agent is None:
+        agent = graph.agents[name] = GraphAgent(name, type=_text(node.span.attributes.get("type")))
+        around = _agent_of(node.parent) if node.parent is not None else None
+        if around is not None and around != name:
+            _add(graph.agents[around].below, [name])
+    if node.span.kind is SpanKind.AGENT:
+        agent.visits += 1
+        graph.steps.append(place)
+    elif node.span.kind is SpanKind.TOOL:
+        agent.tools[tool] = agent.tools.get(tool, 0) + 1
+        graph.steps.append(place)
+    if node.span.error is not None:
+        agent.errors.add(tool)
+
+
+def _agent_of(node: Node | None) -> str | None:
+    while node is not None:
+        if node.span.kind is SpanKind.AGENT:
+            return node.span.name
+        node = node.parent
+    return None
+
+
+def _declared(tools: Any) -> Iterable[str]:
+    """Names out of tool declarations as google.genai writes them."""
+    for tool in tools if isinstance(tools, list) else ():
+        if not isinstance(tool, dict):
+            continue
+        for declaration in tool.get("function_declarations") or tool.get("functionDeclarations") or ():
+            if isinstance(declaration, dict) and isinstance(declaration.get("name"), str):
+                yield declaration["name"]
+
+
+def _add(names: list[str], more: Iterable[str]) -> None:
+    names += [name for name in dict.fromkeys(more) if name not in names]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value[:_MOST_TOLD] if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def counted_steps(steps: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:
+    """Steps with those that follow themselves taken together."""
+    counted: list[tuple[tuple[str, str], int]] = []
+    for step in steps:
+        if counted and counted[-1][0] == step:
+            counted[-1] = (step, counted[-1][1] + 1)
+        else:
+            counted.append((step, 1))
+    return counted
+
+
+# The graph of a session in box-drawing characters: a box for each agent with its tools, those below it indented.
+
+_HERE = "◀ selected"
+_LEAST_BOX = 16
+_WIDEST_BOX = 56
+_DEEPEST = 6  # levels that are indented further
+_MOST_STEPS = 60
+
+
+class _Frame(NamedTuple):
+    top: tuple[str, str, str]
+    side: str
+    bottom: tuple[str, str, str]
+    stem: str
+
+
+_LIGHT = _Frame(("┌", "─", "┐"), "│", ("└", "─", "┘"), "┬")
+_HEAVY = _Frame(("┏", "━", "┓"), "┃", ("┗", "━", "┛"), "┳")
+
+
+def draw_graph(graph: Graph, *, width: int, here: tuple[str, str] | None) -> list[Line]:
+    """The lines of the graph and the path taken below it. `here` is the agent and tool of the selected span."""
+    if not graph.agents:
+        return [(Piece("No agent or tool is known: the spans of this session name none.", Tone.MUTED),)]
+    lines: list[Line] = []
+    drawn: set[str] = set()
+    for root in graph.roots:
+        lines += _tree(graph, root, width=width, here=here, drawn=drawn)
+    return [*lines, (), *_path(graph, width=width)]
+
+
+def _tree(graph: Graph, root: str, *, width: int, here: tuple[str, str] | None, drawn: set[str]) -> Iterator[Line]:
+    """An agent and all below it, each drawn once: where one is met again, a line refers to its box."""
+    waiting: list[tuple[str, tuple[bool, ...]]] = [(root, ())]
+    while waiting:
+        name, lasts = waiting.pop()
+        agent = graph.agents[name]
+        trunk = "".join("   " if last else " │ " for last in lasts[:-1][-_DEEPEST:])
+        branch = (" ╰▶" if lasts[-1] else " ├▶") if lasts else ""
+        below = "".join("   " if last else " │ " for last in lasts[-_DEEPEST:])
+        if name in drawn:
+            yield (Piece(f"{trunk}{branch} {SYMBOLS[SpanKind.AGENT]} {safe_line(name)}, see above", Tone.MUTED),)
+            continue
+        drawn.add(name)
+        room = max(width - cell_len(below), _LEAST_BOX)
+        for number, line in enumerate(_box(agent, width=room, here=here)):
+            yield (Piece(f"{trunk}{branch}" if number == 1 else f"{trunk}{' │ ' if lasts else ''}" if number == 0
+                         else below, Tone.MUTED), *line)  # fmt: skip
+        children = [child for child in agent.below if child in graph.agents]
+        waiting += [(child, (*lasts, child == children[-1])) for child in reversed(children)]
+
+
+def _box(agent: GraphAgent, *, width: int, here: tuple[str, str] | None) -> Iterator[Line]:
+    frame = _HEAVY if agent.visits else _LIGHT
+    tone = Tone.PASSED if agent.visits else Tone.MUTED
+    rows = list(_box_rows(agent, here=here))
+    inner = max(cell_len(left) + cell_len(right) + 2 for _, left, right, _ in rows)
+    inner = min(max(inner, _LEAST_BOX), _WIDEST_BOX, width - 4 - cell_len(_HERE) - 1)
+    inner = max(inner, 6)
+    left_corner, line, right_corner = frame.top
+    yield (Piece(f"{left_corner}{line * (inner + 2)}{right_corner}", tone),)
+    for symbol_tone, left, right, is_here in rows:
+        text = fit((Piece(left, symbol_tone),), max(inner - cell_len(right) - 1, 1))
+        gap = inner - sum(cell_len(piece.text) for piece in text) - cell_len(right)
+        mark = (Piece(f" {_HERE}", Tone.HEADING),) if is_here else ()
+        yield (
+            Piece(f"{frame.side} ", tone), *text, Piece(" " * max(gap, 0)), Piece(right, symbol_tone),
+            Piece(f" {frame.side}", tone), *mark,
+        )  # fmt: skip
+    left_corner, line, right_corner = frame.bottom
+    stem = frame.stem if agent.below else line
+    yield (Piece(f"{left_corner}{stem}{line * (inner + 1)}{right_corner}", tone),)
+
+
+def _box_rows(agent: GraphAgent, *, here: tuple[str, str] | None) -> Iterator[tuple[Tone, str, str, bool]]:
+    """For each row of a box: tone, what stands on the left and on the right, whether the selected span is there."""
+    failed = " !" if "" in agent.errors else ""
+    tone = Tone.STRONG if agent.visits else Tone.MUTED
+    name = f"{SYMBOLS[SpanKind.AGENT]} {safe_line(agent.name)}"
+    yield (
+        Tone.ERROR if failed else tone,
+        name,
+        f"×{agent.visits}{failed}" if agent.visits else "",
+        (here == (agent.name, "")),
+    )
+    about = " · ".join(filter(None, (safe_line(agent.type), safe_line(agent.model))))
+    if about:
+        yield Tone.MUTED, f"  {about}", "", False
+    for tool, calls in agent.tools.items():
+        if tool in agent.below and not calls:
+            continue  # an agent used as a tool has its own box
+        failed = " !" if tool in agent.errors else ""
+        tone = Tone.ERROR if failed else Tone.TEXT if calls else Tone.MUTED
+        mark = SYMBOLS[SpanKind.TOOL]
+        yield tone, f"  {mark} {safe_line(tool)}", f"×{calls}{failed}" if calls else "", here == (agent.name, tool)
+
+
+def _path(graph: Graph, *, width: int) -> Iterator[Line]:
+    """The steps in their order, the same ones in a row counted, as a text that wraps."""
+    steps = counted_steps(graph.steps)
+    parts = []
+    for (agent, tool), count in steps[:_MOST_STEPS]:
+        symbol = SYMBOLS[SpanKind.TOOL if tool else SpanKind.AGENT]
+        parts.append(f"{symbol} {safe_line(tool or agent)}{f' ×{count}' if count > 1 else ''}")
+    if len(steps) > _MOST_STEPS:
+        parts.append(f"… {len(steps) - _MOST_STEPS:,} more")
+    yield (Piece("path taken", Tone.HEADING),)
+    text = " → ".join(parts) or "nothing was called"
+    for start, end in wrap(text, max(width, 8)):
+        yield (Piece(text[start:end]),)

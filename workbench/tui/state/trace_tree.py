@@ -1,0 +1,554 @@
+"""The steps of a session as a tree, what they are about, and the search in them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+from workbench.model.evalset import Content, FunctionCall, IntermediateData, Invocation, InvocationEvents
+from workbench.model.results import TurnResult
+from workbench.model.text import redact
+from workbench.model.trace import Span, SpanKind
+from workbench.tui.state.text_layout import Line, Piece, Tone, safe_line, time_text
+
+# What can be said of one span: its symbol, the name of its kind, its tokens.
+
+SYMBOLS: Mapping[SpanKind, str] = {
+    SpanKind.INVOCATION: "◎",
+    SpanKind.AGENT: "◆",
+    SpanKind.MODEL: "✦",
+    SpanKind.TOOL: "ƒ",
+    SpanKind.USER: "☺",
+    SpanKind.OTHER: "·",
+}
+"""One cell for each kind."""
+
+KIND_NAMES: Mapping[SpanKind, str] = {
+    SpanKind.INVOCATION: "invocation",
+    SpanKind.AGENT: "agent",
+    SpanKind.MODEL: "model call",
+    SpanKind.TOOL: "tool call",
+    SpanKind.USER: "simulated user",
+    SpanKind.OTHER: "other step",
+}
+
+_TOTALS = ("total", "total_token_count", "totalTokenCount", "total_tokens")
+_PARTS = (
+    "prompt_token_count", "tool_use_prompt_token_count", "candidates_token_count", "thoughts_token_count",
+    "promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount",
+    "prompt", "tool_use_prompt", "candidates", "thoughts",
+    "prompt_tokens", "completion_tokens", "input_tokens", "output_tokens",
+)  # fmt: skip
+_OPEN_TELEMETRY = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
+
+
+def tokens_of(span: Span) -> int | None:
+    """The tokens that this step alone spent; None where nothing was told, which is not 0."""
+    for place in _usages(span):
+        for name in _TOTALS:
+            if (total := _count(place.get(name))) is not None:
+                return total
+        told = [count for name in _PARTS if (count := _count(place.get(name))) is not None]
+        if told:
+            return sum(told)
+    told = [count for name in _OPEN_TELEMETRY if (count := _count(span.attributes.get(name))) is not None]
+    return sum(told) if told else None
+
+
+def _usages(span: Span) -> list[Mapping[str, Any]]:
+    places = [span.attributes.get("usage")]
+    if isinstance(span.response, dict):
+        places += [span.response.get(name) for name in ("usage_metadata", "usageMetadata", "usage")]
+    return [place for place in places if isinstance(place, dict)]
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# The tree of spans: what was inside what, turn by turn, with time and tokens rolled up.
+
+_Number = TypeVar("_Number", int, float)
+
+
+class SpanKey(NamedTuple):
+    """Which span of a session. Ids need only be unique within a turn; a turn's own row has the id ""."""
+
+    turn: int
+    id: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A span and what is below it.
+
+    `own_seconds` is its time without what its children account for, `tokens` what it and all below it spent; both None
+    where unknown. `slow` where it took a good part of its turn by itself.
+    """
+
+    span: Span
+    key: SpanKey
+    parent: Node | None = None
+    depth: int = 0
+    children: list[Node] = field(default_factory=list)
+    own_seconds: float | None = None
+    own_tokens: int | None = None
+    tokens: int | None = None
+    below: int = 0
+    errors_below: int = 0
+    slow: bool = False
+
+    @property
+    def path(self) -> list[Node]:
+        """From the outermost span to this one."""
+        found = [self]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent)
+        return found[::-1]
+
+
+@dataclass(slots=True, eq=False)
+class TurnNode:
+    """The steps that one user message led to. `start` and `end` are those of its steps, None where none is timed."""
+
+    index: int
+    roots: list[Node] = field(default_factory=list)
+    result: TurnResult | None = None
+    start: float | None = None
+    end: float | None = None
+    tokens: int | None = None
+    steps: int = 0
+    errors: int = 0
+
+    @property
+    def key(self) -> SpanKey:
+        """The key of the turn's own row."""
+        return SpanKey(self.index)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the turn took, as the agent's worker measured it, else as its steps show."""
+        if self.result is not None:
+            return self.result.duration_seconds
+        return None if self.start is None or self.end is None else self.end - self.start
+
+
+_SLOW_SHARE = 0.4  # of the turn
+_LEAST_STEPS_FOR_SLOW = 4  # fewer are seen at a glance, and one of them always takes the most
+
+
+class TraceTree:
+    """The steps of one session.
+
+    `errors` are the failed ones in order, `slowest` the one with the most time of its own (None below two with times).
+    `start` and `end` are those of all steps; `seconds` and `tokens` add up the turns. All None where nothing is known.
+    """
+
+    def __init__(self, spans: Iterable[Span], turns: Sequence[TurnResult] = ()) -> None:
+        latest = {SpanKey(span.turn, span.id): span for span in spans}
+        self.nodes: dict[SpanKey, Node] = {key: Node(span, key) for key, span in latest.items()}
+        _connect(self.nodes)
+        self.turns = _turns(self.nodes.values(), turns)
+        for turn in self.turns:
+            _roll_up(turn)
+        self.ordered = [node for turn in self.turns for node in preorder(turn.roots)]
+        self.errors = [node for node in self.ordered if node.span.error is not None]
+        timed = [node for node in self.ordered if node.own_seconds is not None]
+        self.slowest = max(timed, key=lambda node: node.own_seconds or 0.0) if len(timed) > 1 else None
+        self.start = min((turn.start for turn in self.turns if turn.start is not None), default=None)
+        self.end = max((turn.end for turn in self.turns if turn.end is not None), default=None)
+        self.seconds = _sum(turn.seconds for turn in self.turns)
+        self.tokens = _sum(turn.tokens for turn in self.turns)
+
+
+def preorder(roots: Sequence[Node]) -> Iterator[Node]:
+    """The nodes and all below them, outer before inner."""
+    waiting = list(reversed(roots))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(node.children)
+
+
+def _connect(nodes: Mapping[SpanKey, Node]) -> None:
+    """Give every node its parent, unless that would close a circle."""
+    for node in nodes.values():
+        parent = nodes.get(SpanKey(node.key.turn, node.span.parent_id)) if node.span.parent_id else None
+        node.parent = parent
+    _open_circles(nodes.values())
+    for node in nodes.values():
+        if node.parent is not None:
+            node.parent.children.append(node)
+
+
+def _open_circles(nodes: Iterable[Node]) -> None:
+    """Where spans name each other as parents, one of them loses its own."""
+    sound: set[SpanKey] = set()
+    for node in nodes:
+        walked: set[SpanKey] = set()
+        at: Node | None = node
+        while at is not None and at.key not in sound:
+            walked.add(at.key)
+            if at.parent is not None and at.parent.key in walked:
+                at.parent = None
+            at = at.parent
+        sound |= walked
+
+
+def _turns(nodes: Iterable[Node], results: Sequence[TurnResult]) -> list[TurnNode]:
+    turns = {index: TurnNode(index, result=result) for index, result in enumerate(results)}
+    for node in nodes:
+        turn = turns.setdefault(node.key.turn, TurnNode(node.key.turn))
+        if node.parent is None:
+            turn.roots.append(node)
+    return [turns[index] for index in sorted(turns)]
+
+
+def _roll_up(turn: TurnNode) -> None:
+    turn.roots.sort(key=_began)
+    ordered: list[Node] = []
+    waiting = list(reversed(turn.roots))
+    while waiting:
+        node = waiting.pop()
+        ordered.append(node)
+        node.children.sort(key=_began)
+        for child in reversed(node.children):
+            child.depth = node.depth + 1
+            waiting.append(child)
+    for node in reversed(ordered):
+        _sum_up(node)
+    starts = [node.span.start for node in ordered if node.span.start is not None]
+    ends = [node.span.end if node.span.end is not None else node.span.start for node in ordered]
+    turn.start = min(starts, default=None)
+    turn.end = max((end for end in ends if end is not None), default=None)
+    turn.steps = len(ordered)
+    turn.errors = sum(node.span.error is not None for node in ordered)
+    usage = turn.result.usage if turn.result is not None else None
+    turn.tokens = usage.spent if usage is not None else _sum(root.tokens for root in turn.roots)
+    _mark_slow(ordered)
+
+
+def _sum_up(node: Node) -> None:
+    node.own_tokens = tokens_of(node.span)
+    node.tokens = node.own_tokens
+    if node.children:  # most are leaves, and there may be thousands
+        node.tokens = _sum((node.own_tokens, *(child.tokens for child in node.children)))
+        node.below = sum(1 + child.below for child in node.children)
+        node.errors_below = sum((child.span.error is not None) + child.errors_below for child in node.children)
+    if node.span.duration is not None:
+        node.own_seconds = max(node.span.duration - _covered(node), 0.0)
+
+
+def _covered(node: Node) -> float:
+    """How much of a span its children account for: those at the same time count once."""
+    covered = 0.0
+    until = node.span.start or 0.0
+    for child in node.children:  # sorted by their start
+        if child.span.start is None or child.span.end is None:
+            continue
+        covered += max(child.span.end - max(child.span.start, until), 0.0)
+        until = max(until, child.span.end)
+    return covered
+
+
+def _mark_slow(nodes: Sequence[Node]) -> None:
+    timed = [node for node in nodes if node.own_seconds is not None]
+    total = sum(node.own_seconds or 0.0 for node in timed)
+    if len(timed) >= _LEAST_STEPS_FOR_SLOW:
+        for node in timed:
+            node.slow = (node.own_seconds or 0.0) > _SLOW_SHARE * total
+
+
+def _began(node: Node) -> float:
+    return node.span.start if node.span.start is not None else float("inf")
+
+
+def _sum(values: Iterable[_Number | None]) -> _Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
+# Where on a line the bar of a span stands, and the times above.
+
+_LABEL_WIDTH = 9  # cells that a time of the axis needs, with a gap
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A stretch of time over `width` cells, in seconds since the session was opened."""
+
+    start: float
+    end: float
+    width: int
+
+    def cells(self, start: float, end: float) -> tuple[int, int]:
+        """The first cell of a stretch and the one after its last: always at least one, and within the axis."""
+        span = self.end - self.start
+        if span <= 0:
+            return 0, self.width
+        first = math.floor((start - self.start) / span * self.width)
+        after = math.ceil(round((end - self.start) / span * self.width, 6))
+        first = min(max(first, 0), max(self.width - 1, 0))
+        return first, min(max(after, first + 1), self.width)
+
+    def bar(self, start: float, end: float, *, fill: str) -> str:
+        """A line of `width` cells with the bar of a stretch in it."""
+        first, after = self.cells(start, end)
+        return f"{' ' * first}{fill * (after - first)}{' ' * (self.width - after)}"
+
+    def labels(self) -> str:
+        """Times above the bars, counted from the start of the axis, at round distances."""
+        span = self.end - self.start
+        if span <= 0 or self.width < _LABEL_WIDTH:
+            return " " * self.width
+        step = _round_step(span * _LABEL_WIDTH / self.width)
+        line = ""
+        for number in range(int(span / step) + 1):
+            text = f"├{_label(number * step)}"
+            place = round(number * step / span * self.width)
+            if place + len(text) <= self.width:
+                line = f"{line.ljust(place)}{text}"
+        return line.ljust(self.width)
+
+
+def _label(seconds: float) -> str:
+    """A round time: "0", "5 s", "0.5 ms"."""
+    if not seconds:
+        return "0"
+    number, _, unit = time_text(seconds).partition(" ")
+    return f"{float(number):g} {unit}" if unit in ("µs", "ms", "s") else time_text(seconds)
+
+
+def _round_step(least: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is no less."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
+
+
+# The messages that the turns of a trace belong to: what the user said and what was answered.
+
+_WIDTH = 300  # characters of one message that are looked at
+
+
+class Messages:
+    """The messages of each turn: from its result, else from its case, else from what its outermost span was given."""
+
+    def __init__(self, turns: Sequence[TurnNode], prompts: Sequence[str]) -> None:
+        self._user: dict[int, str] = {}
+        self._agent: dict[int, str] = {}
+        for turn in turns:
+            self._user[turn.index] = _line(_prompt(turn, prompts))
+            self._agent[turn.index] = _line(_response_text(turn))
+
+    def user(self, turn: int) -> str:
+        """What the user said, on one line, safe."""
+        return self._user.get(turn, "")
+
+    def line(self, turn: int, *, is_answer: bool) -> Line:
+        """Both messages of a turn; the answer stands out where a step is that answer, else the user's."""
+        user, agent = (Tone.MUTED, Tone.STRONG) if is_answer else (Tone.STRONG, Tone.MUTED)
+        said = self._user.get(turn) or "(no text)"
+        answered = self._agent.get(turn)
+        mark = ("  ", "▸ ") if is_answer else ("▸ ", "  ")
+        pieces = [Piece(f"{mark[0]}user: {safe_line(said, width=60 if answered else 200)}", user)]
+        if answered:
+            pieces.append(Piece(f"  {mark[1]}agent: {answered}", agent))
+        return tuple(pieces)
+
+
+def _prompt(turn: TurnNode, prompts: Sequence[str]) -> str:
+    if turn.result is not None:
+        return turn.result.invocation.user_content.text()
+    if turn.index < len(prompts):
+        return prompts[turn.index]
+    return next((text for node in turn.roots if (text := _text_of(node.span.request))), "")
+
+
+def _response_text(turn: TurnNode) -> str:
+    final = turn.result.invocation.final_response if turn.result is not None else None
+    return final.text(thoughts=False) if final is not None else ""
+
+
+def _text_of(request: Any) -> str:
+    """A user content as an agent was given it: a text, or parts."""
+    if isinstance(request, str):
+        return request
+    if not isinstance(request, dict):
+        return ""
+    try:
+        return Content.model_validate(request).text()
+    except ValueError:  # whatever it was given, it is no message
+        return ""
+
+
+def _line(text: str) -> str:
+    return safe_line(redact(text), width=_WIDTH)
+
+
+# Which spans became an event of their turn, told from what is recorded: ids, and where there are none, equal content.
+
+
+def linked_events(turn: TurnNode) -> Mapping[SpanKey, str]:
+    """For each span of the turn that became an event, which, in words. Text is as it was recorded."""
+    links: dict[SpanKey, str] = {}
+    invocation = turn.result.invocation if turn.result is not None else None
+    calls = _Calls(invocation)
+    for node in preorder(turn.roots):
+        link = _told(node.span, invocation) or calls.take(node.span) or _answered_call(node, invocation)
+        if link:
+            links[node.key] = link
+    return links
+
+
+class _Calls:
+    """The tool calls of a turn, each of which stands for one span only."""
+
+    def __init__(self, invocation: Invocation | None) -> None:
+        calls = list(_calls(invocation)) if invocation is not None else []
+        numbered = list(enumerate(calls, start=1))
+        self._by_id: dict[str, list[int]] = {}  # a model may give two calls the same id
+        for number, call in numbered:
+            if call.id:
+                self._by_id.setdefault(call.id, []).append(number)
+        self._without_id = [(number, call) for number, call in numbered if not call.id]
+        self._next = 0  # of those without an id: while spans come in the order of the calls nothing is looked up
+        self._by_content: dict[str, list[int]] | None = None
+
+    def take(self, span: Span) -> str | None:
+        """Which call a tool span stands for, in words."""
+        if span.kind is not SpanKind.TOOL:
+            return None
+        call_id = span.attributes.get("function_call_id")
+        same = self._by_id.get(call_id) if isinstance(call_id, str) else None
+        number = same.pop(0) if same else self._take_by_content(span)
+        return None if number is None else f"tool call {number} of this turn"
+
+    def _take_by_content(self, span: Span) -> int | None:
+        if self._by_content is None:
+            if self._next < len(self._without_id):
+                number, call = self._without_id[self._next]
+                if call.name == span.name and (call.args or {}) == (span.request or {}):
+                    self._next += 1
+                    return number
+            self._by_content = {}
+            for number, call in self._without_id[self._next :]:
+                self._by_content.setdefault(_content(call.name, call.args), []).append(number)
+        same = self._by_content.get(_content(span.name, span.request)) if self._by_content else None
+        return same.pop(0) if same else None
+
+
+def _content(name: str | None, args: Any) -> str:
+    return f"{name}{json.dumps(args or {}, sort_keys=True, default=str)}"
+
+
+def _told(span: Span, invocation: Invocation | None) -> str | None:
+    event_id = span.attributes.get("event_id")
+    if not isinstance(event_id, str):
+        return None
+    what = "the final response" if span.attributes.get("is_final_response") is True else "an event"
+    own = span.attributes.get("invocation_id")
+    if invocation is not None and own != invocation.invocation_id:
+        return f"{what} of a nested run, id {event_id}"
+    return f"{what} of this turn, id {event_id}"
+
+
+def _answered_call(node: Node, invocation: Invocation | None) -> str | None:
+    span = node.span
+    if span.kind is not SpanKind.AGENT or not isinstance(span.response, str) or invocation is None:
+        return None
+    final = invocation.final_response
+    if final is None or span.response not in (final.text(), redact(final.text())):  # spans that are stored are redacted
+        return None
+    return "the final response of this turn"
+
+
+def _calls(invocation: Invocation) -> Iterator[FunctionCall]:
+    data = invocation.intermediate_data
+    if isinstance(data, IntermediateData):
+        yield from data.tool_uses
+    elif isinstance(data, InvocationEvents):
+        for event in data.invocation_events:
+            for part in event.content.parts or () if event.content is not None else ():
+                if part.function_call is not None:
+                    yield part.function_call
+
+
+# Looking for a text in the spans of a session, a bounded piece of work at a time.
+
+
+class Where(StrEnum):
+    """In which part of a span a text was found."""
+
+    NAME = "name"
+    ERROR = "error"
+    ATTRIBUTES = "attributes"
+    REQUEST = "request"
+    RESPONSE = "response"
+
+
+class Match(NamedTuple):
+    """A text was found in this part of this span."""
+
+    key: SpanKey
+    where: Where
+
+
+class Search:
+    """A text looked for in names, errors, attributes, requests and responses, whatever its case."""
+
+    def __init__(self, text: str, nodes: Sequence[Node]) -> None:
+        self.text = text
+        self.matches: list[Match] = []
+        self.is_done = False
+        self._work = self._look(text.casefold(), nodes)
+
+    def step(self, characters: int) -> None:
+        """Look through at least so many characters more; `is_done` says when nothing is left."""
+        looked = 0
+        for count in self._work:
+            looked += count
+            if looked >= characters:
+                return
+        self.is_done = True
+
+    def _look(self, needle: str, nodes: Sequence[Node]) -> Iterator[int]:
+        for node in nodes:
+            for where, value in _parts(node):
+                for text in texts(value):
+                    yield len(text) + 20  # the walk costs something for empty texts too
+                    if needle in text.casefold():
+                        self.matches.append(Match(node.key, where))
+                        break
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every key, text, number and word in a JSON value, in order."""
+    waiting = [iter((value,))]
+    while waiting:
+        item = next(waiting[-1], _END)
+        if item is _END:
+            waiting.pop()
+        elif isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting.append(part for pair in item.items() for part in pair)
+        elif isinstance(item, list | tuple):
+            waiting.append(iter(item))
+        elif item is not None:
+            yield str(item).lower() if isinstance(item, bool) else str(item)
+
+
+_END = object()
+
+
+def _parts(node: Node) -> Iterator[tuple[Where, Any]]:
+    span = node.span
+    yield Where.NAME, span.name
+    yield Where.ERROR, span.error
+    yield Where.ATTRIBUTES, {name: value for name, value in span.attributes.items() if name != "agents"}
+    yield Where.REQUEST, span.request
+    yield Where.RESPONSE, span.response

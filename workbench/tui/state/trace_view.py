@@ -1,0 +1,550 @@
+"""The trace as it is shown: folding, the cursor, the rows as they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from workbench.model.results import TurnResult
+from workbench.model.text import redact
+from workbench.model.trace import Span, SpanKind
+from workbench.tui.state.browser_state import Subject
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    Line,
+    Piece,
+    Tone,
+    Whole,
+    fit,
+    plural,
+    safe,
+    safe_line,
+    time_text,
+)
+from workbench.tui.state.trace_tree import (
+    KIND_NAMES,
+    SYMBOLS,
+    Axis,
+    Match,
+    Messages,
+    Node,
+    Search,
+    SpanKey,
+    TraceTree,
+    TurnNode,
+    linked_events,
+)
+
+# One row of the span tree as a line: name, marks, time, tokens and the bar.
+
+EVENT_MARK = "»"
+"""Behind the name of a span that became an event."""
+SLOW_MARK = "◷"
+ERROR_MARK = "!"
+RUNNING_MARK = "…"
+
+_TIME = 9  # cells of the column, with the gap before it
+_TOKENS = 8
+_TOKENS_FROM = 64  # cells of a row from which tokens have a column
+_LEAST_BAR = 10
+_LEAST_NAME = 16
+_DEEPEST = 10  # levels that are indented; deeper ones say how deep they are
+
+
+class Columns(NamedTuple):
+    """Cells of each column of a row; 0 for one that there is no room for."""
+
+    name: int
+    time: int
+    tokens: int
+    bar: int
+
+    @classmethod
+    def of(cls, width: int, *, tokens_known: bool) -> Columns:
+        """How a row of this width is divided; no column for tokens where no step told of any."""
+        tokens = _TOKENS if tokens_known and width >= _TOKENS_FROM else 0
+        time = _TIME if width >= _LEAST_NAME + _TIME else 0
+        left = width - tokens - time
+        bar = left * 2 // 5 if left - _LEAST_BAR >= _LEAST_NAME else 0
+        return cls(name=max(left - bar, 0), time=time, tokens=tokens, bar=bar)
+
+
+def turn_row(turn: TurnNode, message: str, *, columns: Columns, folded: bool, axis: Axis | None) -> Line:
+    """The row of a turn: the user's message (safe, one line), its time and tokens."""
+    errors = f"{ERROR_MARK} {turn.errors} " if turn.errors else ""
+    head = (
+        Piece("▸ " if folded else "▾ ", Tone.MUTED),
+        Piece(f"turn {turn.index + 1} ", Tone.HEADING),
+        Piece(errors, Tone.ERROR),
+        Piece(f"user {message}", Tone.STRONG),
+    )
+    bar = ""
+    if axis is not None and turn.start is not None and turn.end is not None:
+        bar = axis.bar(turn.start, turn.end, fill="╌")
+    return (*_name(head, columns.name), *_figures(turn.seconds, turn.tokens, columns), Piece(bar, Tone.MUTED))
+
+
+def span_row(
+    node: Node, *, columns: Columns, folded: bool, flat: bool, linked: bool, slowest: bool, axis: Axis | None
+) -> Line:
+    """The row of a span. Where the list is `flat`, it says what the span was inside of in place of indenting it."""
+    span = node.span
+    fold = ("▸ " if folded else "▾ ") if node.children and not flat else "  "
+    head = (
+        Piece(_indent(0 if flat else node.depth + 1, columns.name), Tone.MUTED),
+        Piece(fold, Tone.MUTED),
+        _status(node, slowest=slowest),
+        Piece(f"{SYMBOLS[span.kind]} ", Tone.KEY),
+        Piece(redact(safe_line(span.name or span.id)), Tone.ERROR if span.error is not None else Tone.TEXT),
+        Piece(f" {EVENT_MARK}" if linked else "", Tone.KEY),
+        Piece(f" simulated: {safe_line(span.simulated_by)}" if span.simulated_by else "", Tone.WARNING),
+        *_behind(node, folded=folded, flat=flat, slowest=slowest),
+    )
+    return (*_name(head, columns.name), *_figures(span.duration, node.tokens, columns), *_bar(node, axis, columns))
+
+
+def _status(node: Node, *, slowest: bool) -> Piece:
+    if node.span.error is not None:
+        return Piece(f"{ERROR_MARK} ", Tone.ERROR)
+    if node.span.is_under_way:
+        return Piece(f"{RUNNING_MARK} ", Tone.RUNNING)
+    return Piece(f"{SLOW_MARK} ", Tone.WARNING) if slowest or node.slow else Piece("  ")
+
+
+def _behind(node: Node, *, folded: bool, flat: bool, slowest: bool) -> Line:
+    pieces = [Piece(" slowest", Tone.WARNING)] if slowest else []
+    if folded:
+        errors = f", {plural(node.errors_below, 'error')}" if node.errors_below else ""
+        pieces.append(Piece(f" +{node.below:,}{errors}", Tone.ERROR if errors else Tone.MUTED))
+    if flat and node.parent is not None:
+        pieces.append(Piece(f" in {safe_line(node.parent.span.name)}", Tone.MUTED))
+    return tuple(pieces)
+
+
+def _indent(depth: int, width: int) -> str:
+    deepest = max(min(_DEEPEST, width // 4), 1)
+    return "  " * depth if depth <= deepest else f"{depth}›".rjust(2 * deepest)
+
+
+def _name(pieces: Line, width: int) -> Line:
+    line = fit(tuple(piece for piece in pieces if piece.text), width)
+    used = sum(cell_len(piece.text) for piece in line)
+    return (*line, Piece(" " * max(width - used, 0)))
+
+
+def _figures(seconds: float | None, tokens: int | None, columns: Columns) -> Line:
+    time = "–" if seconds is None else time_text(seconds)
+    spent = "" if tokens is None else f"{tokens:,} t" if tokens < 100_000 else f"{tokens / 1e3:,.0f}k t"
+    return (
+        Piece(f"{time} ".rjust(columns.time) if columns.time else ""),
+        Piece(f"{spent} ".rjust(columns.tokens) if columns.tokens else "", Tone.MUTED),
+    )
+
+
+def _bar(node: Node, axis: Axis | None, columns: Columns) -> Line:
+    span = node.span
+    if not columns.bar or axis is None:
+        return ()
+    if span.start is None:
+        return (Piece(fit((Piece("no times reported"),), columns.bar)[0].text, Tone.MUTED),)
+    if span.end is None:
+        return (Piece(axis.bar(span.start, axis.end, fill="░"), Tone.RUNNING),)
+    fill = "━" if node.children else "█"
+    tone = Tone.ERROR if span.error is not None else Tone.WARNING if node.slow else Tone.PASSED
+    return (Piece(axis.bar(span.start, span.end, fill=fill), tone),)
+
+
+# The view of a trace: which rows are listed, where the cursor is, what is folded, filtered and searched for.
+
+
+class Scale(StrEnum):
+    """What the width of the bars stands for."""
+
+    TURN = "turn"
+    SESSION = "session"
+
+
+TraceRow = Node | TurnNode
+
+_KINDS: tuple[SpanKind | None, ...] = (
+    None,
+    SpanKind.AGENT,
+    SpanKind.MODEL,
+    SpanKind.TOOL,
+    SpanKind.USER,
+    SpanKind.OTHER,
+)
+
+
+class TraceView:
+    """The rows of one session's trace. A source for a list of rows."""
+
+    def __init__(self) -> None:
+        self.tree = TraceTree(())
+        self.scale = Scale.TURN
+        self.errors_only = False
+        self.kind: SpanKind | None = None
+        self.search: Search | None = None
+        self.messages = Messages((), ())
+        self._links: Mapping[SpanKey, str] = {}
+        self._folded: set[SpanKey] = set()
+        self._rows: list[TraceRow] = []
+        self._places: dict[SpanKey, int] = {}
+        self._cursor = 0
+
+    def show(self, spans: Sequence[Span], turns: Sequence[TurnResult], prompts: Sequence[str]) -> None:
+        """Take the steps of a session as they are known now. `prompts` are the user messages that the case has."""
+        selected = self.selected
+        path = [] if selected is None else _keys_above(selected)
+        self.tree = TraceTree(spans, turns)
+        self.messages = Messages(self.tree.turns, prompts)
+        self._links = {key: link for turn in self.tree.turns for key, link in linked_events(turn).items()}
+        self._list(path)
+
+    def forget(self) -> None:
+        """Another session comes: what was folded and selected does not hold there."""
+        self._folded.clear()
+        self._rows, self._places, self._cursor = [], {}, 0
+
+    # What is listed.
+
+    @property
+    def cursor(self) -> int:
+        """The index of the selected row."""
+        return self._cursor
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, index: int) -> TraceRow:
+        """What is listed at a place."""
+        return self._rows[index]
+
+    def line(self, index: int, width: int) -> Line:
+        """One row as it is drawn now."""
+        row = self._rows[index]
+        columns = Columns.of(width, tokens_known=self.tree.tokens is not None)
+        folded = row.key in self._folded
+        if isinstance(row, TurnNode):
+            axis = self._axis(row.index, columns.bar)
+            return turn_row(row, self.messages.user(row.index), columns=columns, folded=folded, axis=axis)
+        return span_row(
+            row,
+            columns=columns,
+            folded=folded and bool(row.children),
+            flat=self.is_filtered,
+            linked=row.key in self._links,
+            slowest=row is self.tree.slowest,
+            axis=self._axis(row.key.turn, columns.bar),
+        )
+
+    @property
+    def selected(self) -> TraceRow | None:
+        """What the cursor is on."""
+        return self._rows[self._cursor] if self._rows else None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some of the spans are listed, without those around them."""
+        return self.errors_only or self.kind is not None
+
+    def link_of(self, node: Node) -> str | None:
+        """Which event a span became, in words."""
+        return self._links.get(node.key)
+
+    # Moving.
+
+    def move(self, by: int) -> None:
+        """Move the cursor by rows, no further than the ends."""
+        self.move_to(self._cursor + by)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row, or on the nearest there is."""
+        self._cursor = min(max(index, 0), max(len(self._rows) - 1, 0))
+
+    def go_to(self, key: SpanKey) -> bool:
+        """Put the cursor on a span, unfolding and listing what hides it. False where there is no such span."""
+        node = self.tree.nodes.get(key)
+        if node is None:
+            return False
+        if key not in self._places:
+            self._folded -= {SpanKey(key.turn), *(above.key for above in node.path[:-1])}
+            if not self._lists(node):
+                self.errors_only, self.kind = False, None
+            self._list([])
+        self._cursor = self._places[key]
+        return True
+
+    def go_to_slowest(self) -> bool:
+        """Go to the span that took the longest by itself. False where no two spans have times."""
+        return self.tree.slowest is not None and self.go_to(self.tree.slowest.key)
+
+    def go_to_error(self, step: int) -> bool:
+        """Go to the next (1) or previous (-1) span with an error, round the ends. False where there is none."""
+        return self._go_around([node.key for node in self.tree.errors], step)
+
+    def go_to_match(self, step: int) -> Match | None:
+        """Go to the next (1) or previous (-1) span in which the search found something, round the ends."""
+        if self.search is None or not self.search.matches:
+            return None
+        self._go_around(list(dict.fromkeys(match.key for match in self.search.matches)), step)
+        return self.match_here()
+
+    def match_here(self) -> Match | None:
+        """What the search found in the selected span, the first of it."""
+        if self.search is None or self.selected is None:
+            return None
+        key = self.selected.key
+        return next((match for match in self.search.matches if match.key == key), None)
+
+    # Folding and filtering.
+
+    def toggle(self) -> None:
+        """Fold or unfold the selected row."""
+        row = self.selected
+        if row is not None and _has_below(row):
+            self._folded ^= {row.key}
+            self._list([row.key])
+
+    def fold(self) -> None:
+        """Fold the selected row; one that is folded or has nothing below leads to the row around it."""
+        row = self.selected
+        if row is None:
+            return
+        if _has_below(row) and row.key not in self._folded and not (self.is_filtered and isinstance(row, Node)):
+            self.toggle()
+            return
+        around = _keys_above(row)[1:]
+        place = next((self._places[key] for key in around if key in self._places), None)
+        if place is not None:
+            self._cursor = place
+
+    def unfold(self) -> None:
+        """Unfold the selected row; one that is unfolded leads to the first row below."""
+        row = self.selected
+        if row is None or not _has_below(row):
+            return
+        if row.key in self._folded:
+            self.toggle()
+        elif not (self.is_filtered and isinstance(row, Node)):
+            self.move(1)
+
+    def fold_all(self) -> None:
+        """Leave only the turns."""
+        self._folded = {turn.key for turn in self.tree.turns} | {
+            node.key for node in self.tree.ordered if node.children
+        }
+        self._list(self._path_here())
+
+    def unfold_all(self) -> None:
+        """List every span."""
+        self._folded.clear()
+        self._list(self._path_here())
+
+    def toggle_errors_only(self) -> None:
+        """List spans with an error alone, or all again."""
+        self.errors_only = not self.errors_only
+        self._list(self._path_here())
+
+    def next_kind(self) -> None:
+        """List the spans of one kind alone: the next that there is any of, in the end all again."""
+        there = {node.span.kind for node in self.tree.ordered}
+        for _ in _KINDS:
+            self.kind = _KINDS[(_KINDS.index(self.kind) + 1) % len(_KINDS)]
+            if self.kind is None or self.kind in there:
+                break
+        self._list(self._path_here())
+
+    def toggle_scale(self) -> None:
+        """Bars within their turn, or within the session."""
+        self.scale = Scale.SESSION if self.scale is Scale.TURN else Scale.TURN
+
+    # The lines above the rows.
+
+    def summary(self) -> Line:
+        """The whole session: how much of everything, what is listed of it, what the search found."""
+        tree = self.tree
+        parts = [Piece(f"{plural(len(tree.turns), 'turn')} · {plural(len(tree.ordered), 'step')}", Tone.STRONG)]
+        if tree.seconds is not None:
+            parts.append(Piece(f" · {time_text(tree.seconds)}"))
+        if tree.tokens is not None:
+            parts.append(Piece(f" · {plural(tree.tokens, 'token')}"))
+        if tree.errors:
+            parts.append(Piece(f" · ! {plural(len(tree.errors), 'error')}", Tone.ERROR))
+        parts += self._choices()
+        if tree.slowest is not None:
+            name = safe_line(redact(tree.slowest.span.name), width=40)
+            parts.append(Piece(f" · {SLOW_MARK} {name} {time_text(tree.slowest.own_seconds or 0)}", Tone.WARNING))
+        return tuple(parts)
+
+    def axis_line(self, width: int) -> Line:
+        """The times above the bars, of the turn of the cursor or of the session."""
+        columns = Columns.of(width, tokens_known=self.tree.tokens is not None)
+        turn = self.selected.key.turn if self.selected is not None else 0
+        axis = self._axis(turn, columns.bar)
+        what = f"bars: turn {turn + 1}" if self.scale is Scale.TURN else "bars: session"
+        left = fit((Piece(what, Tone.MUTED),), columns.name)
+        used = sum(len(piece.text) for piece in left)
+        head = f"{'time':>{columns.time - 1}} " if columns.time else ""
+        head += f"{'tokens':>{columns.tokens - 1}} " if columns.tokens else ""
+        labels = axis.labels() if axis is not None else ""
+        return (*left, Piece(" " * (columns.name - used)), Piece(head, Tone.MUTED), Piece(labels, Tone.MUTED))
+
+    def message_line(self) -> Line:
+        """The messages of the turn that the cursor is in; the one that the row belongs to stands out."""
+        row = self.selected
+        return () if row is None else self.messages.line(row.key.turn, is_answer=self._is_answer(row))
+
+    def _choices(self) -> list[Piece]:
+        """What is listed alone, and what was found."""
+        parts = []
+        if self.errors_only:
+            parts.append(Piece(f" · only errors{'' if self.tree.errors else ': there is none'}", Tone.WARNING))
+        if self.kind is not None:
+            parts.append(Piece(f" · only {KIND_NAMES[self.kind]}s", Tone.WARNING))
+        if self.search is not None:
+            keys = list(dict.fromkeys(match.key for match in self.search.matches))
+            here = self.selected.key if self.selected is not None else None
+            place = f"{keys.index(here) + 1} of " if here in keys else ""
+            more = "" if self.search.is_done else " so far"
+            text = safe_line(self.search.text, width=30)
+            found = f"{place}{plural(len(keys), 'step')}{more}" if keys or not self.search.is_done else "nothing"
+            parts.append(Piece(f" · “{text}”: {found}", Tone.KEY))
+        return parts
+
+    def _is_answer(self, row: TraceRow) -> bool:
+        return isinstance(row, Node) and "final response" in (self._links.get(row.key) or "")
+
+    def _axis(self, turn: int, width: int) -> Axis | None:
+        if width <= 0:
+            return None
+        if self.scale is Scale.SESSION:
+            start, end = self.tree.start, self.tree.end
+        else:
+            found = next((item for item in self.tree.turns if item.index == turn), None)
+            start, end = (found.start, found.end) if found is not None else (None, None)
+        return None if start is None or end is None else Axis(start, end, width)
+
+    def _path_here(self) -> list[SpanKey]:
+        return [] if self.selected is None else _keys_above(self.selected)
+
+    def _go_around(self, keys: Sequence[SpanKey], step: int) -> bool:
+        """Go to the nearest of these spans in one direction; beyond the last comes the first."""
+        if not keys:
+            return False
+        order = {node.key: place for place, node in enumerate(self.tree.ordered)}
+        row = self.selected
+        if row is None:
+            here = -1.0
+        elif isinstance(row, TurnNode):
+            here = min((order[root.key] for root in row.roots), default=0) - 0.5
+        else:
+            here = order[row.key]
+        places = sorted(order[key] for key in keys if key in order)
+        beyond = [place for place in places if (place > here if step > 0 else place < here)]
+        chosen = (beyond or places)[0 if step > 0 else -1]
+        return self.go_to(self.tree.ordered[chosen].key)
+
+    def _lists(self, node: Node) -> bool:
+        if self.errors_only and node.span.error is None:
+            return False
+        return self.kind is None or node.span.kind is self.kind
+
+    def _list(self, prefer: Sequence[SpanKey]) -> None:
+        """Make the rows again. The cursor goes to the first of `prefer` that is listed, else stays where it is."""
+        self._rows = []
+        for turn in self.tree.turns:
+            self._rows.append(turn)
+            if turn.key not in self._folded:
+                self._list_spans(turn)
+        self._places = {row.key: place for place, row in enumerate(self._rows)}
+        self.move_to(next((self._places[key] for key in prefer if key in self._places), self._cursor))
+
+    def _list_spans(self, turn: TurnNode) -> None:
+        waiting = list(reversed(turn.roots))
+        while waiting:
+            node = waiting.pop()
+            if self.is_filtered:
+                if self._lists(node):
+                    self._rows.append(node)
+                waiting += reversed(node.children)
+            else:
+                self._rows.append(node)
+                if node.key not in self._folded:
+                    waiting += reversed(node.children)
+
+
+def _has_below(row: TraceRow) -> bool:
+    return bool(row.roots if isinstance(row, TurnNode) else row.children)
+
+
+def _keys_above(row: TraceRow) -> list[SpanKey]:
+    """The keys of a row and of all around it, innermost first, its turn last."""
+    if isinstance(row, TurnNode):
+        return [row.key]
+    return [*(node.key for node in reversed(row.path)), SpanKey(row.key.turn)]
+
+
+# Why a session has no steps to show, and what can be done about it.
+
+_KEPT = (
+    "The agent reported none, or this execution is an older one: the history keeps the steps of the five newest "
+    "executions of each case by the same agent, and the results of many more."
+)
+
+
+def absence_of(subject: Subject) -> list[Block]:
+    """What to show of a case in place of its steps."""
+    return list(_blocks(subject))
+
+
+def prompts_of(subject: Subject) -> tuple[str, ...]:
+    """What the case has the user say, turn by turn, as far as that is known before it is said."""
+    case = subject.case
+    if case is None:
+        return ()
+    if case.conversation_scenario is not None:
+        return (case.conversation_scenario.starting_prompt,)
+    return tuple(invocation.user_content.text() for invocation in case.conversation or ())
+
+
+def _blocks(subject: Subject) -> Iterator[Block]:
+    result, record = subject.result, subject.record
+    if subject.is_live:
+        yield Whole.of("The agent is at work; none of its steps has ended yet.", Tone.RUNNING)
+    elif result is None and record is not None and record.outstanding:
+        yield Whole.of("The case waits for its turn to run.", Tone.MUTED)
+    elif result is None and record is not None and record.outcomes:
+        yield Whole.of("reading the stored result …", Tone.MUTED)
+    elif result is None:
+        yield Whole.of("The case has not run: there is nothing to trace.", Tone.STRONG)
+        yield BLANK
+        yield Whole.of("r runs it. What the agent does then shows here, step by step, while it happens.")
+    elif result.failure is not None and not result.execution.turns:
+        yield Whole.of("The agent did not get as far as a step.", Tone.STRONG)
+        yield BLANK
+        yield Whole.of(f"! {redact(safe(result.failure.message))}", Tone.ERROR)
+    elif not result.execution.turns:
+        yield Whole.of("The agent was not run in this case, so there is nothing to trace.", Tone.STRONG)
+    elif result.is_recorded:
+        yield Whole.of("There are no steps of this row.", Tone.STRONG)
+        yield BLANK
+        yield Whole.of("It was judged as it stands: no agent ran.")
+    else:
+        yield Whole.of("There are no steps of this execution.", Tone.STRONG)
+        yield BLANK
+        yield Whole.of(_KEPT if _is_stored(subject) else "The agent reported none.")
+        yield BLANK
+        yield Whole.of("r runs the case again.", Tone.MUTED)
+
+
+def _is_stored(subject: Subject) -> bool:
+    """Whether the result comes from the history rather than from this session."""
+    if subject.pinned is not None or subject.record is None or subject.repeat is None:
+        return True
+    outcome = subject.record.outcomes.get(subject.repeat)
+    return outcome is None or outcome.stored_at is not None

@@ -1,0 +1,166 @@
+"""Two versions of an eval set as blocks: a difference of their texts, part by part."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
+
+from workbench.engine.set_files import Merge, VersionPart, Versions
+from workbench.store.evalsets.new_evalsets import How
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    Both,
+    Columns,
+    Piece,
+    Side,
+    Tone,
+    Whole,
+    plural,
+    safe,
+    safe_line,
+)
+
+_CONTEXT = 2  # lines shown before and after what differs
+_MOST_SHOWN = 1_500  # blocks, each at least a line: what can be laid out without a pause
+_MOST_COMPARED = 4_000_000  # pairs of lines; a difference of more is taken for one big change, which costs nothing
+_MOST_NAMED = 12  # cases named in the summary
+
+Run = tuple[Sequence[str], Sequence[str], bool]
+"""Lines of theirs, lines of ours, and whether they are the same."""
+
+
+def version_blocks(versions: Versions, *, ours: str, theirs: str) -> tuple[Block, ...]:
+    """What differs, theirs left or first; `ours` and `theirs` are what the versions are called."""
+    parts = list(islice(_parts(versions), _MOST_SHOWN + 1))
+    more = [Whole.of("… there is more; your editor shows all of it", Tone.MUTED)] if len(parts) > _MOST_SHOWN else []
+    return (*_summary(versions), BLANK, *_columns(versions, ours, theirs), *parts[:_MOST_SHOWN], *more)
+
+
+def merged_text(versions: Versions, *, ours: str, theirs: str) -> str:
+    """Both versions in one text, as version control leaves them: what differs stands between marks."""
+    other = (versions.theirs or b"").decode("utf-8", errors="replace")
+    lines: list[str] = []
+    for theirs_lines, ours_lines, same in runs(other.split("\n"), versions.ours.decode().split("\n")):
+        if same:
+            lines += ours_lines
+        else:
+            lines += [f"{_MARKS[0]} {ours}", *ours_lines, _MARKS[1], *theirs_lines, f"{_MARKS[2]} {theirs}"]
+    return "\n".join(lines)
+
+
+def mark_left(text: str) -> str | None:
+    """Says which mark of `merged_text` still stands in a text; None where none does."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith((f"{_MARKS[0]} ", f"{_MARKS[2]} ")) or line == _MARKS[1]:
+            return f"line {number}: the mark {line.split(' ')[0]} is left; keep one of the two versions around it"
+    return None
+
+
+_MARKS = ("<<<<<<<", "=======", ">>>>>>>")
+
+
+def runs(theirs: Sequence[str], ours: Sequence[str]) -> Iterator[Run]:
+    """Both texts in order, cut into runs of lines that are the same and runs that are not."""
+    start = _shared(theirs, ours)
+    end = _shared(theirs[start:][::-1], ours[start:][::-1])
+    left, right = theirs[start : len(theirs) - end], ours[start : len(ours) - end]
+    if start:
+        yield theirs[:start], ours[:start], True
+    if len(left) * len(right) > _MOST_COMPARED:
+        yield left, right, False
+    else:
+        matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+        for tag, left_start, left_end, right_start, right_end in matcher.get_opcodes():
+            yield left[left_start:left_end], right[right_start:right_end], tag == "equal"
+    if end:
+        yield theirs[len(theirs) - end :], ours[len(ours) - end :], True
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    most = min(len(one), len(other))
+    return next((index for index in range(most) if one[index] != other[index]), most)
+
+
+def _summary(versions: Versions) -> Iterator[Block]:
+    if versions.problem:
+        yield Whole.of(safe(f"The file on disk is no eval set now: {versions.problem}"), Tone.ERROR)
+    if versions.differences is None:
+        return
+    if not versions.differences:
+        yield Whole.of("The cases are the same in both versions." if versions.parts else "Both versions are the same.")
+        return
+    if versions.merge is not None:
+        yield from _who_did_what(versions.merge)
+        return
+    named = [f"{safe_line(item.eval_id)} ({item.how})" for item in versions.differences]
+    yield Whole.of(f"{plural(len(versions.differences), 'case')} not the same in both: {_listed(named)}")
+
+
+def _who_did_what(merge: Merge) -> Iterator[Block]:
+    """What each side did to what both began from, and whether that can be had together."""
+    for who, differences in (("you", merge.ours), ("somebody else", merge.theirs)):
+        for how, word in _DONE.items():
+            ids = [safe_line(item.eval_id) for item in differences if item.how == how]
+            if ids:
+                yield Whole((Piece(f"{word} by {who}: ", Tone.MUTED), Piece(_listed(ids))))
+    if merge.in_both:
+        ids = [safe_line(eval_id) for eval_id in merge.in_both]
+        yield Whole((Piece("by both, each in another way: ", Tone.WARNING), Piece(_listed(ids))))
+    elif merge.content is not None:
+        yield Whole.of("No case was changed by both: what you did and what is on disk go together.", Tone.PASSED)
+
+
+_DONE: Mapping[How, str] = {
+    "changed": "changed",
+    "only in ours": "added",
+    "only in theirs": "removed",
+    "moved": "moved",
+}
+"""What a side did to a case, by how it then differs from what both began from."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join([*names[:_MOST_NAMED], f"{more:,} more"] if more > 0 else names)
+
+
+def _columns(versions: Versions, ours: str, theirs: str) -> Iterator[Block]:
+    if versions.parts:
+        yield Columns(theirs, ours)
+
+
+def _parts(versions: Versions) -> Iterator[Block]:
+    for part in versions.parts:
+        yield Whole.of(safe_line(part.title), Tone.HEADING)
+        yield from _part(part)
+
+
+def _part(part: VersionPart) -> Iterator[Block]:
+    cut = list(runs(_lines(part.theirs), _lines(part.ours)))
+    for number, (left, right, same) in enumerate(cut):
+        if same:
+            before, after = (0 if number == 0 else _CONTEXT), (0 if number == len(cut) - 1 else _CONTEXT)
+            yield from _same(right, before, after)
+        else:
+            yield from (_both(one, other) for one, other in zip_longest(left, right))
+
+
+def _same(lines: Sequence[str], before: int, after: int) -> Iterator[Block]:
+    if len(lines) <= before + after + 1:
+        yield from (_both(line, line) for line in lines)
+        return
+    yield from (_both(line, line) for line in lines[:before])
+    yield Whole.of(f"  … {len(lines) - before - after:,} lines are the same", Tone.MUTED)
+    yield from (_both(line, line) for line in lines[len(lines) - after :])
+
+
+def _both(theirs: str | None, ours: str | None) -> Both:
+    left, right = (None if line is None else Side((Piece(safe(line)),)) for line in (theirs, ours))
+    return Both(left, right, differs=theirs != ours)
+
+
+def _lines(text: str | None) -> list[str]:
+    """Lines as an editor counts them; nothing where the version does not have this part."""
+    return [] if text is None else [line.removesuffix("\r") for line in text.split("\n")]

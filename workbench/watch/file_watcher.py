@@ -1,0 +1,681 @@
+"""Changes of files: heard from the system, or found by looking."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from workbench.agents.worker.recording import fingerprints
+from workbench.watch.folder_scanner import Folders, Scanner, Stopped
+
+# Events of the file system: one watch on each of a list of folders, none on what lies below.
+
+STEP = 0.020  # seconds of quiet after which what happened is told
+_BATCH_SECONDS = 0.060  # at most so long for one batch; whoever wants longer asks again
+_SPARE = 0.5
+
+
+class Unavailable(Exception):
+    """There are no events; the message says why."""
+
+
+class Vanished(Exception):
+    """A folder of the list is not there any more."""
+
+
+class Lost(Exception):
+    """Something happened that could not be told."""
+
+
+class Listener:
+    """What happens in some folders from now on."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        """Begin to listen. Raises `Unavailable` or `Vanished`."""
+        folders = list(folders)
+        try:
+            # Private by its name, but documented ("Rust backend direct usage"). `watchfiles.watch` would begin to
+            # listen too late, and end when it is asked to stop waiting.
+            from watchfiles._rust_notify import RustNotify
+        except ImportError as error:
+            raise Unavailable(f"watchfiles cannot be loaded: {error}") from None
+
+        def listen(*, ignore_permission_denied: bool) -> RustNotify:
+            # No debug output, no polling (every 300 ms), not recursive.
+            return RustNotify(folders, False, False, 300, False, ignore_permission_denied)
+
+        try:
+            try:
+                self._notify = listen(ignore_permission_denied=False)
+            except PermissionError:  # to ignore that is to ignore the system's limit, too
+                self._notify = listen(ignore_permission_denied=True)
+        except FileNotFoundError as error:
+            raise Vanished(str(error)) from None
+        except (OSError, RuntimeError, TypeError) as error:
+            raise Unavailable(_reason_of_failure(error)) from None
+
+    def wait(self, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
+        """The paths of which something was told; none where nothing was for so long, or once `enough` says so.
+
+        What happens in the very moment in which it returns with nothing may be missed: look at everything now and then.
+        """
+        # The time-out of the library goes by the wall clock, which may jump; the deadline does not.
+        deadline = _Deadline(enough, time.monotonic() + seconds + _SPARE)
+        try:
+            told = self._notify.watch(
+                int(_BATCH_SECONDS * 1000), int(STEP * 1000), max(1, int(seconds * 1000)), deadline
+            )
+        except RuntimeError as error:
+            raise Lost(str(error)) from None
+        return frozenset() if isinstance(told, str) else frozenset(path for _, path in told)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._notify.close()
+
+
+class _Deadline:
+    def __init__(self, enough: Callable[[], bool], at: float) -> None:
+        self._enough = enough
+        self._at = at
+
+    def is_set(self) -> bool:
+        return self._enough() or time.monotonic() > self._at
+
+
+def _reason_of_failure(error: Exception) -> str:
+    # Of inotify: ENOSPC where there are too many watches, EMFILE where too many instances. Not all come with a number.
+    limits = ("limit", "os error 24", "os error 28")
+    if any(sign in str(error) for sign in limits) or getattr(error, "errno", None) in (errno.EMFILE, errno.ENOSPC):
+        return "the system's limit of watched folders is reached (fs.inotify.max_user_watches, max_user_instances)"
+    return f"the system sends no events: {error}"
+
+
+# Places where the system tells nobody that a file has changed: somebody else's disk, seen through a network.
+
+# Shares of other machines and of the host of a virtual machine; `9p` is what WSL mounts the drives of Windows with.
+_SILENT = {
+    *("9p", "afs", "beegfs", "ceph", "cifs", "drvfs", "fakeowner", "glusterfs", "gpfs", "grpcfuse", "lustre", "ncpfs"),
+    *("nfs", "nfs4", "osxfs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"),
+}
+
+
+def silent_devices() -> dict[int, str]:
+    """The numbers of the devices that send no events for what others do to them, with the type of their file system."""
+    found: dict[int, str] = {}
+    if sys.platform != "linux":
+        return found
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(errors="replace")
+    except OSError:
+        return found
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.partition(" ")[0]
+        if len(fields) > 4 and (kind in _SILENT or kind.startswith("fuse.")):
+            major, _, minor = fields[2].partition(":")
+            found[os.makedev(int(major), int(minor))] = kind
+    return found
+
+
+def is_share(path: str) -> bool:
+    """Whether a path is that of a share of another machine, as Windows writes it."""
+    return path.startswith("\\\\")
+
+
+# The watching itself, in a thread of its own: it listens where events arrive and looks where they do not.
+
+_DEBOUNCE_SECONDS = 0.4  # seconds; one save of an editor takes one step, a burst may take all of it
+_BURST = 20  # paths; more than any editor touches for one save
+_LOCKED = 5.0  # seconds; a lock that is older was left behind, or an editor is open for the message of a commit
+_UNLOCKED = 0.05  # seconds; one git command often runs another one
+_INSTALLED = 1.0  # seconds without a change after which an installation of packages is over
+_CHECK = 0.15  # seconds after an event until everything is looked at, because events do get lost
+_AGAIN = 30.0  # seconds until events are tried again where there were none
+_LOSSES = 3  # in that time, until events are given up for as long
+_GROWING = 1.0  # seconds for folders to appear before something is told
+_QUIET = 60.0  # seconds without a change after which looking slows down
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that is watched may be other than before, whoever did it and however."""
+
+    paths: frozenset[Path]
+    """Files and folders, by each path that leads there.
+
+    A folder stands for the names in it and for being there, not for what lies below."""
+    everything: bool
+    """Anything may have changed; then `paths` is empty."""
+    at: float
+    """When the first of it was noticed, by `time.monotonic()`."""
+
+    @property
+    def written_at(self) -> float | None:
+        """When the last of it was written, by the clock of the disk; None where that is not known."""
+        times = []
+        for path in self.paths:
+            with contextlib.suppress(OSError):  # gone: its folder tells
+                times.append(path.lstat().st_ctime)
+        return max(times, default=None)
+
+    def without(self, is_left_out: Callable[[Path], bool]) -> Change:
+        """The same, but for some files."""
+        return Change(frozenset(path for path in self.paths if not is_left_out(path)), self.everything, self.at)
+
+    def and_then(self, later: Change) -> Change:
+        """Both in one."""
+        everything = self.everything or later.everything
+        return Change(frozenset() if everything else self.paths | later.paths, everything, min(self.at, later.at))
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is watched, and how."""
+
+    files: int
+    folders: int
+    mode: Literal["events", "scanning"]
+    reason: str
+    """Why there is scanning, or what is not watched; empty where all is well."""
+
+
+class Observer:
+    """Watches until it is told to stop. `run` belongs into a thread; the rest may be called from any other."""
+
+    def __init__(
+        self,
+        folders: Folders,
+        *,
+        scan: str,
+        report: Callable[[Change], None],
+        report_status: Callable[[Watching, int], None],
+    ) -> None:
+        """`scan` is why no events are wanted, or empty; `report_status` gets the number of requests taken in, too."""
+        self._scan = scan
+        self._report = report
+        self._report_status = report_status
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._asked: list[Folders] = []
+        self._taken_in = 0
+        self._scanner = Scanner(folders, self._stop.is_set)
+        self._listener: Listener | None = None
+        self._listening: dict[str, tuple[int, int]] = {}
+        self._no_events = ""
+        self._lost: list[float] = []
+        self._try_again = 0.0
+        self._silence = ""
+        self._paths: set[str] = set()
+        self._everything = False
+        self._first = 0.0
+        self._look_due = 0.0
+        self._last_look = 0.0
+        self._last_noted = time.monotonic()
+        self._cost = 0.0  # of one look, in seconds
+        self._listen_anew = False
+        self._held_since: float | None = None
+        self._unlocked_since: float | None = None
+        self._left_behind: set[tuple[str, int, int]] = set()
+        self._told: Watching | None = None
+        self._is_incomplete = False  # what is being installed
+        self.is_installing = False
+        """Whether packages are being installed, so that what has changed is not told yet."""
+
+    def stop(self) -> None:
+        """End `run` soon."""
+        self._stop.set()
+
+    def ask(self, folders: Folders) -> None:
+        """Watch these from now on."""
+        with self._lock:
+            self._asked.append(folders)
+
+    def run(self) -> None:
+        """Watch until `stop`."""
+        try:
+            self._scanner.start()
+            self._look(None)
+            self._tell_status()
+            while not self._stop.is_set():
+                self._step()
+        except Stopped:
+            pass
+        finally:
+            if self._listener is not None:
+                self._listener.close()
+
+    def _step(self) -> None:
+        began = time.monotonic()
+        self._take_in_events(began)
+        if self._is_locked():
+            return
+        with self._lock:
+            asked, self._asked = self._asked, []
+        if asked or time.monotonic() >= self._look_due:
+            self._look(asked[-1] if asked else None)
+            self._taken_in += len(asked)
+            self._tell_status(always=bool(asked))
+            if self._is_locked():
+                return
+        self.is_installing = self._is_installing()
+        if (self._paths or self._everything) and not self.is_installing:
+            self._tell()
+
+    def _tell(self) -> None:
+        paths = frozenset() if self._everything else frozenset(map(Path, self._paths))
+        change = Change(paths, self._everything, self._first)
+        self._paths, self._everything = set(), False
+        self._tell_status()
+        self._report(change)
+
+    def _take_in_events(self, began: float) -> None:
+        """Wait for events and note what they say; returns early when something is due."""
+        until = began + _DEBOUNCE_SECONDS
+        while not self._stop.is_set():
+            told = self._wait()
+            before = len(self._paths)
+            for path in told:
+                seen = self._scanner.touch(path)
+                self._note(seen.paths, max(began, time.monotonic() - 2 * STEP))
+                if seen.look:
+                    self._look_due = 0.0
+                    self._listen_anew = self._listen_anew or path in self._listening
+            if told:
+                self._check_soon()
+            if len(self._paths) - before <= _BURST or time.monotonic() > until:
+                return
+
+    def _wait(self) -> frozenset[str]:
+        due = max(0.001, min(self._look_due - time.monotonic(), 1.0))
+        if self._held_since is not None or self._paths:
+            due = STEP
+        elif self._asked:
+            due = 0.001
+        if self._listener is None:
+            self._stop.wait(min(due, 0.1))
+            return frozenset()
+        try:
+            # Somebody waits for what was asked, and everything is looked at then: what was about to be told as well.
+            return self._listener.wait(due, lambda: self._stop.is_set() or bool(self._asked))
+        except Lost as reason:
+            self._lose(str(reason))
+            return frozenset()
+
+    def _lose(self, reason: str) -> None:
+        self._note_everything()
+        self._listen_anew = True
+        now = time.monotonic()
+        self._lost = [at for at in self._lost if now - at < _AGAIN] + [now]
+        if len(self._lost) > _LOSSES and self._listener is not None:
+            self._listener.close()
+            self._listener, self._listening, self._no_events = None, {}, f"events get lost: {reason}"
+            self._try_again = now + _AGAIN
+
+    def _look(self, folders: Folders | None) -> None:
+        """Look at everything, listen where things are now, and again while anything appeared where nobody listened."""
+        self._look_once(folders)
+        until = time.monotonic() + _GROWING
+        settled = False
+        while not (settled := not self._listen()) and time.monotonic() < until:
+            self._look_once(None)
+        self._silence = self._find_silence()
+        self._last_look = time.monotonic()
+        self._look_due = self._last_look + (self._interval() if settled else _CHECK)
+
+    def _look_once(self, folders: Folders | None) -> None:
+        began, worked = time.monotonic(), time.thread_time()
+        missing = self._scanner.picture.missing
+        self._note(self._scanner.look(folders), began)
+        if missing != self._scanner.picture.missing:
+            self._note_everything()
+        # Waiting for a slow drive is no work of ours, but may be some of another machine's.
+        self._cost = max(time.thread_time() - worked, (time.monotonic() - began) / 10)
+
+    def _interval(self) -> float:
+        slower = 3 if time.monotonic() - self._last_noted > _QUIET else 1
+        if self._listener is not None and not self._silence:
+            return slower * max(2.0, 100 * self._cost)
+        return slower * min(5.0, max(0.1, 20 * self._cost))
+
+    def _check_soon(self) -> None:
+        self._look_due = min(self._look_due, max(time.monotonic() + _CHECK, self._last_look + 20 * self._cost))
+
+    def _listen(self) -> bool:
+        """Listen to the folders that there are now; whether that was not so before."""
+        if self._scan:
+            return False
+        folders = {
+            f.path: f.identity for f in self._scanner.picture.folders.values() if f.readable and _is_text(f.path)
+        }
+        if folders == self._listening and not self._listen_anew:
+            return False
+        now = time.monotonic()
+        if self._listener is None and self._no_events and now < self._try_again:
+            return False
+        before = self._listener
+        self._listen_anew = False
+        try:
+            self._listener = Listener(folders)
+            self._listening, self._no_events = folders, ""
+        except Vanished:
+            self._listen_anew = True
+            return True
+        except Unavailable as reason:
+            self._listener, self._listening = None, {}
+            if before is not None:  # that one and the new one together may be more than the system has
+                self._drain(before)
+                return True
+            self._no_events, self._try_again = str(reason), now + _AGAIN
+        if before is not None:
+            self._drain(before)
+        return True
+
+    def _drain(self, before: Listener) -> None:
+        try:
+            for path in before.wait(0.001, self._stop.is_set):
+                self._note(self._scanner.touch(path).paths, time.monotonic())
+        except Lost:
+            self._note_everything()
+        finally:
+            before.close()
+
+    def _is_locked(self) -> bool:
+        """Whether git is at work, so that what is there is neither the old state nor the new one."""
+        now = time.monotonic()
+        if not (self._paths or self._everything or self._held_since is not None or now >= self._look_due):
+            return False
+        lock = next((lock for lock in map(_identify, self._scanner.picture.locks) if lock), None)
+        if lock is None or lock in self._left_behind:
+            if self._held_since is None:
+                return False
+            self._unlocked_since = self._unlocked_since or now
+            if now - self._unlocked_since < _UNLOCKED:
+                return True
+        else:
+            self._held_since = self._held_since or now
+            self._unlocked_since = None
+            if now - self._held_since < _LOCKED:
+                return True
+            self._left_behind = {lock}
+        self._held_since = self._unlocked_since = None
+        self._look_due = 0.0
+        return False
+
+    def _is_installing(self) -> bool:
+        """Whether packages are being installed: until that is over there is neither the old library nor the new one."""
+        folders = [path for path in self._paths if fingerprints.is_library_folder(path)]
+        if folders and time.monotonic() - self._last_noted < _INSTALLED:
+            return True
+        was_incomplete = self._is_incomplete
+        self._is_incomplete = any(map(fingerprints.is_being_installed, folders))
+        if was_incomplete and not self._is_incomplete:
+            self._look_due = 0.0  # no event tells of what completes it
+            return True
+        return self._is_incomplete
+
+    def _note(self, paths: frozenset[str], at: float) -> None:
+        if paths and not self._paths and not self._everything:
+            self._first = at
+        if paths:
+            self._last_noted = at
+        self._paths |= paths
+
+    def _note_everything(self) -> None:
+        if not self._paths and not self._everything:
+            self._first = time.monotonic()
+        self._everything = True
+        self._look_due = 0.0
+
+    def _reason_to_scan(self) -> str:
+        return self._scan or self._no_events or self._silence
+
+    def _find_silence(self) -> str:
+        silent = silent_devices()
+        for folder in self._scanner.picture.folders.values():
+            if folder.identity[0] in silent:
+                return f"{silent[folder.identity[0]]} sends no events: {folder.path}"
+            if is_share(folder.path):
+                return f"a share sends no events: {folder.path}"
+            if not _is_text(folder.path):
+                return f"its name is not Unicode: {folder.path!a}"
+        return ""
+
+    def _tell_status(self, *, always: bool = False) -> None:
+        files, count = self._scanner.picture.count()
+        why = self._reason_to_scan()
+        reason = why
+        if self._scanner.picture.missing:
+            reason = f"not there: {', '.join(sorted(self._scanner.picture.missing))}"
+        elif not why and self._scanner.picture.too_much:
+            reason = f"too many folders behind links, see {min(self._scanner.picture.too_much)}"
+        status = Watching(files, count, "scanning" if why else "events", reason)
+        if always or status != self._told:
+            self._told = status
+            self._report_status(status, self._taken_in)
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be told to others: file names are bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _identify(lock: str) -> tuple[str, int, int] | None:
+    try:
+        there = os.stat(lock)
+    except OSError:
+        return None
+    return (lock, there.st_ino, there.st_mtime_ns)
+
+
+# Tells what may have changed in a project, soon after it was saved, and never passes over anything.
+
+SETTING = "WORKBENCH_WATCH"
+"""The environment variable that asks for scanning, with the value `scan`, where events do not arrive unnoticed."""
+
+_PATIENCE = 5.0  # seconds for the thread to end; a network drive may hang in the middle of a look
+
+
+class Watcher:
+    """Watches folders from `start` to `stop`, or as a context manager."""
+
+    def __init__(self, folders: Folders, *, scan: bool = False) -> None:
+        """Nothing happens yet. With `scan` it looks at everything again and again and waits for no events."""
+        self._folders = folders
+        self._observer = Observer(
+            folders, scan=_reason_to_scan(scan), report=self._from_thread_change, report_status=self._from_thread_status
+        )
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._status: Watching | None = None
+        self._pending: Change | None = None
+        self._news = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._paused = False
+        self._stopped = False
+        self._failure: BaseException | None = None
+        self._asked = 0
+        self._taken_in = 0
+        self.on_other_mode: Callable[[Watching], None] = lambda _: None
+        """Called where events are no longer to be had, or are again."""
+
+    @property
+    def watching(self) -> Watching:
+        """What is watched now. Needs a watcher that was started."""
+        if self._status is None:
+            raise RuntimeError("the watcher was not started")
+        return self._status
+
+    @property
+    def paused(self) -> bool:
+        """Whether changes are kept back."""
+        return self._paused
+
+    @property
+    def is_installing(self) -> bool:
+        """Whether packages are being installed: once they are, a change is told."""
+        return self._observer.is_installing
+
+    async def start(self) -> Watching:
+        """Begin to watch; what changes after this returned is told, and much of what changed meanwhile."""
+        if self._thread is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+            self._thread.start()
+        await self._until(lambda: self._status is not None)
+        return self.watching
+
+    async def stop(self) -> None:
+        """End watching, soon and with nothing left behind. What was not told yet is not told any more."""
+        self._stopped = True
+        self._news.set()
+        self._observer.stop()
+        thread = self._thread
+        if thread is None or self._loop is None:
+            return
+        # Not joined in another thread, which would be one more to end.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), _PATIENCE)
+            thread.join()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:  # a cancelled start too: its thread would go on
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def add(self, paths: Iterable[Path]) -> None:
+        """Watch these files and folders too, wherever they are; they need not exist.
+
+        What changes after this returned is told. How they were before is not known: look at them afterwards.
+        """
+        folders = self._folders.using(paths)
+        if folders != self._folders:
+            await self._exchange(folders)
+
+    async def replace(self, folders: Folders) -> None:
+        """Watch these folders in place of those it began with, and still what was added."""
+        folders = folders.using(self._folders.used)
+        if folders != self._folders:
+            await self._exchange(folders)
+
+    async def keep(self, paths: Iterable[Path]) -> None:
+        """Like `add`, but forgets what was added before and is not among these."""
+        folders = Folders(self._folders.root, self._folders.more).using(paths)
+        if folders != self._folders:
+            await self._exchange(folders)
+
+    def pause(self) -> None:
+        """Keep changes back from now on."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Tell changes again, first of all what happened meanwhile, as one."""
+        self._paused = False
+        self._news.set()
+
+    async def changes(self) -> AsyncGenerator[Change, None]:
+        """Changes as they happen, until `stop`; several in one where the consumer takes its time.
+
+        Starts the watcher if nobody did, and then stops it at its end. Raises what made watching impossible.
+        """
+        mine = self._thread is None
+        await self.start()
+        try:
+            while not self._stopped:
+                self._news.clear()
+                if self._pending is not None and not self._paused:
+                    change, self._pending = self._pending, None
+                    yield change
+                    continue
+                if self._failure is not None:
+                    raise self._failure
+                await self._news.wait()
+        finally:
+            if mine:
+                await self.stop()
+
+    async def _exchange(self, folders: Folders) -> None:
+        self._folders = folders
+        self._observer.ask(folders)
+        self._asked += 1
+        if self._thread is not None:
+            mine = self._asked
+            await self._until(lambda: self._taken_in >= mine)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition() and not self._stopped:
+            if self._failure is not None:
+                raise self._failure
+            self._progress.clear()
+            await self._progress.wait()
+        if not condition():
+            raise RuntimeError("the watcher was stopped")
+
+    def _run(self) -> None:
+        try:
+            self._observer.run()
+        except BaseException as error:
+            self._call(self._failed, error)
+        finally:
+            self._call(self._ended.set)
+
+    def _call(self, what: Callable[..., None], *arguments: object) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(what, *arguments)
+        except RuntimeError:  # the loop is closed, and with it whoever listened
+            self._observer.stop()
+
+    def _from_thread_change(self, change: Change) -> None:
+        self._call(self._changed, change)
+
+    def _from_thread_status(self, status: Watching, taken_in: int) -> None:
+        self._call(self._has_status, status, taken_in)
+
+    def _changed(self, change: Change) -> None:
+        self._pending = self._pending.and_then(change) if self._pending else change
+        self._news.set()
+
+    def _has_status(self, status: Watching, taken_in: int) -> None:
+        before, self._status, self._taken_in = self._status, status, taken_in
+        if before is not None and before.mode != status.mode:
+            self.on_other_mode(status)
+        self._progress.set()
+
+    def _failed(self, error: BaseException) -> None:
+        self._failure = error
+        self._news.set()
+        self._progress.set()
+
+
+def _reason_to_scan(scan: bool) -> str:
+    if scan:
+        return "it was asked for"
+    if os.environ.get(SETTING) == "scan":
+        return f"{SETTING}=scan"
+    if os.environ.get("WATCHFILES_FORCE_POLLING", "").lower() not in {"", "false", "disable", "disabled"}:
+        return "WATCHFILES_FORCE_POLLING is set"
+    return ""

@@ -1,0 +1,298 @@
+"""How things are now: the fingerprint that each row of a dependency would have if it were recorded at this moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.agents import worker
+from workbench.agents.worker import dotenv
+from workbench.agents.worker.recording import fingerprints
+from workbench.agents.worker.recording.blocks import Blocks, read_blocks
+from workbench.engine.verdict_index import Leftovers, fingerprint_of_tree
+from workbench.model.identity import Dependency, DependencyKind
+
+_SETTLED = 2.0  # seconds after which a file with the same times and size holds the same: clocks of disks are coarse
+_ASK_VERSION = "import sys; print('.'.join(str(part) for part in sys.version_info[:3]))"
+_READ_SOURCE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from recording.blocks import print_blocks
+print_blocks(sys.argv[2])
+"""
+_WORKER = str(Path(worker.__file__).parent)
+_UNPARSABLE = "unparsable"
+
+Kind = DependencyKind
+OF_SOURCE = frozenset({Kind.MODULE, Kind.REST, Kind.NAME, Kind.BLOCK})
+"""What is about Python source that can be compiled."""
+_OF_ENVIRONMENT = frozenset({Kind.VARIABLE, Kind.VARIABLES, Kind.EARLY_VARIABLE})
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the rows about variables need besides themselves: the target's folder, and its `.env` files in order."""
+
+    target_path: str
+    env_files: tuple[str, ...]
+
+
+class Question(NamedTuple):
+    """A row without its fingerprint. `around` only where the answer depends on it."""
+
+    kind: str
+    key: str
+    around: Surroundings | None
+
+
+class BrokenSource(NamedTuple):
+    """A source file that cannot be compiled. `line` counts from 1; None where that is not known."""
+
+    path: str
+    line: int | None
+    message: str
+
+
+def question_of(row: Dependency, around: Surroundings) -> Question:
+    """What to ask to learn whether a row still holds."""
+    return Question(row.kind, row.key, around if row.kind in _OF_ENVIRONMENT else None)
+
+
+class State:
+    """Answers questions, each once until `forget`. Reads files again only where their times or sizes changed."""
+
+    def __init__(
+        self,
+        *,
+        leftovers: Callable[[], Leftovers] = lambda: Leftovers({}),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`leftovers` gives what does not count in listings; `environment` is ours by default."""
+        self._look_at_leftovers = leftovers
+        self._environment = os.environ if environment is None else environment
+        self._answers: dict[Question, str] = {}
+        self._files: dict[str, _Known] = {}
+        self._blocks: dict[str, tuple[str, Blocks | BrokenSource]] = {}  # by path, with the fingerprint of the file
+        self._effective: dict[Surroundings, dict[str, str]] = {}
+        self._versions: dict[tuple[str, _Look], str] = {}
+        self._interpreters: set[str] = set()
+        self._leftovers: Leftovers | None = None
+        self._names: dict[str, str] = {}
+        self._listings: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """Anything may have changed: look again when asked."""
+        self._answers.clear()
+        self._effective.clear()
+        self._names.clear()
+        self._leftovers = None
+
+    def read_also_with(self, interpreter: str) -> None:
+        """Agents run under this interpreter: where it is newer than ours, it reads source that ours cannot compile."""
+        if interpreter in self._interpreters or interpreter == sys.executable:
+            return
+        self._interpreters.add(interpreter)
+        for path in [path for path, (_, found) in self._blocks.items() if isinstance(found, BrokenSource)]:
+            del self._blocks[path]
+
+    def answer(self, question: Question) -> str:
+        """The fingerprint now; of a kind that has none, or that nobody knows, an empty text."""
+        known = self._answers.get(question)
+        if known is None:
+            known = self._answers[question] = self._answer(question)
+        return known
+
+    def broken(self, path: str) -> BrokenSource | None:
+        """Why a source file cannot be compiled; None where it can, or is not there."""
+        found = self._blocks_of(path)
+        return found if isinstance(found, BrokenSource) else None
+
+    def file(self, path: str) -> str:
+        """The fingerprint of what a file holds."""
+        now = _look(path)
+        known = self._files.get(path)
+        if known is not None and known.look == now and known.is_settled:
+            return known.fingerprint
+        fingerprint = fingerprints.of_file(path)
+        is_settled = now is not None and time.time() - max(now.changed_ns, now.modified_ns) / 1e9 > _SETTLED
+        self._files[path] = _Known(now, fingerprint, is_settled=is_settled)
+        return fingerprint
+
+    def names(self, folder: str) -> str:
+        """What a folder lists, without all that agents ever wrote there, deleted since or not."""
+        known = self._names.get(folder)
+        if known is None:
+            known = fingerprints.of_folder(folder, without=self._left().written(folder))
+            self._names[folder] = known
+        return known
+
+    def has_same_names(self, folder: str) -> bool:
+        """Whether a folder lists what it did when this was asked last, but for what agents wrote; False at first."""
+        before, now = self._listings.get(folder), self.names(folder)
+        self._listings[folder] = now
+        return now == before and now != fingerprints.ABSENT
+
+    def _answer(self, question: Question) -> str:
+        kind, key, around = question
+        if kind in OF_SOURCE:
+            path, _, name = key.rpartition("::") if kind in (Kind.BLOCK, Kind.NAME) else (key, "", "")
+            blocks = self._blocks_of(path)
+            return _part_of(blocks, kind, name) if isinstance(blocks, Blocks) else _missing(blocks)
+        if kind in (Kind.FILE, Kind.STATE):
+            return self.file(key)
+        if kind == Kind.FOLDER:
+            left = self._left().names(key)
+            return fingerprints.of_folder(key, without=left.there, gone=left.gone)
+        if kind == Kind.PROBE:
+            return fingerprints.of_probe(key)
+        if kind == Kind.TIME:
+            return fingerprints.of_time(key)
+        if kind == Kind.MODE:
+            return fingerprints.of_mode(key)
+        if kind == Kind.TREE:
+            return fingerprint_of_tree(key, file=self.file)
+        if kind == Kind.IMPORT:
+            folder, _, names = key.rpartition("::")
+            return fingerprints.of_import(folder, names.split(","))
+        if kind == Kind.INSTALLED:
+            return fingerprints.of_installed(key, part=self.file)
+        if kind == Kind.INTERPRETER:
+            return self._interpreter(key)
+        return self._variable(kind, key, around) if around is not None else ""
+
+    def _variable(self, kind: str, key: str, around: Surroundings) -> str:
+        secret = fingerprints.secret_of(around.target_path)
+        effective = self._effective.get(around)
+        if effective is None:
+            effective = self._effective[around] = dotenv.effective(around.env_files, self._environment)
+        if kind != Kind.VARIABLES:
+            return fingerprints.of_variable(secret, effective.get(key))
+        named = dotenv.effective(around.env_files, {})
+        return fingerprints.of_variables(secret, fingerprints.which_count(key, effective, defined=named))
+
+    def _blocks_of(self, path: str) -> Blocks | BrokenSource | None:
+        """The blocks of a source file as it is; None where there is none."""
+        fingerprint = self.file(path)
+        if fingerprint in (fingerprints.ABSENT, "folder"):
+            return None
+        known = self._blocks.get(path)
+        if known is None or known[0] != fingerprint:
+            known = self._blocks[path] = (fingerprint, _read_source(path, self._newer_interpreters))
+        return known[1]
+
+    def _newer_interpreters(self) -> Iterable[str]:
+        for interpreter in self._interpreters:
+            version = self._version(interpreter).split(".")
+            if [int(part) for part in version if part.isdecimal()] > list(sys.version_info[:2]):
+                yield interpreter
+
+    def _interpreter(self, path: str) -> str:
+        if path == sys.executable:
+            return fingerprints.of_interpreter()
+        version = self._version(path)
+        return version if version == fingerprints.ABSENT else f"{version};{fingerprints.FORMAT}"
+
+    def _version(self, interpreter: str) -> str:
+        look = _look(interpreter)
+        if look is None:
+            return fingerprints.ABSENT
+        known = self._versions.get((interpreter, look))
+        if known is None:
+            known = self._versions[interpreter, look] = _version_of(interpreter)
+        return known
+
+    def _left(self) -> Leftovers:
+        if self._leftovers is None:
+            self._leftovers = self._look_at_leftovers()
+        return self._leftovers
+
+
+class _Look(NamedTuple):
+    modified_ns: int
+    changed_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    look: _Look | None
+    fingerprint: str
+    is_settled: bool
+
+
+def _look(path: str) -> _Look | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - thousands of them
+    except (OSError, ValueError):
+        return None
+    return _Look(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def _read_source(path: str, newer_interpreters: Callable[[], Iterable[str]]) -> Blocks | BrokenSource:
+    """The blocks of a source file, read by one of the interpreters where ours does not know its syntax."""
+    found = _read_source_here(path)
+    if isinstance(found, BrokenSource):
+        for interpreter in newer_interpreters():
+            found = _read_source_with(interpreter, path) or found
+            if isinstance(found, Blocks):
+                break
+    return found
+
+
+def _read_source_with(interpreter: str, path: str) -> Blocks | BrokenSource | None:
+    told = _ask(interpreter, _READ_SOURCE, _WORKER, path)
+    if not told:
+        return None
+    written: dict[str, Any] = json.loads(told)
+    return BrokenSource(path, written["line"], written["message"]) if "line" in written else Blocks.from_json(written)
+
+
+def _read_source_here(path: str) -> Blocks | BrokenSource:
+    """Some errors, such as `return` outside a function, only show when it is compiled."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            source = stream.read()
+        blocks = read_blocks(source, path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # whoever runs the code is told
+            compile(source, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return BrokenSource(path, error.lineno, error.msg)
+    except (OSError, ValueError, OverflowError, RecursionError, MemoryError, SystemError) as error:
+        return BrokenSource(path, None, str(error) or type(error).__name__)
+    return blocks
+
+
+def _part_of(blocks: Blocks, kind: str, name: str) -> str:
+    if kind == Kind.BLOCK:
+        return blocks.bodies.get(name, fingerprints.ABSENT)
+    if kind == Kind.NAME:
+        return blocks.name(name)
+    return blocks.module if kind == Kind.MODULE else blocks.rest.fingerprint
+
+
+def _missing(found: BrokenSource | None) -> str:
+    return fingerprints.ABSENT if found is None else _UNPARSABLE
+
+
+def _version_of(interpreter: str) -> str:
+    told = _ask(interpreter, _ASK_VERSION)
+    return fingerprints.ABSENT if told is None else told.strip()
+
+
+def _ask(interpreter: str, program: str, *arguments: str) -> str | None:
+    """What a program prints that another interpreter runs, with nothing but its own library; None if it cannot run."""
+    command = [interpreter, "-I", "-S", "-B", "-c", program, *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=10, check=False).stdout
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
