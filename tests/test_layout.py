@@ -1,0 +1,64 @@
+"""The layout of the package: how long modules are, what they are called, and that imports come to an end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import grimp
+
+PACKAGE = Path(__file__).parent.parent / "workbench"
+_LONGEST = 800  # lines
+_MOST = 335  # modules; the aim is 260
+_SHARED_NAMES = frozenset(("base", "main", "measures", "prompts", "reading", "session", "snapshot", "state"))
+"""Names that more than one module has still."""
+_CIRCLES = frozenset(
+    (
+        frozenset(
+            f"agents.{name}"
+            for name in (
+                "agent_host",
+                "agent_sessions",
+                "forked_processes",
+                "processes",
+                "spawned_processes",
+                "worker_host",
+            )
+        ),
+        frozenset(("agents.worker.telemetry", "agents.worker.telemetry_processor")),
+        frozenset(("llm.gemini", "llm.litellm_provider", "llm.model_types", "llm.vertex_service")),
+        frozenset(("store.datasets.dataset_reader", "store.datasets.table_files")),
+    )
+)
+"""Modules that import each other still, where they are used."""
+
+
+def test_modules_are_short_and_few() -> None:
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
+
+    assert not [f"{path}: {length} lines" for path, length in lengths.items() if length > _LONGEST]
+    assert len(lengths) <= _MOST
+
+
+def test_names_of_modules_tell_them_apart() -> None:
+    paths = defaultdict(list)
+    for path in PACKAGE.rglob("*.py"):
+        name = path.parent.name if path.name == "__init__.py" else path.stem
+        if name != "workbench" and "_bundled" not in path.parts:
+            paths[name].append(path)
+    for name in ("backend", "dialogs", "history"):  # packages, each with the module that gave it its name
+        paths.pop(name)
+
+    shared = {name for name, found in paths.items() if len(found) > 1}
+    assert shared == _SHARED_NAMES
+
+
+def test_imports_make_no_circle() -> None:
+    graph = grimp.build_graph("workbench", exclude_type_checking_imports=True, cache_dir=None)
+    below = {module: graph.find_downstream_modules(module) for module in graph.modules}
+    circles = {
+        frozenset(other.removeprefix("workbench.") for other in {module} | {o for o in found if module in below[o]})
+        for module, found in below.items()
+    }
+
+    assert {circle for circle in circles if len(circle) > 1} == _CIRCLES
