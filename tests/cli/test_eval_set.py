@@ -257,3 +257,12 @@ def test_a_threshold_below_every_score_is_a_warning(workbench: CommandLine) -> N
 
     assert done.status == 0
     assert "criteria.response_evaluation_score.threshold: 0.5 is below every score (from 1 on)" in done.out
+
+
+def test_validate_names_a_link_that_leads_to_itself(workbench: CommandLine) -> None:
+    (workbench.root / "home" / "loop.evalset.json").symlink_to("loop.evalset.json")
+
+    done = workbench("eval-set", "validate", ".")
+
+    assert "loop.evalset.json: error: " in done.out
+    assert done.status == 2

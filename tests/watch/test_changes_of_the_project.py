@@ -168,8 +168,12 @@ async def test_an_agent_that_appears_and_settings_that_break_are_taken_up(folder
         assert set(appeared.verdicts.values()) == {"PASSED"}
 
 
-async def test_a_project_whose_files_are_gone_for_a_while_is_not_the_repository_around_it(folder: Folder) -> None:
-    (folder.root.parent / ".git").mkdir()
+async def test_a_project_whose_files_are_gone_for_a_while_is_not_the_repository_around_it(
+    folder: Folder, request: pytest.FixtureRequest
+) -> None:
+    around = folder.root.parent / ".git"
+    around.mkdir()
+    request.addfinalizer(around.rmdir)  # every later test of this process is in the same folder
     saved = {path.name: path.read_text() for path in folder.root.iterdir() if path.is_file()}
     async with watching(folder.root) as watched:
         await watched.until_quiet()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -392,7 +393,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     from workbench.store.evalsets.adk_rules import first_of_each_kind
     from workbench.store.evalsets.validation import fix
 
-    files = list({file.resolve(): file for path in paths for file in _files_in(path)}.values())
+    files = list({os.path.realpath(file): file for path in paths for file in _files_in(path)}.values())
     if mend:
         for file in files:
             if fix(file):

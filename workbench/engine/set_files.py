@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from os.path import realpath  # Path.resolve raises an error for a link that leads to itself
 from pathlib import Path
 
 from workbench.engine.plan import criteria_below_every_score, problems_of, with_models
@@ -306,17 +307,17 @@ def _indices(document: EvalSetDocument) -> dict[tuple[str, int], int]:
 def files_to_validate(path: Path) -> list[Path]:
     """The file itself; of a folder the eval sets and `test_config.json` files in it, and the criteria files that the
     settings name for those sets."""
-    below = {file.resolve(): file for file in files_below([path])}
-    entries = _entries_of(below) if path.is_dir() else ()
-    configs = {each.config.resolve(): each.config for each in entries if each.config and each.path.resolve() in below}
+    below = {realpath(file): file for file in files_below([path])}
+    entries = _entries_of(below.values()) if path.is_dir() else ()
+    configs = {realpath(each.config): each.config for each in entries if each.config and realpath(each.path) in below}
     return list({**configs, **below}.values())
 
 
 def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Problem]:
     """What is wrong with files, as `validate` of the store says, and what a run would refuse of configurations."""
     files = list(files_below(paths))
-    agents = {entry.path.resolve(): entry.target for entry in _entries_of(files)}
-    problems = validate(files, strict=strict, agent_of=lambda path: agents.get(path.resolve()))
+    agents = {realpath(entry.path): entry.target for entry in _entries_of(files)}
+    problems = validate(files, strict=strict, agent_of=lambda path: agents.get(realpath(path)))
     for path in files:
         with contextlib.suppress(StoreError):  # reported already
             if is_config(read_json(path)):

@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
@@ -65,20 +65,28 @@ def walk(root: Path) -> Findings:
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
     """Whether this can be read, or is a link that leads nowhere, which must be said. A pipe would never end."""
-    return entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path))  # noqa: PTH110 - as os.scandir
+    return _is(entry.is_file) or (entry.is_symlink() and not os.path.exists(entry.path))  # noqa: PTH110 - as os.scandir
 
 
 def _leads_on(entry: os.DirEntry[str], root: str, seen_links: set[str]) -> bool:
     """Whether this is a folder that the walk has not covered and will not cover otherwise."""
-    if not entry.is_symlink():
-        return entry.is_dir()
-    if not entry.is_dir():
+    if not _is(entry.is_dir):
         return False
+    if not entry.is_symlink():
+        return True
     real = os.path.realpath(entry.path)
     if real in seen_links or os.path.commonpath([real, root]) in (root, real):
         return False
     seen_links.add(real)
     return True
+
+
+def _is(kind: Callable[[], bool]) -> bool:
+    """Ask an entry what it is; a link that leads to itself is nothing."""
+    try:
+        return kind()
+    except OSError:
+        return False
 
 
 # Whether Python source holds an ADK agent, told from its syntax tree. Nothing is imported.

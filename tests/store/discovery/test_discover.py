@@ -197,6 +197,14 @@ def test_links_are_followed_out_of_the_project_but_never_in_circles(folder: Proj
     assert project.eval_sets[0].target == "linked"
 
 
+def test_a_link_to_itself_is_named_if_it_has_the_name_of_an_eval_set(folder: ProjectFolder) -> None:
+    folder.write_set("x.evalset.json")
+    for name in ("link", "agent.py", "y.evalset.json"):
+        (folder.root / name).symlink_to(folder.root / name)
+
+    assert [entry.relative for entry in folder.discover().eval_sets] == ["x.evalset.json", "y.evalset.json"]
+
+
 def test_a_configured_function_claims_the_sets_its_patterns_name(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml",
