@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +48,12 @@ def test_the_python_api_is_imported_with_nothing_heavy() -> None:
     names = "EvalTask, EvalResult, CustomMetric, PointwiseMetric, PairwiseMetric, TrajectorySingleToolUse"
 
     assert not modules_after(f"from workbench.testing import {names}") & {*HEAVY, "pandas", "pydantic"}
+
+
+def test_the_quick_tests_are_there_for_every_layer() -> None:
+    root = Path(__file__).parents[1]
+    named = (root / "tests" / "quick.txt").read_text(encoding="utf-8").split()
+
+    assert [name for name in named if not (root / name).exists()] == []
+    layers = {path.name for path in (root / "workbench").iterdir() if (path / "__init__.py").exists()}
+    assert layers <= {name.split("/")[1] for name in named}
