@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,15 @@ def test_the_python_api_is_imported_with_nothing_heavy() -> None:
     names = "EvalTask, EvalResult, CustomMetric, PointwiseMetric, PairwiseMetric, TrajectorySingleToolUse"
 
     assert not modules_after(f"from workbench.testing import {names}") & {*HEAVY, "pandas", "pydantic"}
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_modules_that_pages_for_contributors_name_are_there(page: str) -> None:
+    root = Path(__file__).parents[1]
+    named = re.findall(r"`((?:workbench|tests|docs)/[\w./]+)", (root / page).read_text(encoding="utf-8"))
+
+    assert named
+    assert [name for name in named if not ((root / name).exists() or (root / f"{name}.py").exists())] == []
 
 
 def test_the_quick_tests_are_there_for_every_layer() -> None:
