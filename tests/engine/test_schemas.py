@@ -262,7 +262,7 @@ def problems_of_settings(root: Path) -> list[str]:
 def test_fields_of_settings_are_described_by_their_docstrings() -> None:
     run = config_schema({})["$defs"]["RunSettings"]["properties"]
 
-    assert run["concurrency"]["description"] == "How many cases run at a time."
+    assert run["concurrency"]["description"] == "Maximum parallel cases."
     assert all(
         "description" in field
         for definition in config_schema({})["$defs"].values()
