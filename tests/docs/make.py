@@ -52,7 +52,7 @@ def _command(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
     yield ""
     records = [
         record
-        for parameter in command.get_params(context)
+        for parameter in command.params
         if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)) is not None
     ]
     yield from _table(
