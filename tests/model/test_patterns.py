@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from workbench.model.criteria import Pattern, PatternError, PatternTooSlow, without_backtracking
+from workbench.model.patterns import Pattern, PatternError, PatternTooSlow, without_backtracking
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(.*a){25}", r"(\w+\s?)+;", r"(?=(a+))a*b\1"])

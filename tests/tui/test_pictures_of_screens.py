@@ -62,7 +62,7 @@ import os, sys
 from datetime import datetime, timezone
 from pathlib import Path
 from workbench.engine.open_documents import OpenDocuments
-from workbench.store.evalsets.evalset_document import recovery
+from workbench.store.evalsets import recovery
 
 class Frozen(datetime):
     now = classmethod(lambda cls, zone: cls(2026, 1, 2, 12, tzinfo=timezone.utc))

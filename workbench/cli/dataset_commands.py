@@ -114,7 +114,8 @@ def convert(
 
 
 def _tools_of(agent: str, dataset: Path | str) -> frozenset[str]:
-    from workbench.engine.workspace import Workspace, root_of
+    from workbench.engine.project_selection import root_of
+    from workbench.engine.workspace import Workspace
 
     with Workspace.open(root_of([dataset.resolve()] if isinstance(dataset, Path) else [])) as workspace:
         return workspace.tools_of(agent)

@@ -174,7 +174,7 @@ def lines_of_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str
 def project_of_agent(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, LoadedSettings]:
     """A project of the agent that is meant. Raises PlanError for a target that nobody knows, and StoreError."""
     from workbench.engine.plan import PlanError
-    from workbench.engine.workspace import project_of
+    from workbench.engine.project_selection import project_of
     from workbench.model.text import did_you_mean
     from workbench.store.errors import StoreError
     from workbench.store.files import relative_name

@@ -195,7 +195,7 @@ def open_workspace(
     """
     from workbench.cli.arguments import path_exists, split_argument
     from workbench.cli.shared_options import only_target, split_names
-    from workbench.engine.workspace import root_of, with_named_sets
+    from workbench.engine.project_selection import root_of, with_named_sets
     from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
 
@@ -616,7 +616,7 @@ def evaluate(
     """
     from workbench.cli.shared_options import only_cases, select
     from workbench.engine.plan import PlanError, RunOptions
-    from workbench.engine.workspace import project_of
+    from workbench.engine.project_selection import project_of
 
     if not sets:
         raise PlanError(f"no eval set is named: give a file, or the id of a set in {agent}")

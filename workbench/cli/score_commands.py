@@ -76,7 +76,8 @@ def score(
     """
     from workbench.cli.run_commands import Display, carry_out, command_line
     from workbench.engine.plan import RunOptions
-    from workbench.engine.workspace import Workspace, root_of
+    from workbench.engine.project_selection import root_of
+    from workbench.engine.workspace import Workspace
     from workbench.store.project_discovery import Project
     from workbench.store.settings import load_settings
 

@@ -13,7 +13,7 @@ import click
 
 from workbench.cli.arguments import LONGEST_NAME, Named, path_exists, split_argument
 from workbench.engine.plan import NoCases, PlanError, Selection
-from workbench.engine.workspace import require_target
+from workbench.engine.project_selection import require_target
 from workbench.model.text import did_you_mean, shorten
 from workbench.store.errors import NotRead
 from workbench.store.files import relative_name

@@ -102,7 +102,7 @@ def watch(
     from workbench.cli.console import INTERRUPTED, READER_GONE, has_reader, message
     from workbench.cli.run_commands import command_line, open_workspace, selections_of
     from workbench.engine.plan import NoCases, RunOptions
-    from workbench.engine.workspace import is_marked
+    from workbench.engine.project_selection import is_marked
     from workbench.watch.watch_plan import without_addresses
     from workbench.watch.watch_session import open_watch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,29 +12,20 @@ from typing import TYPE_CHECKING, Any
 from workbench.engine.plan import (
     Plan,
     PlanError,
-    PlannedCase,
     RunOptions,
     Selection,
     environment_of,
-    judge_models_of,
     with_executed,
 )
 from workbench.engine.plan_cost import prices_of
-from workbench.engine.planner import Planner
-from workbench.engine.recorded_data import recorded_target
 from workbench.llm.model_replay import Recording, Replay, Script, read_script
 from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
 from workbench.llm.models import Account, Budget, Cache, ModelOptions, Models
 from workbench.metrics.judges.judge_calls import MOST_SAMPLES
-from workbench.metrics.registry import info_of, needs_of
-from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import EvalCase
-from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, ModelSpending
+from workbench.model.identity import JobKey
+from workbench.model.results import CaseStatus, ModelSpending
 from workbench.model.target import Target
 from workbench.model.text import counted
-from workbench.model.trace import trajectory_of
-from workbench.store.datasets.dataset_reader import Recorded, RecordedCase
 from workbench.store.errors import StoreError
 from workbench.store.files import SESSION, is_running, session_mark
 from workbench.store.history.history import History
@@ -195,197 +186,6 @@ class CacheWarnings:
 
 
 # Scoring again what an agent did in an earlier run, without running it.
-
-COMMAND = "scored again"
-"""What the history says of a run that only scored."""
-
-JUDGEMENT = "judgement"
-"""The option of a run that says which judgement of the same answers it is."""
-
-_NOT_ASKED = (
-    "not scored again: its criterion, or what it compares with, is not what was judged by, and asking anew costs; "
-    "run the case to have it scored"
-)
-
-
-def plan_rescoring(
-    planner: Planner,
-    results: Sequence[CaseResult],
-    *,
-    judged: Mapping[CaseKey, EvalCase],
-    criteria: Mapping[str, EvalConfig],
-) -> Plan:
-    """The plan that judges these results by what their cases and criteria say now.
-
-    `judged` holds the cases, `criteria` (by set) those as they were when they were judged, as far as that is known.
-    Results of which nothing is stored that could be judged are left out. Raises PlanError, also where that leaves
-    nothing.
-    """
-    plan, pairs = _planned_anew(planner, results, RunOptions(runs=1, command=COMMAND, adk_results=False))
-    planned = [
-        _planned(case, result, judged=judged.get(result.case), criteria=criteria.get(result.case.eval_set))
-        for case, result in pairs
-    ]
-    return _only(plan, planned)
-
-
-def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult], options: RunOptions) -> Plan:
-    """The plan that judges these results of a run anew, by its criteria or those of the options: judgements by others
-    would tell nothing about the judge. What was only played is judged by the criteria of now.
-
-    Results of which nothing is stored are left out. Rows of a dataset are judged as they are stored: the dataset is not
-    read again. Raises PlanError, also where that leaves nothing, or no criterion asks a model.
-    """
-    usual = {name: config for name, config in run.criteria.items() if config.criteria}
-    gone = sorted({result.case.eval_set for result in results} - planner.eval_sets)
-    if gone and all(result.is_row for result in results) and len({result.case.eval_set for result in results}) == 1:
-        plan = _planned_rows(planner, results, options, config=usual.get(gone[0]))
-        planned = plan.cases
-    elif gone:
-        why = "is no eval set of this project, and the run has no rows of a dataset to judge again"
-        raise PlanError(*(f"{name}: {why}" for name in gone))
-    else:
-        plan, pairs = _planned_anew(planner, results, options, usual=usual)
-        planned = tuple(_executed(case, result) for case, result in pairs)
-    if not any("judge" in needs_of(config) for config in {id(case.config): case.config for case in planned}.values()):
-        raise PlanError("nothing to judge again: none of the criteria asks a judge model")
-    return _only(plan, planned)
-
-
-def options_to_judge(run: StoredRun, options: RunOptions, *, time: int) -> RunOptions:
-    """The options to judge the answers of a run again, after the judgements that there were when it was made."""
-    judgement = int(run.options.get(JUDGEMENT, 0)) + time
-    return options.model_copy(
-        update={"runs": 1, "adk_results": False, "judges_again": run.run_id, JUDGEMENT: judgement}
-    )
-
-
-def _planned_anew(
-    planner: Planner,
-    results: Sequence[CaseResult],
-    options: RunOptions,
-    *,
-    usual: Mapping[str, EvalConfig] | None = None,
-) -> tuple[Plan, Sequence[tuple[PlannedCase, CaseResult]]]:
-    """A plan of the cases of these results, and each with the result that is to be judged. Raises PlanError."""
-    usable = {(result.case, result.repeat): result for result in results if _can_be_judged(result)}
-    if not usable:
-        raise PlanError("nothing to score again: what the agent did is no longer stored")
-    ids: dict[str, list[str]] = {}
-    for key, _ in usable:
-        ids.setdefault(key.eval_set, []).append(key.eval_id)
-    selections = [Selection(eval_set=name, cases=tuple(cases)) for name, cases in ids.items()]
-    plan = planner.plan(selections, options, usual=usual)
-    cases = {case.key: case for case in plan.cases}
-    return plan, [(cases[result.case], result) for result in usable.values() if result.case in cases]
-
-
-def _planned_rows(
-    planner: Planner, results: Sequence[CaseResult], options: RunOptions, *, config: EvalConfig | None
-) -> Plan:
-    """The plan that judges stored rows of one dataset, by the criteria of the options or else `config`.
-
-    Columns that no metric of ours knows are not stored: a judge metric that needs one raises PlanError.
-    """
-    if options.config is not None:
-        config = planner.read_config(options.config)
-    if config is None:
-        raise PlanError("nothing to judge again: the criteria of the run are not stored; name some by --config")
-    usable = [result for result in results if result.execution.turns]
-    if not usable:
-        raise PlanError("nothing to judge again: what was recorded is no longer stored")
-    rows = tuple(
-        RecordedCase(
-            eval_id=result.case.eval_id,
-            occurrence=result.case.occurrence,
-            case=result.expected_by_row,
-            execution=result.execution,
-            columns=_columns_of(result),
-        )
-        for result in usable
-    )
-    name = usable[0].case.eval_set
-    recorded = Recorded(name, usable[0].eval_set_id, rows)
-    return planner.plan_rows(recorded, options, target=recorded_target(name, root=planner.root), config=config)
-
-
-def _columns_of(result: CaseResult) -> Mapping[str, Any]:
-    """The columns of a row, as far as they are stored: what was said, and the calls."""
-    said = result.execution.turns[0].invocation
-    sides = {"predicted_trajectory": ("response", said)}
-    if result.expected_by_row is not None and result.expected_by_row.conversation:
-        sides["reference_trajectory"] = ("reference", result.expected_by_row.conversation[0])
-    columns: dict[str, Any] = {"prompt": said.user_content.text()} if said.user_content.parts else {}
-    for trajectory, (text, turn) in sides.items():
-        if turn.final_response is not None:
-            columns[text] = turn.final_response.text()
-        if turn.intermediate_data is not None:
-            columns[trajectory] = [{"tool_name": call.name, "tool_input": call.args} for call in trajectory_of(turn)]
-    return columns
-
-
-def _only(plan: Plan, planned: Sequence[PlannedCase]) -> Plan:
-    """The plan of these cases alone, each as the repeat that it was."""
-    repeats = 1 + max((case.repeat or 0 for case in planned), default=0)
-    limits = plan.limits.model_copy(update={"runs": repeats})
-    return replace(plan, cases=tuple(planned), limits=limits, whole_sets=frozenset(), selections=())
-
-
-def _can_be_judged(result: CaseResult) -> bool:
-    return bool(result.execution.turns) or result.execution.failure is not None
-
-
-def _planned(
-    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, criteria: EvalConfig | None
-) -> PlannedCase:
-    if case.problem is not None or case.is_recorded:
-        return _executed(case, result)
-    return replace(_executed(case, result), kept=tuple(_kept(case, result, judged=judged, criteria=criteria)))
-
-
-def _executed(case: PlannedCase, result: CaseResult) -> PlannedCase:
-    """A case of which what the agent did is known."""
-    if case.problem is not None or case.is_recorded:
-        return replace(case, repeat=result.repeat)
-    return replace(case, executed=result.execution, repeat=result.repeat)
-
-
-def _kept(
-    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, criteria: EvalConfig | None
-) -> Iterator[MetricResult]:
-    """For each criterion that would have to ask: its old result, or one that says why there is none."""
-    before = {metric.name: metric for metric in result.metrics}
-    for criterion in case.config.criteria:
-        info = info_of(criterion.metric, case.config)
-        if info is None or "judge" not in info.needs or criterion.metric not in before:
-            continue
-        old = before[criterion.metric]
-        is_same = not info.needs_reference or (judged is not None and judged == case.case)
-        if (
-            is_same
-            and criteria is not None
-            and _judging(criterion.metric, criteria) == _judging(criterion.metric, case.config)
-        ):
-            yield old
-            # What a metric tells besides stands with it.
-            yield from (other for name, other in before.items() if name.startswith(f"{old.name}/"))
-        else:
-            yield MetricResult(
-                name=old.name,
-                score=None,
-                threshold=criterion.threshold,
-                status=MetricStatus.UNDEFINED,
-                reason=_NOT_ASKED,
-                total=old.total,
-            )
-
-
-def _judging(metric: str, config: EvalConfig) -> tuple[object, ...]:
-    """What shapes the judgement of a metric: its criterion, its definition where that is in the configuration, the
-    models that are asked, and how many of their samples are needed."""
-    criteria = tuple(criterion for criterion in config.criteria if criterion.metric == metric)
-    models = judge_models_of(config.model_copy(update={"criteria": criteria}))
-    return criteria, config.judge_metrics.get(metric), models, config.quorum
 
 
 # Going on with an earlier run: which one is meant, what it was to do, and which of its results still count.

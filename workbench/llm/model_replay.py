@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
 from workbench.model.base import Fact
-from workbench.model.criteria import Pattern, PatternError, PatternTooSlow
+from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
 from workbench.store.errors import StoreError, cannot, shown_path
 from workbench.store.evalsets.case_reader import read_json_lines
 

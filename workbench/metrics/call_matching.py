@@ -22,7 +22,7 @@ from workbench.metrics.case_view import (
     is_subsequence_by,
 )
 from workbench.metrics.metric_types import Options, TurnJudge, describe, is_number
-from workbench.model.criteria import Pattern, PatternError, PatternTooSlow
+from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
 from workbench.model.results import Score
 from workbench.model.text import did_you_mean
 from workbench.model.trace import ToolCall, Trajectory

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +14,7 @@ from workbench.model.base import Fact
 from workbench.model.text import did_you_mean, shorten
 
 if TYPE_CHECKING:
-    import regex
+    pass
 
 
 # Reading values of a configuration: what is wrong is said with its place.
@@ -421,96 +420,6 @@ def _read_custom_metric(name: str, value: Any) -> CustomMetric:
 
 
 # Regular expressions and patterns of paths that come from files, matched within a time limit.
-
-SECONDS_AT_MOST = 0.5
-"""The time limit of one match, in seconds of processor time."""
-
-_LENGTH_AT_MOST = 10_000  # Compiling cannot be interrupted.
-_SHOWN_AT_MOST = 60
-
-_LITERAL_IN_RE = re.compile(r"(\\N\{|\\.|\{(?:\d+,?\d*|,\d*)\})|\{|(?<=\[):", re.DOTALL)
-"""Braces that repeat nothing and `[:` are plain text in `re`; in `regex` they are fuzzy matching and POSIX classes."""
-
-_POSIX_CLASS = re.compile(
-    r"(?<!\\)\[[^\]\\]*(\[:\^?(?:alnum|alpha|ascii|blank|cntrl|digit|graph|lower|print|punct|space|upper|word|xdigit):\])"
-)
-"""In a set of characters, where `re` takes its letters one by one, which nobody means."""
-
-
-class PatternError(ValueError):
-    """A text is not a regular expression; the message says why."""
-
-
-class PatternTooSlow(Exception):
-    """A match took longer than the limit; the message names the expression."""
-
-
-class Pattern:
-    """A regular expression from a file. Raises PatternError."""
-
-    def __init__(self, text: str, *, flags: int = 0) -> None:
-        """`flags` are those of `re`."""
-        self._text = text
-        self._compiled = _compile(text, flags)
-
-    def fullmatch(self, subject: str) -> bool:
-        """True if the whole subject matches. Raises PatternTooSlow."""
-        try:
-            return self._compiled.fullmatch(subject, timeout=SECONDS_AT_MOST, concurrent=True) is not None
-        except (TimeoutError, MemoryError):
-            raise self._too_slow(subject) from None
-
-    def search(self, subject: str) -> regex.Match[str] | None:
-        """The first match in the subject. Raises PatternTooSlow."""
-        try:
-            return self._compiled.search(subject, timeout=SECONDS_AT_MOST, concurrent=True)
-        except (TimeoutError, MemoryError):
-            raise self._too_slow(subject) from None
-
-    def _too_slow(self, subject: str) -> PatternTooSlow:
-        shown = self._text if len(self._text) <= _SHOWN_AT_MOST else f"{self._text[:_SHOWN_AT_MOST]}…"
-        return PatternTooSlow(
-            f"the regular expression {shown!r} needs more than {SECONDS_AT_MOST:g} s for a text of {len(subject):,} "
-            "characters; avoid repetitions within repetitions"
-        )
-
-
-def _compile(text: str, flags: int) -> regex.Pattern[str]:
-    import regex
-
-    if len(text) > _LENGTH_AT_MOST:
-        raise PatternError(f"longer than {_LENGTH_AT_MOST:,} characters")
-    if ":]" in text and (posix := _POSIX_CLASS.search(text)):
-        raise PatternError(f"has the class {posix[1]}, which Python does not know; write its characters, such as a-z")
-    try:
-        with warnings.catch_warnings():  # of sets that may mean something else in Python's future
-            warnings.simplefilter("ignore", FutureWarning)
-            re.compile(text, flags)  # `regex` accepts more than `re`; keep to what is documented.
-            return regex.compile(_LITERAL_IN_RE.sub(lambda found: found[1] or f"\\{found[0]}", text), flags)
-    except (re.error, regex.error, RecursionError, OverflowError) as error:
-        raise PatternError("too deeply nested" if isinstance(error, RecursionError) else str(error)) from None
-
-
-_IN_NAME = "[^/]*"  # what `*` means in patterns of paths
-
-FOLDERS_AT_MOST = 4
-"""How many `**` a pattern of paths may have. Each one multiplies the time to match it."""
-
-
-def without_backtracking(expression: str) -> str:
-    """The expression of a pattern of paths, with the same meaning, but in linear time for any number of `*`.
-
-    The first match of what follows a `*` is good enough if another `*` follows in the same name.
-    """
-    head, *chunks = expression.split(_IN_NAME)
-    written = [head]
-    for index, chunk in enumerate(chunks):
-        is_last = index == len(chunks) - 1
-        if is_last or "(" in chunk or ".*" in chunk:  # what follows is of variable length
-            written.append(_IN_NAME + chunk)
-        elif chunk:  # of several `*` in a row one is enough
-            written.append(f"(?>{_IN_NAME}?{chunk})")
-    return "".join(written)
 
 
 # Names of models that plainly belong to a vendor.

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from workbench.model.base import Fact
-from workbench.model.criteria import without_backtracking
+from workbench.model.patterns import without_backtracking
 from workbench.model.target import AgentKind, Target
 from workbench.store.datasets.remote_data import is_address, shown_address
 from workbench.store.errors import StoreError

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from workbench.model.base import Fact
-from workbench.model.criteria import FOLDERS_AT_MOST, wrong_vendor
+from workbench.model.criteria import wrong_vendor
+from workbench.model.patterns import FOLDERS_AT_MOST
 from workbench.model.target import DEPLOYED, AgentKind, Isolation
 from workbench.model.text import did_you_mean, one_line
 from workbench.store.datasets.dataset_rows import check_columns

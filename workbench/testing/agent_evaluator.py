@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.engine.plan import Plan, PlanError, RunOptions
-from workbench.engine.workspace import Workspace, project_of
+from workbench.engine.project_selection import project_of
+from workbench.engine.workspace import Workspace
 from workbench.model.criteria import EvalConfig, InvalidConfig, default_config, read_config
 from workbench.model.evalset import Invocation
 from workbench.model.identity import CaseKey
@@ -47,7 +48,9 @@ from workbench.store.files import relative_name
 from workbench.store.filetypes import EVAL_SET_SUFFIX, TEST_SUFFIX
 from workbench.store.project_discovery import EvalSetEntry, Project, criteria_beside
 from workbench.store.settings import LoadedSettings
-from workbench.testing.pytest_session import ALL_REQUIRED, session, shared_workspaces, with_calls
+from workbench.testing.model_calls import with_calls
+from workbench.testing.pytest_session import ALL_REQUIRED, session
+from workbench.testing.pytest_workspaces import shared_workspaces
 
 # The CSV file of `output_file`: ADK's columns, a row for each metric of each turn of each run.
 

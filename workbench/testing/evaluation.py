@@ -29,7 +29,8 @@ from workbench.testing.callables import Agent, CallingHost, Calls, quiet_framewo
 from workbench.testing.eval_result import EvalResult
 from workbench.testing.metric_classes import EvaluationError, Problem
 from workbench.testing.metric_criteria import SOURCE, Criteria
-from workbench.testing.pytest_session import session, with_calls
+from workbench.testing.model_calls import with_calls
+from workbench.testing.pytest_session import session
 from workbench.testing.result_rows import FAILURE, LATENCY, Rows, Table, summary_of
 
 # How far an evaluation is: one line on a terminal's standard error, or below the cell of a notebook.

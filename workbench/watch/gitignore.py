@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.model.criteria import FOLDERS_AT_MOST, without_backtracking
+from workbench.model.patterns import FOLDERS_AT_MOST, without_backtracking
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -16,7 +16,8 @@ from workbench.store.evalsets.recovery import RecoveryFolder
 CRASH = """
 import os, sys
 from pathlib import Path
-from workbench.store.evalsets.evalset_document import EvalSetDocument, RecoveryFolder
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.recovery import RecoveryFolder
 path = Path(sys.argv[1])
 document = EvalSetDocument.open(path)
 document.set_value(("name",), "unsaved")

@@ -15,7 +15,7 @@ from workbench.store.evalsets.recovery import TypedTexts
 CRASH = """
 import os, sys
 from pathlib import Path
-from workbench.store.evalsets.evalset_document import TypedTexts
+from workbench.store.evalsets.recovery import TypedTexts
 TypedTexts(Path(sys.argv[1])).keep(sys.argv[2:])
 os._exit(9)
 """

@@ -26,7 +26,8 @@ WRITER = textwrap.dedent(
     from workbench.model.run_events import RunSummary
     from workbench.model.identity import CaseKey
     from workbench.model.results import CaseResult, CaseStatus
-    from workbench.store.history import History, RunRecord
+    from workbench.store.history.history import History
+    from workbench.store.history.history_queries import RunRecord
 
     root, name = Path(sys.argv[1]), sys.argv[2]
     with History.open(root) as history:

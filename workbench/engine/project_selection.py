@@ -1,0 +1,127 @@
+"""Projects made of what was named: these eval sets, this agent. Shared by the command line and by tests.
+
+What was typed on a command line is taken apart there; here names are paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from workbench.engine.plan import PlanError
+from workbench.model.target import Target
+from workbench.model.text import did_you_mean
+from workbench.store import project_discovery as described
+from workbench.store.datasets.dataset_reader import holds_rows
+from workbench.store.errors import StoreError
+from workbench.store.files import relative_name
+from workbench.store.filetypes import TEST_SUFFIX
+from workbench.store.project_discovery import ByLocation, EvalSetEntry, Project, adk_target, criteria_file, find_root
+from workbench.store.settings import LoadedSettings, load_settings
+
+_MARKS = ("workbench.toml", ".git", "pyproject.toml")
+
+
+def root_of(paths: Sequence[Path]) -> Path:
+    """The one project that all paths belong to; without any, the one around the working directory.
+
+    A folder that nothing marks as a project is no better a root than the working directory, where that holds it.
+    Raises PlanError for paths of several projects.
+    """
+    here = Path.cwd()
+    roots: dict[Path, Path] = {}
+    for path in paths:
+        root = find_root(path)
+        roots.setdefault(root if is_marked(root) or not root.is_relative_to(here) else find_root(here), path)
+    if len(roots) <= 1:
+        return next(iter(roots), find_root(here))
+    places = "; ".join(f"{path} to {root}" for root, path in roots.items())
+    raise PlanError(f"the arguments belong to different projects ({places}): run them one at a time")
+
+
+def is_marked(root: Path) -> bool:
+    """Whether a folder has a file that says that it is a project."""
+    return any((root / mark).exists() for mark in _MARKS)
+
+
+def with_named_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> Project:
+    """The project with these sets too, which may be called otherwise than discovery looks for.
+
+    A dataset is a target of its own, whose recordings it holds. With `target`, that agent runs all sets. Raises
+    PlanError where there is no such target, and StoreError where a file cannot be read.
+    """
+    if target is not None:
+        require_target(project, target)
+    entries = {entry.relative: entry for entry in project.eval_sets}
+    targets = dict(project.targets)
+    pairing = ByLocation((t for t in project.targets.values() if not t.eval_sets), root=project.root)
+    for path in sets:
+        relative = relative_name(path.resolve(), project.root)
+        if not path.is_file() or relative in entries:
+            continue
+        if holds_rows(path):
+            from workbench.engine.recorded_data import recorded_target  # with what plans them: not for other sets
+
+            dataset = recorded_target(path.resolve(), root=project.root)
+            targets[dataset.name] = dataset
+            entries[relative] = entry_of(path, root=project.root, target=dataset)
+        else:
+            near, reason = pairing.pair(path.resolve())
+            agent = project.targets[near] if near is not None else None
+            entries[relative] = entry_of(path, root=project.root, target=agent, reason=reason)
+    if target is not None:
+        agent = project.targets[target]
+        entries = {
+            name: entry_of(entry.path, root=project.root, target=agent)
+            for name, entry in entries.items()
+            if entry.address is None  # a dataset elsewhere is for no agent
+        }
+    return project.model_copy(update={"eval_sets": tuple(entries.values()), "targets": targets})
+
+
+def entry_of(path: Path, *, root: Path, target: Target | None, reason: str | None = None) -> EvalSetEntry:
+    """A set that was named."""
+    entry = EvalSetEntry(
+        path=path.resolve(),
+        relative=relative_name(path.resolve(), root),
+        target=target.name if target is not None else None,
+        kind="test" if path.name.endswith(TEST_SUFFIX) else "evalset",
+        unpaired_reason=reason,
+    )
+    return entry.model_copy(update={"config": criteria_file(entry, target)})
+
+
+def require_target(project: Project, name: str) -> None:
+    """Raises PlanError where the project has no such target."""
+    if name not in project.targets:
+        if name in project.unusable:
+            raise PlanError(project.unusable[name])
+        raise PlanError(f"no such target: {name!r}{did_you_mean(name, project.targets)}")
+
+
+def project_of(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSettings]:
+    """A project of this agent and these sets alone: nothing else is looked for.
+
+    The agent is the target of workbench.toml that lives in this folder, if there is one, else the ADK agent in it.
+    """
+    root = root_of([agent])
+    if root == agent.resolve():
+        root = root.parent  # where ADK keeps its agents, and looks for their .env
+    loaded = load_settings(root)
+    target = _configured(agent, loaded, root=root) or adk_target(agent, root=root)
+    entries = {entry.relative: entry for entry in (entry_of(path, root=root, target=target) for path in sets)}
+    project = Project(root=root, targets={target.name: target}, eval_sets=tuple(entries.values()))
+    return project, loaded
+
+
+def _configured(agent: Path, loaded: LoadedSettings, *, root: Path) -> Target | None:
+    """The first target of workbench.toml whose code lives in this folder."""
+    for name, settings in loaded.settings.targets.items():
+        try:
+            target = described.configured_target(name, settings, root=root)
+        except StoreError:
+            continue  # a target that is broken and lives elsewhere is not this agent
+        folder = described.folder_of(target)
+        if folder is not None and folder.resolve() == agent.resolve():
+            return target
+    return None

@@ -1,0 +1,71 @@
+"""Recorded answers of models, for tests that need neither a key nor a network."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from workbench.engine.plan import Plan, PlanError
+from workbench.llm.model_replay import Replay
+from workbench.llm.model_types import ModelRequest
+from workbench.metrics.registry import needs_of
+from workbench.store.errors import shown_path
+from workbench.store.files import make_folder, write_atomic
+from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls
+
+
+@contextmanager
+def with_calls(plan: Plan, calls: ModelCalls) -> Iterator[Plan]:
+    """The plan as it is to be run: its models recorded or replayed. What was recorded is in the file afterwards.
+
+    What the file has from before stays, but for the same requests. Raises PlanError where a file to answer from is not
+    there, and StoreError where it holds something else, or cannot be written.
+    """
+    file = calls.file
+    if file is None or not _asks_models(plan):
+        yield plan
+        return
+    if not calls.record:
+        if not file.is_file():
+            how = f"record them with `pytest {RECORD_OPTION}`"
+            raise PlanError(f"{shown_path(file)}: there are no recorded answers of models; {how}")
+        yield replace(plan, options=plan.options.model_copy(update={"replay_calls": file}))
+        return
+    if file.exists() and file.stat().st_size:
+        Replay(file)  # nothing but a recording is written over
+    make_folder(file.parent)
+    with tempfile.TemporaryDirectory(prefix="workbench-calls-") as folder:
+        part = Path(folder) / "calls.jsonl"
+        yield replace(plan, options=plan.options.model_copy(update={"record_calls": part}))
+        if part.exists() and part.stat().st_size:
+            write_atomic(file, _merged(file, part).encode())
+
+
+def _merged(file: Path, part: Path) -> str:
+    """What is in either file; of requests that are in both, what is in `part`."""
+    recorded = list(_lines(part))
+    again = {key for key, _ in recorded}
+    kept = [line for key, line in _lines(file) if key not in again] if file.exists() else []
+    return "".join(f"{line}\n" for line in (*kept, *(line for _, line in recorded)))
+
+
+def _lines(file: Path) -> Iterator[tuple[str, str]]:
+    """The calls in a file that has been read before, each with what tells its request from others."""
+    for line in file.read_text(encoding="utf-8").split("\n"):  # texts may hold other ends of lines
+        if line.strip():
+            yield ModelRequest.model_validate(json.loads(line)["request"]).key, line
+
+
+def _asks_models(plan: Plan) -> bool:
+    """Whether any model judges, plays a user or answers for a tool."""
+    configs = {id(case.config): case.config for case in plan.cases}.values()
+    if any("judge" in needs_of(config) for config in configs):
+        return True
+    environments = (case.tools.environment for case in plan.cases if case.tools is not None)
+    if any(environment is not None and environment.asks_model for environment in environments):
+        return True
+    return any(case.scenario is not None for case in plan.cases)

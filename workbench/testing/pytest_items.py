@@ -1,0 +1,310 @@
+"""Eval sets and their cases as pytest collects, runs and reports them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from workbench.engine.plan import NoCases, PlanError, PlannedCase
+from workbench.model.identity import JobKey
+from workbench.model.results import CaseStatus
+from workbench.model.text import did_you_mean, neutralise, one_line, redact
+from workbench.report.run_report import SYMBOLS, ReportedCase, missing_samples_lines, samples_text
+from workbench.report.text_report import aligned_lines, explain, explain_at_length, reasons
+from workbench.store.errors import StoreError
+from workbench.testing.pytest_runs import SessionRuns
+from workbench.testing.pytest_session import ALL_REQUIRED
+
+_RUNS = pytest.StashKey[SessionRuns]()
+
+
+class EvalSetFile(pytest.File):
+    """An eval set: one item for each case and repeat."""
+
+    def collect(self) -> list[EvalCaseItem | UnusableSetItem]:
+        """The cases in the order of the file, after an item for what is wrong with the set besides them.
+
+        Where no case can run and one was named, there would be no such item: the error is that of the file then. So is
+        a name that no case has.
+        """
+        items = list(self._items())
+        known = {name: None for item in items for name in (item.name, item.name.split("[")[0])}
+        cases = [name for name in known if not name.startswith("(")]
+        unknown = [name for name in self._named() if name not in known]
+        if unknown:
+            why = (f"{self.nodeid}: no eval case {name!r}{did_you_mean(name, cases)}" for name in unknown)
+            raise self.CollectError(_safe("\n".join(why)))
+        return items
+
+    def _items(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
+        runs = _runs_of(self.config)
+        try:
+            plan = runs.plan(self.path)
+        except NoCases:  # as a module without tests
+            return
+        except (PlanError, StoreError) as error:
+            if self._named():
+                raise self.CollectError(_safe(str(error))) from None
+            yield self._unusable("(unusable)", str(error))
+            return
+        if plan.problems:
+            yield self._unusable("(problems)", "\n".join(plan.problems))
+        several = plan.limits.runs > 1
+        for case in plan.cases:
+            for repeat in range(plan.limits.runs):
+                name = one_line(case.key.eval_id) or "(no id)"
+                name += f"#{case.key.occurrence + 1}" if case.key.occurrence else ""
+                name += f"[{repeat + 1}]" if several else ""
+                job = JobKey(case=case.key, repeat=repeat)
+                required = plan.limits.require_all_samples
+                yield EvalCaseItem.from_parent(
+                    self, name=name, runs=runs, job=job, planned=case, requires_all_samples=required
+                )
+
+    def _unusable(self, name: str, why: str) -> UnusableSetItem:
+        runs = _runs_of(self.config)
+        item = UnusableSetItem.from_parent(self, name=name, why=_safe(why))
+        runs.unusable[item.nodeid] = item
+        return item
+
+    def _named(self) -> list[str]:
+        """The items of this file that the command line names."""
+        folder = self.config.invocation_params.dir
+        named = (argument.partition("::") for argument in self.config.args)
+        return [
+            name
+            for file, separator, name in named
+            if separator and os.path.abspath(folder / file) == str(self.path)  # noqa: PTH100 - links stay as they are
+        ]
+
+
+class UnusableSetItem(pytest.Item):
+    """What is wrong with an eval set besides its cases, of which perhaps none can run. `why`: a line for each problem.
+
+    Nothing deselects it: a session that was to run some of its cases does not pass.
+    """
+
+    def __init__(self, *, why: str, **others: Any) -> None:
+        super().__init__(**others)
+        self.why = why
+
+    def setup(self) -> None:
+        """An error, as of a case that could not run."""
+        pytest.fail(self.why, pytrace=False)
+
+    def runtest(self) -> None:
+        """Never called: `setup` fails."""
+
+    def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
+        """File, no line, and what the item is called in headings."""
+        return self.path, None, self.nodeid
+
+
+class CaseNotPassed(pytest.fail.Exception):  # type: ignore[misc,name-defined] # mypy takes it for a variable
+    """A case did not pass. pytest looks for no source to show with it, which would take longer than many a case."""
+
+    def __init__(self, case: ReportedCase) -> None:
+        super().__init__(case.result.status.value, pytrace=False)
+        self.case = case
+
+
+class EvalCaseItem(pytest.Item):
+    """One case of one repeat. Its run is one of many that go on in the background; here its result is waited for."""
+
+    def __init__(
+        self, *, runs: SessionRuns, job: JobKey, planned: PlannedCase, requires_all_samples: bool, **others: Any
+    ) -> None:
+        super().__init__(**others)
+        self.job = job
+        self.planned = planned
+        self._runs = runs
+        self._requires_all_samples = requires_all_samples
+        self._is_error = False
+        self.case: ReportedCase | None = None
+
+    def setup(self) -> None:
+        """Wait for the result. An ERROR is an error of the set-up for pytest, which tells it from a failure so."""
+        try:
+            result = self._runs.result_of(self)
+        except (PlanError, StoreError) as error:
+            pytest.fail(_safe(str(error)), pytrace=False)
+        self.case = ReportedCase(result, self.planned.case)
+        self.user_properties += _properties(self.case, run_id=self._runs.run_id_of(self))
+        if result.status in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
+            pytest.skip(result.status.value.lower())
+        missing = missing_samples_lines(self.case.judged)
+        self._is_error = result.status is CaseStatus.ERROR
+        if self._is_error:
+            raise CaseNotPassed(self.case)
+        if missing and result.status is CaseStatus.PASSED and self._requires_all_samples:
+            self._is_error = True
+            pytest.fail(_safe("\n".join((*missing, ALL_REQUIRED))), pytrace=False)
+        self._runs.note_missing_samples(self.nodeid, missing)
+
+    def runtest(self) -> None:
+        """Fail where the case did not pass."""
+        assert self.case is not None  # pytest sets up first
+        if self.case.result.status is not CaseStatus.PASSED:
+            raise CaseNotPassed(self.case)
+
+    def seconds_in(self, phase: str) -> float:
+        """How long the case took, in the phase that has the verdict."""
+        if self.case is None:
+            return 0.0
+        return self.case.result.duration_seconds if phase == ("setup" if self._is_error else "call") else 0.0
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What went wrong, without a traceback of ours."""
+        if isinstance(excinfo.value, CaseNotPassed):
+            case, verbose = excinfo.value.case, self.config.option.verbose > 0
+            shown = self._runs.setup_failures.find(case, self.nodeid)
+            return CaseRepr(excinfo, case, path=self._shown_path(), verbose=verbose, shown=shown)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
+        """File, no line, and what the item is called in headings."""
+        return self.path, None, f"{self._shown_path()}::{self.name}"
+
+    def _shown_path(self) -> str:
+        return self.nodeid.partition("::")[0]
+
+
+class CaseRepr:
+    """Why a case did not pass, in place of the traceback that pytest shows. `reprcrash` has the short summary.
+
+    `verbose`: with what the agent wrote and the traceback of its exception. `shown`: the item that shows the same setup
+    failure. `reprtraceback` has the lines, because pytest-xdist sends only the attributes.
+    """
+
+    def __init__(
+        self,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        case: ReportedCase,
+        *,
+        path: str,
+        verbose: bool,
+        shown: str | None,
+    ) -> None:
+        status = case.result.status
+        lines = _explained(case) if shown is None else [f"setup: see {_safe(shown)}"]
+        summary = f"{status.value}: {lines[0]}" if lines else status.value
+        lines += _at_length(case, verbose=verbose)
+        self._lines = [f"{SYMBOLS[status]} {status.value}", *(f"  {line}" for line in lines)]
+        excinfo.traceback = excinfo.traceback[-1:]  # formatting all of it would take longer than many a case
+        given: Any = excinfo.getrepr(style="native")  # pytest exports none of the types of its parts
+        self.reprtraceback = given.reprtraceback
+        self.reprtraceback.reprentries[0].lines = [f"{line}\n" for line in self._lines]
+        self.sections = given.sections
+        self.reprcrash = given.reprcrash
+        self.reprcrash.path, self.reprcrash.lineno, self.reprcrash.message = path, 0, summary
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+    def toterminal(self, tw: Any) -> None:
+        """Write it: `-` and `+` in the colours of a diff."""
+        for number, line in enumerate(self._lines):
+            sign = line.strip()[:2]
+            tw.line(line, red=number == 0 or sign == "- ", green=sign == "+ ", bold=number == 0)
+
+
+class SessionHooks:
+    """What is hooked in once an eval set was collected."""
+
+    def __init__(self, runs: SessionRuns) -> None:
+        self._runs = runs
+        self._is_kept = True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
+        """Bring back what is wrong with sets if it was deselected: a wanted case may be missing because of it."""
+        yield
+        items += [item for item in self._runs.unusable.values() if item not in items]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """What is brought back is not counted among the deselected."""
+        if isinstance(items, list):
+            items[:] = [item for item in items if not isinstance(item, UnusableSetItem)]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note what was chosen of what was collected."""
+        self._runs.choose([item for item in session.items if isinstance(item, EvalCaseItem)])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """An ERROR is told without a traceback, too. The time is the case's, not how long pytest has waited for it."""
+        report = yield
+        if isinstance(item, EvalCaseItem):
+            if call.excinfo is not None and isinstance(call.excinfo.value, CaseNotPassed):
+                report.longrepr = item.repr_failure(call.excinfo)
+            report.duration = item.seconds_in(call.when)
+        return report
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Stop what still runs: after -x, or Ctrl-C."""
+        try:
+            return (yield)
+        finally:
+            self._is_kept = self._runs.close()
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Let recorded calls that could not be kept be no success.
+
+        Nor are unusable sets where they are only collected.
+        """
+        if session.config.option.collectonly and self._runs.unusable and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if not (self._runs.close() and self._is_kept):
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Where the results are, what models cost, and what should be known besides."""
+        lines = self._runs.summary_lines()
+        if terminalreporter.config.option.collectonly:
+            lines += [f"{item.nodeid}: {item.why}" for item in self._runs.unusable.values()]
+        if lines:
+            terminalreporter.section("workbench")
+            for line in lines:
+                terminalreporter.write_line(_safe(line))
+
+
+def _runs_of(config: pytest.Config) -> SessionRuns:
+    runs = config.stash.get(_RUNS, None)
+    if runs is None:
+        runs = config.stash[_RUNS] = SessionRuns(config)
+        config.pluginmanager.register(SessionHooks(runs), "workbench-session")
+    return runs
+
+
+def _explained(case: ReportedCase) -> list[str]:
+    """Why it did not pass, with expected and actual aligned where they can be."""
+    aligned = list(aligned_lines(case)) if case.result.status is CaseStatus.FAILED else []
+    return [*reasons(case), *aligned] if aligned else explain(case)
+
+
+def _at_length(case: ReportedCase, *, verbose: bool) -> list[str]:
+    """The rest, of a case that could not run; without `verbose` a line says how to see it."""
+    lines = explain_at_length(case) if case.result.status is CaseStatus.ERROR else []
+    return lines if verbose or not lines else ["(-v shows tracebacks, and what the agent wrote)"]
+
+
+def _properties(case: ReportedCase, *, run_id: str) -> Iterator[tuple[str, object]]:
+    """For JUnit and other reports: the run, the agent, the status, and every score."""
+    yield "run_id", run_id
+    yield "target", _safe(case.result.case.target)
+    yield "status", case.result.status.value
+    for metric in case.result.metrics:
+        yield _safe(metric.name), metric.status.value if metric.score is None else metric.score
+        if (text := samples_text(metric)) is not None:
+            yield _safe(f"{metric.name}: samples"), text
+
+
+def _safe(text: str) -> str:
+    return neutralise(redact(text))

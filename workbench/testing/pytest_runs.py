@@ -1,0 +1,241 @@
+"""What a pytest session runs: all its eval cases at once, in the background, while pytest asks for one after the other.
+
+In a process of pytest-xdist, which learns only bit by bit what it is to run, a run goes on with each case that is asked
+for: the history has one for each process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.project_selection import root_of, with_named_sets
+from workbench.engine.run import Run
+from workbench.engine.workspace import Workspace
+from workbench.model.identity import JobKey
+from workbench.model.results import CaseResult
+from workbench.model.run_events import CaseFinished, Notice, RunEvent
+from workbench.report.text_report import ShownSetupFailures, spending_line
+from workbench.store.errors import StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.files import relative_name
+from workbench.store.project_discovery import Project, discover
+from workbench.store.settings import load_settings
+from workbench.testing.model_calls import with_calls
+from workbench.testing.pytest_plugin import calls_of, number_option, path_option, requires_all_samples, text_option
+from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls
+from workbench.testing.pytest_workspaces import shared_workspaces
+
+if TYPE_CHECKING:
+    from workbench.testing.pytest_items import EvalCaseItem, UnusableSetItem
+
+
+class SessionRuns:
+    """The plans and runs of one session."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Raises UsageError where an option is no number."""
+        self._target = text_option(config, "target")
+        self._options = _options(config)
+        self._alone = hasattr(config, "workerinput")
+        self._stack = ExitStack()
+        self._projects: dict[Path, _OpenProject] = {}
+        self._roots: dict[Path, Path] = {}
+        self._chosen: Sequence[EvalCaseItem] = ()
+        self._started: dict[JobKey, _Started | PlanError | StoreError] = {}
+        self._notices: dict[str, None] = {}
+        self._partly_judged: list[str] = []
+        self.setup_failures = ShownSetupFailures()
+        self.unusable: dict[str, UnusableSetItem] = {}
+        """The sets that cannot be used, by the node id of their item."""
+
+    def plan(self, file: Path) -> Plan:
+        """What running a set would do, with what is wrong beside its cases in `problems`.
+
+        Raises PlanError and StoreError with everything that is wrong if no case can run, and NoCases if it is empty.
+        """
+        opened = self._project_of(file)
+        project = with_named_sets(opened.project, [file], target=self._target)
+        relative = relative_name(file.resolve(), project.root)
+        plan = opened.workspace.plan_documents(project, {relative: EvalSetDocument.open(file)}, self._options)
+        opened.plans[relative] = plan
+        return plan
+
+    def choose(self, items: Sequence[EvalCaseItem]) -> None:
+        """Note the items that will run."""
+        self._chosen = items
+
+    def result_of(self, item: EvalCaseItem) -> CaseResult:
+        """The result of a case, as soon as it is there. Raises PlanError and StoreError where it cannot be run."""
+        if item.job not in self._started:
+            together = [item] if self._alone else [each for each in self._chosen if self._is_with(each, item)]
+            self._start(item, [each.job for each in together])
+        started = self._started[item.job]
+        if isinstance(started, (PlanError, StoreError)):
+            raise started
+        return started.result_of(item.job, self._notices)
+
+    def run_id_of(self, item: EvalCaseItem) -> str:
+        """The run that has the result of a case."""
+        started = self._started[item.job]
+        assert isinstance(started, _Started)  # it had a result
+        return started.run.run_id
+
+    def note_missing_samples(self, name: str, lines: Iterable[str]) -> None:
+        """Let the summary say which verdicts on the case with this name lack samples of a judge."""
+        self._partly_judged += (f"samples missing: {name}: {line}" for line in lines)
+
+    def summary_lines(self) -> list[str]:
+        """What to say at the end of the session."""
+        runs = {id(each): each.run for each in self._started.values() if isinstance(each, _Started)}.values()
+        lines = [*self._notices, *self._partly_judged]
+        for run in runs:
+            lines += [spending_line(spent) for spent in run.models]
+            lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
+        return lines
+
+    def close(self) -> bool:
+        """Stop what still runs, and let go of everything. Whether what was recorded could be kept."""
+        for started in self._started.values():
+            if isinstance(started, _Started) and not started.run.is_over:
+                started.run.close()
+        try:
+            self._stack.close()
+        except StoreError as error:
+            self._notices[str(error)] = None
+            return False
+        return True
+
+    def _project_of(self, file: Path) -> _OpenProject:
+        root = self._root_of(file)
+        if root not in self._projects:
+            loaded = load_settings(root)
+            workspace = self._stack.enter_context(shared_workspaces.use(root, loaded))
+            self._projects[root] = _OpenProject(discover(root, loaded), workspace)
+        return self._projects[root]
+
+    def _root_of(self, file: Path) -> Path:
+        """The project that an eval set belongs to; looked for once."""
+        if file not in self._roots:
+            self._roots[file] = root_of([file])
+        return self._roots[file]
+
+    def _is_with(self, one: EvalCaseItem, other: EvalCaseItem) -> bool:
+        """Whether two cases belong to the same run."""
+        return self._root_of(one.path) == self._root_of(other.path)
+
+    def _start(self, item: EvalCaseItem, jobs: Sequence[JobKey]) -> None:
+        """Run these cases, of which `item` is one, after those that ran alone before."""
+        opened = self._project_of(item.path)
+        before = {} if opened.last is None else opened.last.results
+        started: _Started | PlanError | StoreError
+        try:
+            calls = _calls_of_session(item.session)
+            joined = _joined(opened.plans.values(), [*before, *jobs])
+            if opened.last is not None:
+                opened.last.hear_end(self._notices)
+                last = opened.last.run
+                joined = replace(joined, resumes=last.run_id, stored=before, spent=last.models)
+            plan = self._stack.enter_context(with_calls(joined, calls))
+            run = opened.workspace.start(plan)
+            started = _Started(run, run.iter_events(), dict(before))
+            opened.last = started if self._alone else None
+            self._notices.update(dict.fromkeys(plan.notices))
+        except (PlanError, StoreError) as error:
+            started = error
+        self._started.update(dict.fromkeys(jobs, started))
+
+
+@dataclass
+class _OpenProject:
+    """One project: `plans` are by eval set, `last` is the run that goes on where cases run alone."""
+
+    project: Project
+    workspace: Workspace
+    plans: dict[str, Plan] = field(default_factory=dict)
+    last: _Started | None = None
+
+
+@dataclass(frozen=True)
+class _Started:
+    """A run that goes on, and what was heard of it."""
+
+    run: Run
+    events: Iterator[RunEvent]
+    results: dict[JobKey, CaseResult]
+
+    def result_of(self, job: JobKey, notices: dict[str, None]) -> CaseResult:
+        """Listen until the result of a job is there: every one has a CaseFinished, whatever happens."""
+        while job not in self.results:
+            self._hear(next(self.events), notices)
+        return self.results[job]
+
+    def hear_end(self, notices: dict[str, None]) -> None:
+        """Listen until the run is over, and stored."""
+        for event in self.events:
+            self._hear(event, notices)
+
+    def _hear(self, event: RunEvent, notices: dict[str, None]) -> None:
+        match event:
+            case CaseFinished():
+                self.results[JobKey(case=event.case, repeat=event.repeat)] = event.result
+            case Notice(severity="warning" | "error"):
+                notices[event.message] = None
+
+
+def _joined(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
+    """One plan for these jobs of several plans of a project."""
+    plans = list(plans)
+    wanted: dict[object, list[int]] = {}
+    for job in jobs:
+        wanted.setdefault(job.case, []).append(job.repeat)
+    cases, selections, whole, notices = [], [], set[str](), dict[str, None]()
+    for plan in plans:
+        chosen = [case for case in plan.cases if case.key in wanted]
+        if not chosen:
+            continue
+        notices.update(dict.fromkeys(plan.notices))
+        complete = all(len(wanted[case.key]) == plan.limits.runs for case in chosen)
+        if complete and len(chosen) == len(plan.cases):
+            whole |= plan.whole_sets
+        name, ids = chosen[0].key.eval_set, tuple(case.key.eval_id for case in chosen)
+        selections.append(Selection(eval_set=name, cases=ids))
+        for case in chosen:
+            repeats = wanted[case.key]
+            is_whole = len(repeats) == plan.limits.runs
+            cases += [case] if is_whole else [replace(case, repeat=repeat) for repeat in repeats]
+    return replace(
+        plans[0],
+        cases=tuple(cases),
+        selections=tuple(selections),
+        whole_sets=frozenset(whole),
+        notices=tuple(notices),
+        problems=(),  # an item of the set reports them
+    )
+
+
+def _calls_of_session(session: pytest.Session) -> ModelCalls:
+    """Where models answer from. Raises PlanError where they are to be recorded, and no file is named."""
+    calls = calls_of(session)
+    if calls.record and calls.file is None:
+        raise PlanError(f"{RECORD_OPTION}: no file is named; expected --workbench-calls FILE too")
+    return calls
+
+
+def _options(config: pytest.Config) -> RunOptions:
+    return RunOptions.model_validate(
+        {
+            "config": path_option(config, "config"),
+            "runs": number_option(config, "runs", int, "a number of at least 1"),
+            "timeout_seconds": number_option(config, "timeout", float, "a number of seconds above 0"),
+            "require_all_samples": requires_all_samples(config),
+            "command": "pytest",
+            "adk_results": False,
+        }
+    )

@@ -1,0 +1,81 @@
+"""The workspaces that tests share, so that an agent's processes are kept warm from test to test."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.engine.workspace import Workspace
+from workbench.store.project_discovery import Project
+from workbench.store.settings import LoadedSettings
+from workbench.testing.pytest_session import session
+
+_OF_PYTEST = "PYTEST_"
+"""How variables begin that are another in every test, and are nothing to agents."""
+
+
+@dataclass
+class _Shared:
+    workspace: Workspace
+    loaded: LoadedSettings
+    environment: frozenset[tuple[str, str]]
+    users: int = 0
+
+
+class SharedWorkspaces:
+    """One workspace for each project, as long as its settings and our environment variables are what they were.
+
+    Agents inherit the variables of this process when theirs starts. Outside of a session of pytest, where nobody would
+    call `close`, nothing is kept. May be used from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Path, _Shared] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def use(self, root: Path, loaded: LoadedSettings) -> Iterator[Workspace]:
+        """The workspace of a project, for plans of any of its agents and sets."""
+        shared = self._take(root, loaded)
+        try:
+            yield shared.workspace
+        finally:
+            self._give_back(root, shared)
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            shared, self._open = list(self._open.values()), {}
+        for each in shared:
+            each.workspace.close()
+
+    def _take(self, root: Path, loaded: LoadedSettings) -> _Shared:
+        environment = frozenset(item for item in os.environ.items() if not item[0].startswith(_OF_PYTEST))
+        outdated = None
+        with self._lock:
+            shared = self._open.get(root)
+            if shared is None or (shared.loaded, shared.environment) != (loaded, environment):
+                outdated = shared
+                project = Project(root=root, targets={}, eval_sets=())
+                shared = self._open[root] = _Shared(Workspace(project, loaded), loaded, environment)
+            shared.users += 1
+        if outdated is not None and not outdated.users:
+            outdated.workspace.close()
+        return shared
+
+    def _give_back(self, root: Path, shared: _Shared) -> None:
+        with self._lock:
+            shared.users -= 1
+            is_current = self._open.get(root) is shared
+            if shared.users or (is_current and session.is_open):
+                return
+            if is_current:
+                del self._open[root]
+        shared.workspace.close()
+
+
+shared_workspaces = SharedWorkspaces()
