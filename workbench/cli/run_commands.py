@@ -194,7 +194,7 @@ def open_workspace(
     `begin` may start something as soon as it is known what there is.
     """
     from workbench.cli.arguments import path_exists, split_argument
-    from workbench.cli.shared_options import only_target, split_names
+    from workbench.cli.case_selection import only_target, split_names
     from workbench.engine.project_selection import root_of, with_named_sets
     from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
@@ -219,7 +219,7 @@ def open_workspace(
 
 def start_interpreters(options: RunOptions, opened: Opened) -> Resources:
     """Have the agents' interpreters come up while what plans and judges is imported; the plan says what is wrong."""
-    from workbench.cli.shared_options import select
+    from workbench.cli.case_selection import select
     from workbench.engine.plan import PlanError, limits_of
     from workbench.engine.run_resources import Resources, agents_of
 
@@ -251,7 +251,7 @@ def plan_of(workspace: Workspace, selections: list[Selection], options: RunOptio
 
 def selections_of(workspace: Workspace, named: list[Named], *, cases: tuple[str, ...]) -> list[Selection]:
     """The cases that the arguments mean; without any, all."""
-    from workbench.cli.shared_options import only_cases, select
+    from workbench.cli.case_selection import only_cases, select
 
     selections = select(workspace.project, named)
     return only_cases(selections, cases, names_of=workspace.cases_by_name) if cases else selections
@@ -614,7 +614,7 @@ def evaluate(
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
     some ended in ERROR, or lack samples with --require-all-samples; 130 interrupted.
     """
-    from workbench.cli.shared_options import only_cases, select
+    from workbench.cli.case_selection import only_cases, select
     from workbench.engine.plan import PlanError, RunOptions
     from workbench.engine.project_selection import project_of
 
