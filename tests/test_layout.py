@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -63,3 +65,17 @@ def test_imports_make_no_circle() -> None:
     }
 
     assert {circle for circle in circles if len(circle) > 1} == _CIRCLES
+
+
+def test_names_of_modules_in_strings_are_those_of_modules() -> None:
+    graph = grimp.build_graph("workbench", cache_dir=None)
+    layers = "agents|cli|engine|llm|metrics|model|report|simulation|store|testing|tui|watch"
+    named = re.compile(rf"workbench\.(?:{layers})(?:\.\w+)*")
+    strings = [
+        node.value.partition(":")[0]
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+    assert not {text for text in strings if named.fullmatch(text)} - graph.modules

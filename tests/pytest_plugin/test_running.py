@@ -252,3 +252,4 @@ def test_the_agent_s_code_is_covered_as_the_docs_say(project: PytestProject, mon
     assert result.ret == 0
     covered = json.loads((project.root / "coverage.json").read_text(encoding="utf-8"))["files"]["home/agent.py"]
     assert covered["summary"]["missing_lines"] == 4  # what no prompt asked for
+    assert not [path.name for path in project.root.glob(".coverage.*")]

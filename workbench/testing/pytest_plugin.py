@@ -74,7 +74,7 @@ def pytest_runtestloop() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        workspaces = sys.modules.get("workbench.testing.workspaces")
+        workspaces = sys.modules.get("workbench.testing.pytest_workspaces")
         if workspaces is not None and session.depth == 1:
             workspaces.shared_workspaces.close()
 
@@ -82,7 +82,7 @@ def pytest_runtestloop() -> Generator[None, object, object]:
 def pytest_unconfigure() -> None:
     """End every process of ours."""
     session.depth = max(session.depth - 1, 0)  # one that could not be configured is not counted
-    workspaces = sys.modules.get("workbench.testing.workspaces")
+    workspaces = sys.modules.get("workbench.testing.pytest_workspaces")
     if workspaces is not None and not session.is_open:
         workspaces.shared_workspaces.close()
 
