@@ -17,6 +17,7 @@ from rich.segment import Segment
 from textual.message import Message
 from textual.pilot import Pilot
 
+from tests.tui.history_projects import make_case, make_ran
 from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
@@ -51,6 +52,8 @@ from workbench.tui.state.browser_list import CaseContent, ListedSet, case_row, c
 from workbench.tui.state.browser_state import ReadCase
 from workbench.tui.state.project_state import OpenedProject, ProjectState
 from workbench.tui.themes import load_themes, theme_folders
+
+__all__ = ["make_case", "make_ran"]  # fixtures of a module of their own
 
 
 def turn(prompt: str, response: str | None, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:

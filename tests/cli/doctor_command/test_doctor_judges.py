@@ -1,0 +1,155 @@
+"""`workbench doctor` on judge models: which ones, how they are reached, and with `--check` whether they answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.engine.judged import METRIC, judged_folder, judging
+from tests.llm.servers import Said, Server, gemini_error
+from tests.watch.watched import Folder
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with judging(monkeypatch) as started:
+        yield started
+
+
+@pytest.fixture
+def folder(workbench: CommandLine) -> Folder:
+    for each in workbench.root.rglob("*.json"):
+        each.unlink()
+    return judged_folder(workbench.root, good="good")
+
+
+def test_judges_are_shown_with_the_way_to_them_and_never_a_value(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "secret-value")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "https://me:pass@proxy.example:8443/v1?token=t")
+
+    done = workbench("doctor")
+
+    assert "  gemini-2.5-flash for sample: 1 eval set; google-genai, Gemini API\n" in done.out
+    assert "    with GOOGLE_API_KEY, at https://proxy.example:8443/v1\n" in done.out
+    assert "    $0.30 and $2.50 for a million tokens in and out\n" in done.out
+    assert not any(secret in done.out for secret in ("secret-value", "pass", "token=t"))
+    assert server.calls == []
+
+
+def test_what_is_missing_is_said(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    options = {"threshold": 1.0, "judge_model_options": {"judge_model": "openai/mine"}}
+    folder.write("test_config.json", json.dumps({"criteria": {METRIC: options, "safety_v1": 0.5}}))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    done = workbench("doctor")
+
+    assert done.status == 2
+    place = "in the environment or in the agent's .env"
+    assert f"    there is no key: set GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in done.out
+    assert "2 problems:\n" in done.out
+    judges = "which judges 1 eval set of sample: there is no key: set"
+    assert f"  gemini-2.5-flash, {judges} GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in done.out
+    assert f"  openai/mine, {judges} OPENAI_API_KEY {place}\n" in done.out
+    assert "openai/mine for sample: 1 eval set; LiteLLM, openai" in done.out
+    assert "the price of openai/mine is not known" in done.out
+
+
+def test_without_judges_there_are_none(workbench: CommandLine) -> None:
+    assert "judges       none: no criterion asks a model" in workbench("doctor").out
+
+
+def test_a_judge_that_is_checked_answers(workbench: CommandLine, folder: Folder, server: Server) -> None:
+    done = workbench("doctor", "--check")
+
+    assert done.status == 0
+    assert len(server.calls) == 1
+    assert "asked: it answered in 0." in done.out
+    assert ", by gemini-test-001" in done.out
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (gemini_error(400, "API key not valid"), "the key was not accepted"),
+        (
+            gemini_error(404, "nowhere"),
+            "there is no such model, or the key may not use it",
+        ),
+        (
+            gemini_error(429, "quota"),
+            "too many requests, or the quota is used up (429",
+        ),
+        (Said("<html>"), "the service cannot be reached or has failed"),
+    ],
+)
+def test_a_judge_that_does_not_answer_is_a_problem_with_its_reason(
+    workbench: CommandLine, folder: Folder, server: Server, answer: Said, said: str
+) -> None:
+    server.answer = lambda _: answer
+
+    done = workbench("doctor", "--check")
+
+    assert done.status == 2
+    assert f"judge of sample: gemini-2.5-flash: {said}" in done.out
+    assert len(server.calls) == 1
+
+
+def test_a_missing_key_is_no_problem_where_a_script_stands_in(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    folder.write("script.json", '{"rules": [{"reply": "yes"}]}')
+    settings = workbench.root / "workbench.toml"
+    settings.write_text(
+        settings.read_text().replace("[targets.sample]", '[targets.sample]\nscripted_models = "script.json"')
+    )
+
+    done = workbench("doctor", "--check")
+
+    assert (done.status, server.calls) == (0, [])
+    assert "    where it has no key, script.json answers in its place" in done.out
+    assert "    not asked: there is no key for it" in done.out
+
+
+@pytest.mark.parametrize("options", [(), ("--check",)])
+def test_a_missing_key_is_one_problem(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+
+    done = workbench("doctor", *options)
+
+    assert done.status == 2
+    assert "1 problem:\n  gemini-2.5-flash, which judges 1 eval set of sample: there is no key" in done.out
+
+
+def test_a_missing_key_is_a_problem_where_a_persona_needs_it(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    scenario = {"starting_prompt": "Hello", "conversation_plan": "Ask for the time.", "user_persona": "NOVICE"}
+    cases = [{"eval_id": "s", "conversation_scenario": scenario}]
+    folder.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": cases}))
+    folder.write("test_config.json", json.dumps({"criteria": {"tool_call_count_v1": 3}}))
+
+    done = workbench("doctor")
+
+    assert done.status == 2
+    assert "  gemini-2.5-flash, which plays the users of 1 eval set of sample: there is no key: set" in done.out
+
+
+def test_a_key_that_nothing_needs_is_no_problem(
+    workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    folder.write("test_config.json", json.dumps({"criteria": {"response_match_score": 0.5}}))
+
+    assert "no problems found" in workbench("doctor").out

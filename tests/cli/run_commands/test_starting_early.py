@@ -1,0 +1,58 @@
+"""`workbench run` and `eval`: agents' interpreters come up while what plans and judges is still to be imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import CommandLine, turn
+
+# Tells, when the planner is about to be imported, how many processes there are already.
+PROBE = """
+import os, sys
+from tests.processes import children
+
+
+class Probe:
+    def find_spec(self, name, path=None, target=None):
+        if name == "workbench.engine.planner":
+            print("started:", len(children()), file=sys.stderr, flush=True)
+            os._exit(0)  # the rest is of no interest here
+
+
+sys.meta_path.insert(0, Probe())
+from workbench.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.needs_fork
+@pytest.mark.parametrize(
+    ("arguments", "started"),
+    [
+        (["run"], 1),
+        (["run", "home"], 1),
+        (["run", "home/set.evalset.json:a"], 1),
+        (["run", "home/set.evalset.json", "--case", "a"], 1),
+        (["eval", "agent", "a"], 1),
+        (["run", "--dry-run"], 0),
+        (["run", "--concurrency", "0"], None),
+        (["run", "nowhere"], None),
+    ],
+)
+def test_interpreters_start_before_the_planner_is_imported(
+    workbench: CommandLine, arguments: list[str], started: int | None
+) -> None:
+    workbench.add_set("home/set.evalset.json", {"a": [turn("say hello", "done: hello")]})
+    workbench.write("agent/agent.py", "root_agent = None")
+    workbench.write("agent/__init__.py", "")
+    workbench.add_set("agent/a.evalset.json", {"a": [turn("hi")]})
+
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments], cwd=workbench.root, capture_output=True, text=True, check=False
+    )
+
+    told = [line for line in done.stderr.splitlines() if line.startswith("started:")]
+    assert told == ([] if started is None else [f"started: {started}"])

@@ -1,0 +1,149 @@
+"""`workbench target add`: what it writes, what it asks, what it refuses."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.conftest import CommandLine
+from workbench.store.errors import StoreError
+from workbench.store.settings import NewTarget, add_target, load_settings
+
+URL = "http://127.0.0.1:9/chat"
+
+
+def test_a_target_is_added_at_the_end_and_nothing_else_changes(workbench: CommandLine) -> None:
+    before = b"# mine\r\n[run]\r\nruns   = 2 # two\r\n[targets.a]\r\nkind='recorded'"
+    workbench.write("workbench.toml", before)
+
+    done = workbench("target", "add", "my web", "--kind", "http", "--target", URL)
+
+    assert (done.status, done.out) == (0, "target my web is in workbench.toml\n")
+    after = (workbench.root / "workbench.toml").read_bytes()
+    assert after.startswith(before)
+    assert after.removeprefix(before) == (
+        b'\r\n\r\n[targets."my web"]\r\nkind = "http"\r\ntarget = "http://127.0.0.1:9/chat"\r\n'
+        b'eval_sets = ["my web/*.evalset.json"]\r\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "location", "missing"),
+    [
+        ("function", "nowhere.agent:answer", "home2: there is no module nowhere.agent in "),
+        ("adk", "no/such", "workbench.toml: targets.home2.target: no/such: there is no such agent: expected a folder"),
+        ("recorded", "none.jsonl", "home2: none.jsonl: cannot read it: there is no such file or folder"),
+        ("command", "no-such-program", "home2: the program 'no-such-program' is not there"),
+    ],
+)
+def test_what_is_not_there_is_added_and_said(workbench: CommandLine, kind: str, location: str, missing: str) -> None:
+    done = workbench("target", "add", "home2", "--kind", kind, "--target", location)
+
+    assert (done.status, done.out) == (0, "target home2 is in workbench.toml\n")
+    assert f"workbench: {missing}" in done.error
+    assert f'target = "{location}"' in (workbench.root / "workbench.toml").read_text()
+
+
+def test_of_an_agent_that_is_there_nothing_is_said_to_be_missing(workbench: CommandLine) -> None:
+    done = workbench("target", "add", "home2", "--kind", "function", "--target", "home.agent:answer")
+
+    assert done.error == "workbench: `workbench doctor --check` says whether it can be reached\n"
+
+
+@pytest.mark.parametrize("kind", ["agent_engine", "agent-engine"])
+def test_kinds_are_shown_as_the_settings_spell_them_and_taken_with_dashes_too(
+    workbench: CommandLine, kind: str
+) -> None:
+    assert "|agent_engine|" in workbench("target", "add", "--help").out
+
+    assert workbench("target", "add", "deployed", "--kind", kind, "--target", "home.agent:answer").status == 0
+    assert 'kind = "agent_engine"' in (workbench.root / "workbench.toml").read_text()
+
+
+def test_a_project_without_settings_gets_some(tmp_path: Path) -> None:
+    file = add_target(NewTarget(name="home", kind="function", location="home.agent:answer"), tmp_path)
+
+    assert file.read_text() == '[targets.home]\nkind = "function"\ntarget = "home.agent:answer"\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "message"),
+    [
+        (
+            "",
+            ("web", "--kind", "http", "--target", "nowhere"),
+            "targets.web.target: found 'nowhere', expected an http://",
+        ),
+        ("", ("web", "--kind", "command", "--target", "a 'b"), 'targets.web.target: found "a \'b", expected a program'),
+        ("", ("web", "--kind", "http"), "without a terminal nothing is asked: --target must be given"),
+        ("[run]\nruns = = 2", ("web", "--kind", "http", "--target", URL), "workbench.toml:2:8: is not TOML: Invalid"),
+        ("targets = 3", ("web", "--kind", "http", "--target", URL), "targets: found 3, expected a table"),
+        (
+            "[targets.web]\nkind = 'recorded'",
+            ("web", "--kind", "http", "--target", URL),
+            "targets.web: there is a target of that name already",
+        ),
+        (
+            "targets = { a = { kind = 'recorded' } }",
+            ("web", "--kind", "http", "--target", URL),
+            "targets: no table can be added to it: ",
+        ),
+    ],
+)
+def test_what_cannot_be_added_is_refused_and_nothing_written(
+    workbench: CommandLine, before: str, arguments: tuple[str, ...], message: str
+) -> None:
+    workbench.write("workbench.toml", before)
+
+    done = workbench("target", "add", *arguments)
+
+    assert done.status == 2
+    assert message in done.error
+    assert (workbench.root / "workbench.toml").read_text() == before
+
+
+def test_in_a_terminal_it_asks_until_the_answer_fits(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [Path(sys.executable).parent / "workbench", "target", "add"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    os.close(theirs)
+    os.write(ours, b"http\nweb\nnowhere\n" + URL.encode() + b"\n\n")
+    out = process.communicate(timeout=60)[0].decode()
+    os.close(ours)
+
+    assert process.returncode == 0, out
+    assert "found 'nowhere', expected an http:// or https:// URL" in out
+    settings = load_settings(tmp_path, user_file=tmp_path / "none").settings.targets["web"]
+    assert (settings.kind, settings.target, settings.eval_sets) == ("http", URL, ("web/*.evalset.json",))
+
+
+TEXTS = st.sampled_from(
+    ["", "# c\n", "[run]\nruns = 3\n", "[keys]\na = 'b'", "\n\n", "[targets.z]\nkind = 'recorded'\n"]
+)
+
+
+@given(st.lists(TEXTS, unique=True), st.text(st.characters(codec="utf-8"), max_size=8), st.text(max_size=20))
+def test_whatever_is_added_is_read_back_as_it_was_said(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], name: str, location: str
+) -> None:
+    root = tmp_path_factory.mktemp("project")
+    before = "\n".join(texts)
+    (root / "workbench.toml").write_text(before, newline="")
+    target = NewTarget(name=name, kind="adk", location=location, eval_sets=("a/*.json",))
+
+    try:
+        add_target(target, root)
+    except StoreError:
+        assert (root / "workbench.toml").read_text() == before
+        return
+
+    assert (root / "workbench.toml").read_text().startswith(before)
+    added = load_settings(root, user_file=root / "none").settings.targets[name]
+    assert (added.kind, added.target, added.eval_sets) == ("adk", location, ("a/*.json",))

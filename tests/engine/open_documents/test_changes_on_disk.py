@@ -1,0 +1,250 @@
+"""Open documents: no edit is lost, whatever becomes of the files meanwhile, and both versions are told apart."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.engine.open_documents.files import LIGHTS, dirty, prompt, write
+from workbench.engine.open_documents import OpenDocuments
+from workbench.store.errors import FileChanged, IsDataset, StoreError
+
+
+def test_a_change_on_disk_is_taken_where_nothing_is_unsaved(documents: OpenDocuments, path: Path) -> None:
+    documents.document(LIGHTS)
+    write(path.parent.parent, LIGHTS, "on", "off", "dim")
+    assert documents.look_again() == {LIGHTS}
+
+    assert [entry.eval_id for entry in documents.document(LIGHTS).entries] == ["on", "off", "dim"]
+    assert documents.look_again() == frozenset() and not documents.standing(LIGHTS).dirty
+
+
+def test_taking_a_change_on_disk_is_a_step_of_undo_where_there_are_others(documents: OpenDocuments, path: Path) -> None:
+    dirty(documents, "ours")
+    documents.save(LIGHTS)
+    theirs = path.read_bytes().replace(b"ours", b"theirs")
+    path.write_bytes(theirs)
+
+    assert documents.document(LIGHTS).name == "theirs"
+    documents.undo(LIGHTS)
+    assert documents.document(LIGHTS).name == "ours" and documents.standing(LIGHTS).dirty
+    documents.undo(LIGHTS)
+    assert documents.document(LIGHTS).name == "lights"
+    assert path.read_bytes() == theirs
+
+
+def test_unsaved_edits_stand_in_conflict_with_a_change_on_disk(documents: OpenDocuments, path: Path) -> None:
+    dirty(documents)
+    theirs = path.read_bytes().replace(b"lights", b"theirs")
+    path.write_bytes(theirs)
+
+    assert documents.standing(LIGHTS).changed_on_disk
+    assert documents.document(LIGHTS).name == "ours"
+    with pytest.raises(FileChanged) as caught:
+        documents.save(LIGHTS)
+    assert caught.value.theirs == theirs == path.read_bytes()
+
+    documents.save(LIGHTS, overwrite=True)
+    assert b"ours" in path.read_bytes() and not documents.standing(LIGHTS).changed_on_disk
+
+
+def test_taking_theirs_can_be_undone(documents: OpenDocuments, path: Path) -> None:
+    dirty(documents)
+    path.write_bytes(path.read_bytes().replace(b'"name": "lights"', b'"name": "theirs"'))
+
+    documents.reload(LIGHTS)
+
+    assert documents.document(LIGHTS).name == "theirs" and not documents.standing(LIGHTS).dirty
+    documents.undo(LIGHTS)
+    assert documents.document(LIGHTS).name == "ours" and documents.standing(LIGHTS).dirty
+
+
+def test_a_conflict_ends_where_the_edits_are_taken_back(documents: OpenDocuments, path: Path) -> None:
+    dirty(documents)
+    path.write_bytes(path.read_bytes().replace(b'"name": "lights"', b'"name": "theirs"'))
+    assert documents.standing(LIGHTS).changed_on_disk
+
+    documents.undo(LIGHTS)
+
+    assert documents.document(LIGHTS).name == "theirs"
+    assert not documents.standing(LIGHTS).changed_on_disk and not documents.standing(LIGHTS).dirty
+
+
+def test_a_conflict_ends_where_the_file_is_as_before(documents: OpenDocuments, path: Path) -> None:
+    old = path.read_bytes()
+    dirty(documents)
+    path.write_bytes(old + b" ")
+    assert documents.standing(LIGHTS).changed_on_disk
+    path.write_bytes(old)
+    assert not documents.standing(LIGHTS).changed_on_disk
+
+
+def test_touching_the_file_is_no_change(documents: OpenDocuments, path: Path) -> None:
+    document = documents.document(LIGHTS)
+    os.utime(path, ns=(1, 1))
+    assert documents.document(LIGHTS) is document
+    dirty(documents)
+    os.utime(path, ns=(2, 2))
+    assert not documents.standing(LIGHTS).changed_on_disk
+
+
+def test_edits_of_a_file_that_vanished_stay_and_can_be_saved_again(documents: OpenDocuments, path: Path) -> None:
+    dirty(documents)
+    path.unlink()
+    path.parent.rmdir()
+
+    assert documents.standing(LIGHTS).changed_on_disk and documents.document(LIGHTS).name == "ours"
+    with pytest.raises(FileChanged) as caught:
+        documents.save(LIGHTS)
+    assert caught.value.theirs is None
+    documents.save(LIGHTS, overwrite=True)
+    assert b"ours" in path.read_bytes()
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_the_last_good_state_of_a_file_that_broke_stays_and_the_place_is_told(
+    documents: OpenDocuments, path: Path, edited: bool
+) -> None:
+    if edited:
+        dirty(documents)
+        documents.save(LIGHTS)
+    name = documents.document(LIGHTS).name
+    path.write_text('{\n  "eval_set_id": oops')
+
+    assert documents.document(LIGHTS).name == name
+    standing = documents.standing(LIGHTS)
+    assert standing.problem is not None and standing.problem.line == 2 and not standing.dirty
+    with pytest.raises(StoreError):
+        documents.document_on_disk(LIGHTS)
+
+    write(path.parent.parent, LIGHTS, "mended")
+    assert [entry.eval_id for entry in documents.document(LIGHTS).entries] == ["mended"]
+    assert documents.standing(LIGHTS).problem is None
+
+
+def test_a_file_that_vanished_leaves_its_last_state_and_can_come_back(documents: OpenDocuments, path: Path) -> None:
+    content = documents.document(LIGHTS).content()
+    path.unlink()
+
+    assert documents.document(LIGHTS).content() == content
+    assert "there is no such file" in str(documents.standing(LIGHTS).problem)
+    documents.save(LIGHTS, overwrite=True)
+    assert path.read_bytes() == content and documents.standing(LIGHTS).problem is None
+
+
+def test_a_file_that_could_never_be_read_is_an_error(documents: OpenDocuments, path: Path) -> None:
+    with pytest.raises(StoreError, match="no such file"):
+        documents.document("sets/none.evalset.json")
+    path.write_text("[")
+    with pytest.raises(StoreError):
+        documents.standing(LIGHTS)
+
+
+# Two versions.
+
+
+def test_two_versions_are_told_apart_part_by_part(documents: OpenDocuments, path: Path) -> None:
+    documents.edit(LIGHTS, prompt("ours"), label="edit")
+    dirty(documents)
+    write(path.parent.parent, LIGHTS, "on", "dim")
+
+    versions = documents.versions(LIGHTS)
+
+    assert versions.differences is not None
+    assert [(item.eval_id, item.how) for item in versions.differences] == [
+        ("on", "changed"),
+        ("off", "only in ours"),
+        ("dim", "only in theirs"),
+    ]
+    assert [(part.title, part.ours is None, part.theirs is None) for part in versions.parts] == [
+        ("the eval set itself", False, False),
+        ("on", False, False),
+        ("off", False, True),
+        ("dim", True, False),
+    ]
+
+
+@pytest.mark.parametrize("theirs", [None, b"{ broken", b"\xff\xfe"])
+def test_a_version_that_is_no_eval_set_is_shown_as_it_is(
+    documents: OpenDocuments, path: Path, theirs: bytes | None
+) -> None:
+    dirty(documents)
+    path.unlink() if theirs is None else path.write_bytes(theirs)
+
+    versions = documents.versions(LIGHTS)
+
+    assert versions.theirs == theirs and versions.differences is None and versions.problem
+    assert len(versions.parts) == (0 if theirs is None else 1)
+
+
+@pytest.mark.parametrize("seen", ["file", "nothing"])
+def test_ours_is_written_only_over_what_was_seen(documents: OpenDocuments, path: Path, seen: str) -> None:
+    dirty(documents)
+    path.write_bytes(path.read_bytes() + b" ") if seen == "file" else path.unlink()
+    theirs = documents.versions(LIGHTS).theirs
+    path.write_text("newer")
+
+    with pytest.raises(FileChanged):
+        documents.save_over(LIGHTS, theirs)
+    assert path.read_text() == "newer" and documents.standing(LIGHTS).dirty
+
+    documents.save_over(LIGHTS, documents.versions(LIGHTS).theirs)
+    assert b"ours" in path.read_bytes() and not documents.standing(LIGHTS).dirty
+
+
+def test_looking_again_tells_what_changed_broke_vanished_and_was_mended(documents: OpenDocuments, path: Path) -> None:
+    root = path.parent.parent
+    other = write(root, "b.evalset.json", "b")
+    other.write_text("[")
+    documents.document(LIGHTS)
+    with pytest.raises(StoreError):
+        documents.document("b.evalset.json")
+    assert documents.look_again() == frozenset()
+
+    path.write_text("{")
+    assert documents.look_again() == {LIGHTS} and documents.look_again() == frozenset()
+    path.unlink()
+    assert documents.look_again() == {LIGHTS} and documents.look_again() == frozenset()
+    write(root, LIGHTS, "back")
+    write(root, "b.evalset.json", "b")
+    assert documents.look_again() == {LIGHTS, "b.evalset.json"}
+
+
+def test_what_changed_is_told_even_where_somebody_else_looked_first(documents: OpenDocuments, path: Path) -> None:
+    documents.document(LIGHTS)
+    write(path.parent.parent, LIGHTS, "new")
+    documents.document(LIGHTS)
+    dirty(documents)
+
+    assert documents.look_again() == {LIGHTS} and documents.look_again() == frozenset()
+    dirty(documents, "ours, again")
+    documents.save(LIGHTS)
+    assert documents.look_again() == frozenset()
+
+
+def test_the_fault_in_a_text_of_a_case_is_told_with_its_place(documents: OpenDocuments) -> None:
+    document = documents.document(LIGHTS)
+    text = document.case_text(0)
+
+    assert document.fault_in_text(text) is None
+    assert (document.fault_in_text('\n{"eval_id": "a",\n x') or "").startswith("line 3, column 2: found 'x'")
+    fault = document.fault_in_text('{"eval_id": "a",\n "conversation": 7}') or ""
+    assert fault.startswith("line 2, column 18: conversation: found 7")
+
+
+def test_a_dataset_that_changes_is_told_of_once_whoever_saw_it_first(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "a"}')
+    documents = OpenDocuments(tmp_path)
+
+    def look() -> None:
+        with pytest.raises(IsDataset, match="is a dataset, which is not edited here"):
+            documents.document("rows.jsonl")
+
+    look()
+    path.write_text('{"prompt": "another"}')
+    look()
+
+    assert [documents.look_again(), documents.look_again()] == [frozenset({"rows.jsonl"}), frozenset()]

@@ -1,0 +1,205 @@
+"""Open documents: sets are made, renamed, copied and deleted, and edited together, and all of it can be undone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engine.open_documents.files import LIGHTS, case, dirty, rename, write
+from workbench.engine.open_documents import OpenDocuments
+from workbench.store.errors import FileChanged, StoreError
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+
+# Files of sets.
+
+
+def test_a_deleted_set_comes_back_with_its_unsaved_edits(documents: OpenDocuments, path: Path) -> None:
+    content = path.read_bytes()
+    path.chmod(0o640)
+    dirty(documents)
+
+    documents.delete_set(LIGHTS)
+    assert not path.exists() and documents.dirty() == ()
+
+    done = documents.undo_newest(None)
+    assert done is not None and (done.before, done.after) == (None, LIGHTS)
+    assert path.read_bytes() == content and path.stat().st_mode & 0o777 == 0o640
+    assert documents.dirty() == (LIGHTS,) and documents.document(LIGHTS).name == "ours"
+    documents.save(LIGHTS)
+    assert b"ours" in path.read_bytes()
+
+
+def test_restoring_never_overwrites_a_newer_file(documents: OpenDocuments, path: Path) -> None:
+    documents.delete_set(LIGHTS)
+    path.write_text("newer")
+
+    with pytest.raises(StoreError, match="exists already"):
+        documents.undo_operation()
+
+    assert path.read_text() == "newer"
+    path.unlink()
+    documents.undo_operation()
+    assert documents.document(LIGHTS).name == "lights"
+
+
+def test_a_renamed_set_keeps_edits_and_undo_and_can_be_renamed_back(documents: OpenDocuments, path: Path) -> None:
+    content = path.read_bytes()
+    dirty(documents)
+    new = "other/lamps.evalset.json"
+
+    documents.rename_set(LIGHTS, new)
+
+    assert not path.exists() and documents.dirty() == (new,)
+    documents.save(new)
+    assert b"ours" in (path.parent.parent / new).read_bytes()
+    assert documents.undo_newest(new) is not None  # the edit is as old as the renaming is new
+    assert documents.document(LIGHTS).name == "ours" and not (path.parent.parent / new).exists()
+    documents.undo(LIGHTS)
+    documents.save(LIGHTS)
+    assert path.read_bytes() == content
+
+
+def test_a_set_is_never_renamed_over_another(documents: OpenDocuments, path: Path) -> None:
+    other = write(path.parent.parent, "sets/b.evalset.json", "b")
+    before = other.read_bytes()
+
+    with pytest.raises(StoreError, match="exists already"):
+        documents.rename_set(LIGHTS, "sets/b.evalset.json")
+
+    assert path.exists() and other.read_bytes() == before
+    assert documents.undo_newest(None) is None
+
+
+def test_a_new_set_is_undone_only_while_nothing_was_written_into_it(documents: OpenDocuments, tmp_path: Path) -> None:
+    documents.create_set("new.evalset.json", eval_set_id="new")
+    assert len(documents.document("new.evalset.json")) == 0
+
+    documents.undo_operation()
+    assert not (tmp_path / "new.evalset.json").exists()
+    documents.redo_operation()
+    documents.edit("new.evalset.json", lambda document: document.insert_case(0, case("a")), label="add")
+    documents.save("new.evalset.json")
+    with pytest.raises(FileChanged):
+        documents.undo_operation()
+    assert b'"a"' in (tmp_path / "new.evalset.json").read_bytes()
+
+
+def test_a_duplicate_has_what_is_shown_and_its_own_id(documents: OpenDocuments, path: Path) -> None:
+    dirty(documents)
+
+    documents.duplicate_set(LIGHTS, "sets/copy.evalset.json")
+
+    copy = documents.document("sets/copy.evalset.json")
+    assert (copy.eval_set_id, copy.name, len(copy)) == ("copy", "ours", 2)
+    documents.undo_operation()
+    assert not copy.path.exists() and path.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../out.evalset.json", "/tmp/out.evalset.json", "sets/../../out.evalset.json", "link/out.evalset.json",
+     "sets/out.json", "sets/.evalset.json", "a\0.evalset.json", ""],
+)  # fmt: skip
+def test_file_operations_never_leave_the_project(documents: OpenDocuments, tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path.parent)
+    for operation in (
+        lambda: documents.create_set(name, eval_set_id="out"),
+        lambda: documents.rename_set(LIGHTS, name),
+        lambda: documents.duplicate_set(LIGHTS, name),
+        lambda: documents.delete_set(name),
+    ):
+        with pytest.raises(StoreError):
+            operation()
+    assert not list(tmp_path.parent.glob("out*")) and (tmp_path / LIGHTS).exists()
+
+
+def test_undo_takes_back_the_newest_of_edits_and_file_operations(documents: OpenDocuments, tmp_path: Path) -> None:
+    write(tmp_path, "b.evalset.json", "b")
+    dirty(documents, "first")
+    documents.delete_set("b.evalset.json")
+
+    undone = [documents.undo_newest(LIGHTS) for _ in range(3)]
+    assert [done and done.label for done in undone] == ["delete b.evalset.json", "rename", None]
+    redone = [documents.redo_newest(LIGHTS) for _ in range(3)]
+    assert [done and done.label for done in redone] == ["rename", "delete b.evalset.json", None]
+    assert not (tmp_path / "b.evalset.json").exists()
+
+
+# Edits of several sets.
+
+HEAT = "sets/heat.evalset.json"
+
+
+@pytest.fixture
+def two(documents: OpenDocuments, tmp_path: Path) -> OpenDocuments:
+    """A second set, and the first case of the first set moved to it."""
+    write(tmp_path, HEAT, "warm")
+    move(documents)
+    return documents
+
+
+def move(documents: OpenDocuments) -> None:
+    documents.edit_together(
+        [
+            (HEAT, lambda document: document.insert_case(len(document), case("on"))),
+            (LIGHTS, lambda document: document.remove_case(0)),
+        ],
+        label="move",
+    )
+
+
+def ids_on_disk(tmp_path: Path, name: str) -> list[str]:
+    return [item["eval_id"] for item in json.loads((tmp_path / name).read_bytes())["eval_cases"]]
+
+
+@pytest.mark.parametrize("where", [LIGHTS, HEAT])
+def test_an_edit_of_two_sets_is_saved_undone_and_redone_as_one(two: OpenDocuments, tmp_path: Path, where: str) -> None:
+    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["off"], ["warm", "on"])
+
+    done = two.undo_newest(where)
+
+    assert done is not None and done.label == "move" and set(done.eval_sets) == {LIGHTS, HEAT}
+    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["on", "off"], ["warm"])
+    two.redo_newest(where)
+    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["off"], ["warm", "on"])
+
+
+def test_half_of_an_edit_of_two_sets_is_never_undone(two: OpenDocuments, tmp_path: Path) -> None:
+    two.edit(HEAT, rename("later"), label="later")
+
+    with pytest.raises(StoreError, match=r"heat.*edited since"):
+        two.undo(LIGHTS)
+
+    assert ids_on_disk(tmp_path, LIGHTS) == ["off"]
+    assert two.undo(HEAT) == "later" and two.undo(LIGHTS) == "move"
+    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["on", "off"], ["warm"])
+
+
+def test_an_edit_of_two_sets_is_made_to_none_where_one_is_in_conflict(
+    documents: OpenDocuments, path: Path, tmp_path: Path
+) -> None:
+    heat = write(tmp_path, HEAT, "warm")
+    dirty(documents)
+    write(tmp_path, LIGHTS, "on", "off", set_name="theirs")
+    before = path.read_bytes(), heat.read_bytes()
+
+    with pytest.raises(FileChanged):
+        move(documents)
+
+    assert (path.read_bytes(), heat.read_bytes()) == before
+    assert documents.dirty() == (LIGHTS,) and documents.undo(LIGHTS) == "rename"
+
+
+def test_an_edit_of_two_sets_is_made_to_none_where_one_refuses(documents: OpenDocuments, tmp_path: Path) -> None:
+    write(tmp_path, HEAT, "warm")
+
+    def refuse(document: EvalSetDocument) -> None:
+        raise StoreError(document.path, "no")
+
+    with pytest.raises(StoreError, match="no"):
+        documents.edit_together([(HEAT, lambda document: document.remove_case(0)), (LIGHTS, refuse)], label="x")
+
+    assert ids_on_disk(tmp_path, HEAT) == ["warm"] and documents.dirty() == ()
+    assert len(documents.document(HEAT)) == 1

@@ -1,0 +1,72 @@
+"""Interpreters of agents that are started while the plan of their cases is made."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from tests.engine.conftest import Project, result_of, statuses, turn
+from tests.processes import children
+from workbench.engine.plan import RunOptions, Selection
+
+ALL = [Selection(eval_set="set.evalset.json")]
+
+
+@pytest.mark.needs_fork
+def test_a_run_goes_on_with_the_interpreter_that_was_started_for_it(project: Project) -> None:
+    project.add_agent(
+        "import os\ndef answer(prompt): return {'response': str(os.getppid()), 'predicted_trajectory': []}"
+    )
+    project.add_set({"a": [turn("hello")]})
+    workspace, before = project.workspace(), children()
+
+    workspace.start_interpreters(ALL, RunOptions())
+    until = time.monotonic() + 10
+    while not (started := children() - before) and time.monotonic() < until:
+        time.sleep(0.01)
+    run = project.run(workspace=workspace)
+
+    answer = result_of(run, "a").execution.turns[0].invocation.final_response
+    assert answer is not None
+    assert started == {int(answer.text())}
+
+
+def test_an_agent_that_is_changed_meanwhile_runs_as_it_is_then(project: Project) -> None:
+    project.add_agent("def answer(prompt): return {'response': 'before', 'predicted_trajectory': ['wrong']}")
+    project.add_set({"a": [turn("hello", response="after")]})
+    workspace = project.workspace()
+
+    workspace.start_interpreters(ALL, RunOptions())
+    project.add_agent("def answer(prompt): return {'response': 'after', 'predicted_trajectory': []}")
+    run = project.run(workspace=workspace)
+
+    assert statuses(run) == {"a": "PASSED"}
+
+
+@pytest.mark.parametrize(
+    ("selections", "options"),
+    [
+        ([Selection(eval_set="elsewhere.evalset.json")], RunOptions()),
+        (ALL, RunOptions(concurrency=0)),
+        ([Selection(eval_set="rows.evalset.json")], RunOptions()),
+    ],
+    ids=["unknown set", "no such limit", "recorded"],
+)
+def test_nothing_is_started_where_no_agent_will_run(
+    project: Project, selections: list[Selection], options: RunOptions
+) -> None:
+    project.add_set({"a": [turn("hello")]})
+    project.add_set({"a": [turn("hello")]}, name="rows")
+    settings = project.root / "workbench.toml"
+    settings.write_text(
+        settings.read_text().replace("*.evalset", "set.evalset")
+        + '[targets.old]\nkind = "recorded"\ntarget = "set.evalset.json"\neval_sets = ["rows.evalset.json"]\n'
+    )
+
+    before = set(threading.enumerate())
+
+    project.workspace().start_interpreters(selections, options)
+
+    assert {thread.name for thread in set(threading.enumerate()) - before} == set()

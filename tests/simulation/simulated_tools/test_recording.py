@@ -1,0 +1,171 @@
+"""Calls of tools, recorded and given back without the tools."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.simulation.simulated_tools.conftest import Project, failure, said, sources
+from workbench.engine.plan import PlanError
+
+GET_7 = 'get_order {"order_id": "7"}'
+NONE = 'get_order {"order_id": "none"}'
+NAMED = 'tools = ["shop.tools:get_order", "shop.tools:cancel_order"]'
+
+
+@pytest.fixture
+def project(project: Project) -> Project:
+    project.settings(NAMED)
+    return project
+
+
+@pytest.mark.parametrize("isolation", ["case", "worker"])
+def test_what_was_recorded_is_given_back_and_no_tool_is_called(project: Project, isolation: Any) -> None:
+    project.cases(one=[f"{GET_7}\n{NONE}", 'cancel_order {"order_id": "7"}'], two=GET_7)
+    recorded = project.run(record_tools=project.root / "calls.jsonl", isolation=isolation)
+    assert said(recorded)[0] == '{"order_id": "7", "status": "REAL"}; ShopError no such order'
+    assert len(project.called) == 4
+    assert sources(recorded) == [None, None, None]
+
+    replayed = project.run(replay_tools=project.root / "calls.jsonl", isolation=isolation)
+
+    assert [said(replayed, name) for name in ("one", "two")] == [said(recorded, name) for name in ("one", "two")]
+    assert len(project.called) == 4
+    assert sources(replayed) == ["replayed"] * 3
+
+
+def test_equal_calls_get_their_answers_in_order(project: Project) -> None:
+    project.write(
+        "shop/tools.py",
+        """
+        class ShopError(Exception): pass
+        count = 0
+        def next_number(**kwargs):
+            global count
+            count += 1
+            return count
+        TOOLS = {"next_number": next_number}
+        """,
+    )
+    project.settings('tools = ["shop.tools:next_number"]')
+    calls = ['next_number {"of": "a"}', 'next_number {"of": "b"}', 'next_number {"of": "a"}']
+    project.cases(one="\n".join(calls))
+    assert said(project.run(record_tools=project.root / "calls.jsonl")) == ["1; 2; 3"]
+
+    project.cases(one="\n".join([calls[0], calls[2], calls[1]]))
+
+    assert said(project.run(replay_tools=project.root / "calls.jsonl")) == ["1; 3; 2"]
+
+
+@pytest.mark.parametrize("isolation", ["case", "worker"])
+def test_a_call_that_was_not_recorded_is_an_error_or_is_made(project: Project, isolation: Any) -> None:
+    file = project.root / "calls.jsonl"
+    project.cases(one=GET_7)
+    project.run(record_tools=file)
+    project.cases(one=f"{GET_7}\n{GET_7}", two=GET_7)
+
+    run = project.run(replay_tools=file, isolation=isolation)
+    kind, message = failure(run, "one")
+    assert kind == "tool"
+    assert message.endswith('calls.jsonl: get_order({"order_id": "7"}) was called a second time, and was recorded once')
+    assert failure(run, "two")[1].endswith("was called, and of this case nothing is recorded")
+    assert project.called == ["get_order 7"]
+
+    called = project.run(replay_tools=file, unrecorded="call", isolation=isolation)
+    assert sources(called) == ["replayed", None]
+    assert project.called == ["get_order 7"] * 3
+
+
+def test_recording_a_case_again_replaces_it_and_leaves_the_others(project: Project) -> None:
+    file = project.root / "calls.jsonl"
+    project.cases(one=GET_7, two=GET_7)
+    project.run(record_tools=file)
+    project.cases(one='get_order {"order_id": "8"}')
+    project.run(record_tools=file)
+
+    project.cases(one='get_order {"order_id": "8"}', two=GET_7)
+    run = project.run(replay_tools=file, runs=2)
+
+    assert said(run, "one", 1) == ['{"order_id": "8", "status": "REAL"}']
+    assert said(run, "two") == ['{"order_id": "7", "status": "REAL"}']
+
+
+def test_simulated_answers_are_recorded_too(project: Project) -> None:
+    project.environment({"tool_name": "get_order", "injection_configs": [{"injected_response": "MADE UP"}]})
+    project.cases(one=GET_7)
+    environment, file = project.root / "environment.json", project.root / "calls.jsonl"
+    project.run(simulate_tools=environment, record_tools=file)
+
+    assert said(project.run(replay_tools=file)) == ['"MADE UP"']
+    (line,) = file.read_text().splitlines()
+    assert json.loads(line) == {
+        "format": "workbench-tools-1",
+        "eval_set": "set.evalset.json",
+        "eval_id": "one",
+        "calls": [{"tool": "get_order", "args": {"order_id": "7"}, "response": "MADE UP", "source": "injected"}],
+    }
+
+
+def test_an_answer_that_is_no_json_is_not_given_back_as_something_else(project: Project) -> None:
+    project.write(
+        "agent.py",
+        """
+        from shop.tools import find
+
+        def answer(prompt):
+            return str(find(prompt).name)
+        """,
+    )
+    project.write(
+        "shop/tools.py",
+        """
+        class Order:
+            name = "seven"
+
+        def find(order_id):
+            return Order()
+        """,
+    )
+    project.settings('tools = ["shop.tools:find"]')
+    project.cases(one="7")
+    assert said(project.run(record_tools=project.root / "calls.jsonl")) == ["seven"]
+
+    kind, message = failure(project.run(replay_tools=project.root / "calls.jsonl"))
+
+    assert kind == "tool"
+    assert message.endswith(
+        "was recorded without its answer: what the tool gave is a shop.tools.Order, which JSON cannot hold"
+    )
+
+
+def test_what_json_would_give_back_otherwise_is_not_given_back(project: Project) -> None:
+    project.write("agent.py", "from shop.tools import rank\ndef answer(prompt): return rank()[1]\n")
+    project.write("shop/tools.py", "def rank(): return {1: 'gold'}\n")
+    project.settings('tools = ["shop.tools:rank"]')
+    project.cases(one="go")
+    assert said(project.run(record_tools=project.root / "calls.jsonl")) == ["gold"]
+
+    _, message = failure(project.run(replay_tools=project.root / "calls.jsonl"))
+
+    assert message.endswith("what the tool gave has an int (1) as a key, which JSON makes a text of")
+
+
+def test_what_cannot_be_recorded_or_replayed_is_refused_before_anything_runs(project: Project) -> None:
+    project.cases(one=GET_7)
+    project.write("notes.txt", "dear diary\n")
+    project.write("other.jsonl", '{"format": "something-else"}\n')
+
+    with pytest.raises(
+        PlanError, match=r"notes.txt:1:1: found a line that is no JSON \(.*\), expected a recorded case"
+    ):
+        project.run(replay_tools=project.root / "notes.txt")
+    with pytest.raises(PlanError, match=r"other.jsonl:1:12: format: found 'something-else', expected the format of"):
+        project.run(record_tools=project.root / "other.jsonl")
+    with pytest.raises(PlanError, match="there is no folder"):
+        project.run(record_tools=project.root / "nowhere/calls.jsonl")
+    project.settings()
+    with pytest.raises(PlanError, match=r"targets.sample.tools: found nothing, expected the functions that are tools"):
+        project.run(record_tools=project.root / "calls.jsonl")
+    assert project.called == []

@@ -1,0 +1,33 @@
+"""What the tests of documents share: the project's own eval-set files, copied where they can be edited."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+EVALSETS = Path(__file__).parent.parent / "fixtures" / "evalsets"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Callable[[str], Path]:
+    """Copy one of our eval-set files into a folder of the test."""
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copy(EVALSETS / name, tmp_path / name))
+
+    return copy
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[..., Path]:
+    """Write a file of the test."""
+
+    def write(content: str | bytes, name: str = "set.evalset.json") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write

@@ -1,0 +1,197 @@
+"""Whatever a run can produce is stored exactly."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.store.history.conftest import make_record
+from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.identity import CaseKey
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    Execution,
+    Failure,
+    MetricResult,
+    TokenUsage,
+    TurnResult,
+    prompt_of_row,
+    turn_of_row,
+)
+from workbench.model.trace import Span, ToolCall
+from workbench.store.history.history import History
+
+# All of Unicode, lone surrogates included, and the characters that formats stumble over.
+TEXT = st.text(st.characters(exclude_categories=()), max_size=8) | st.sampled_from(
+    ["", "\x00", "\ud800", "'\"\\\r\n\u2028"]
+)
+NUMBERS = st.floats(allow_nan=False) | st.integers()  # NaN is unequal to itself: see the test below
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+OBJECT = st.dictionaries(TEXT, JSON, max_size=3)
+FLOATS = st.floats(allow_nan=False)
+
+FAILURES = st.builds(
+    Failure, message=TEXT, turn=st.none() | st.integers(0, 9), traceback=st.none() | TEXT, stderr_tail=st.none() | TEXT
+)
+PARTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": TEXT,
+        "thought": st.booleans(),
+        "function_call": st.fixed_dictionaries({"name": TEXT}, optional={"args": OBJECT, "id": TEXT, "unknown": JSON}),
+        "inline_data": JSON,
+    },
+)
+CONTENTS = st.fixed_dictionaries({"parts": st.none() | st.lists(PARTS, max_size=2)}, optional={"role": TEXT})
+EVENTS = st.lists(st.fixed_dictionaries({"author": TEXT}, optional={"content": CONTENTS}), max_size=2)
+INTERMEDIATE = st.one_of(
+    st.none(),
+    st.just({}),
+    st.fixed_dictionaries({"invocation_events": EVENTS}),
+    st.fixed_dictionaries(
+        {"tool_uses": st.lists(st.fixed_dictionaries({"name": TEXT, "args": OBJECT}), max_size=2)},
+        optional={
+            "intermediate_responses": st.lists(st.tuples(TEXT, st.lists(PARTS, max_size=1)).map(list), max_size=2)
+        },
+    ),
+)
+INVOCATIONS = st.fixed_dictionaries(
+    {"user_content": CONTENTS},
+    optional={"final_response": CONTENTS, "intermediate_data": INTERMEDIATE, "app_details": OBJECT, "extra": JSON},
+).map(Invocation.model_validate)
+TURNS = st.builds(
+    TurnResult,
+    invocation=INVOCATIONS,
+    duration_seconds=FLOATS,
+    inference_calls=st.none() | st.integers(0, 5),
+    usage=st.none() | st.builds(TokenUsage, prompt=st.none() | st.integers(0)),
+)
+SPANS = st.builds(Span, id=TEXT, name=TEXT, start=st.none() | FLOATS, request=JSON, response=JSON, attributes=OBJECT)
+EXECUTIONS = st.builds(
+    Execution,
+    turns=st.lists(TURNS, max_size=2).map(tuple),
+    final_state=st.none() | OBJECT,
+    spans=st.lists(SPANS, max_size=2).map(tuple),
+    duration_seconds=FLOATS,
+    unfinished_seconds=FLOATS,
+    failure=st.none() | FAILURES,
+    stdout_tail=TEXT,
+    stderr_tail=TEXT,
+)
+METRICS = st.builds(MetricResult, name=TEXT, score=st.none() | FLOATS, threshold=st.none() | FLOATS, details=OBJECT)
+KEYS = st.builds(CaseKey, target=TEXT, eval_set=TEXT, eval_id=TEXT, occurrence=st.integers(0, 3))
+ROW_TURNS = st.builds(
+    turn_of_row,
+    (st.none() | TEXT).map(prompt_of_row),
+    st.none() | TEXT,
+    st.none() | st.lists(st.builds(ToolCall, TEXT, st.none() | OBJECT), max_size=2),
+)
+
+SPOILT = st.sampled_from(
+    [
+        {},
+        {"invocation_id": "i"},
+        {"creation_timestamp": 1.5},
+        {"rubrics": []},
+        {"app_details": {}},
+        {"unknown": None},
+        {"user_content": {"role": "user"}},
+        {"user_content": {"parts": []}},
+        {"user_content": {"role": "model", "parts": [{"text": "a"}]}},
+        {"user_content": {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}},
+        {"user_content": {"role": "user", "parts": [{"text": "a", "unknown": 1}]}},
+        {"user_content": {"role": "user", "parts": [], "unknown": 1}},
+        {"final_response": {"role": "model", "parts": []}},
+        {"final_response": {"role": "model", "parts": [{"text": "a", "thought": False}]}},
+        {"final_response": {"role": "model", "parts": [{"function_call": {"name": "f"}}]}},
+        {"final_response": {"role": "model", "parts": [{"text": "", "function_response": {}}]}},
+        {"intermediate_data": {"invocation_events": []}},
+        {"intermediate_data": {"tool_uses": [], "unknown": 1}},
+        {"intermediate_data": {"tool_uses": [{"name": "f", "id": ""}]}},
+        {"intermediate_data": {"tool_uses": [{"args": {}}]}},
+        {"intermediate_data": {"tool_uses": [{"name": "f", "unknown": 1}]}},
+        {"intermediate_data": {"tool_responses": [{"name": "f"}]}},
+        {"intermediate_data": {"intermediate_responses": [["a", []]]}},
+    ]
+)
+"""What no row says; among them what hardly differs from what one does."""
+
+
+def executed(invocation: Invocation, spoilt: dict[str, Any], seconds: float, more: dict[str, Any]) -> Execution:
+    """The execution that is made of a row, or one that is nearly that."""
+    data = invocation.model_dump() | spoilt
+    turn = TurnResult.model_validate({"invocation": data, "duration_seconds": seconds})
+    return Execution(turns=(turn,), **more)
+
+
+EXECUTIONS_OF_ROWS = st.builds(
+    executed,
+    ROW_TURNS,
+    SPOILT,
+    st.sampled_from([0.0, 1.5]),
+    st.sampled_from([{}, {}, {"final_state": {}}, {"stderr_tail": "x"}, {"duration_seconds": 0.5}]),
+)
+
+
+def expecting(result: CaseResult, turn: Invocation | None) -> CaseResult:
+    """The result as one of a row that expected this turn."""
+    case = None if turn is None else EvalCase(eval_id=result.case.eval_id, conversation=[turn])
+    return result.model_copy(update={"expected_by_row": case})
+
+
+RESULTS = st.builds(
+    CaseResult,
+    case=KEYS,
+    eval_set_id=TEXT,
+    repeat=st.integers(0, 9),
+    status=st.sampled_from(CaseStatus),
+    duration_seconds=st.floats(0, 1e9),
+    agent_seconds=st.floats(0, 1e9),
+    failure=st.none() | FAILURES,
+    metrics=st.lists(METRICS, max_size=2).map(tuple),
+    execution=EXECUTIONS | EXECUTIONS_OF_ROWS,
+)
+RESULTS_OF_ROWS = st.builds(expecting, RESULTS, st.none() | ROW_TURNS)
+
+RUN_NUMBERS = count()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
+@given(st.lists(RESULTS_OF_ROWS, max_size=3, unique_by=lambda result: (result.case, result.repeat)))
+def test_results_come_back_exactly(history: History, results: list[CaseResult]) -> None:
+    run = f"run {next(RUN_NUMBERS)}"
+    history.begin_run(make_record(run))
+
+    for result in results:
+        history.finish_job(run, result)
+
+    stored = list(history.results(run))
+    assert stored == results
+    assert [comparable(result) for result in stored] == [comparable(result) for result in results]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0, 1e400, 10**40])
+def test_numbers_that_json_lacks_come_back(history: History, value: Any) -> None:
+    span = Span(id="s", request={"x": value})
+    history.begin_run(make_record("r"))
+    key = CaseKey(target="t", eval_set="s", eval_id="c")
+    history.finish_job("r", CaseResult(case=key, eval_set_id="s", status="PASSED", execution=Execution(spans=(span,))))
+
+    (stored,) = history.results("r")
+
+    assert repr(stored.execution.spans[0].request) == repr({"x": value})
+
+
+def comparable(result: CaseResult) -> str:
+    """Tells 1 from 1.0 and from true, which equality does not."""
+    return json.dumps(result.model_dump(), default=str)

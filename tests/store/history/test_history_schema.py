@@ -1,0 +1,324 @@
+"""The file of the history: shared, full, locked, damaged, of another version."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.store.history.conftest import make_record, make_result
+from workbench.store.errors import DamagedFile, StoreError
+from workbench.store.history import history_schema
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import FinishedJob
+
+WRITER = textwrap.dedent(
+    """
+    import sys
+    from datetime import UTC, datetime
+    from pathlib import Path
+    from workbench.model.run_events import RunSummary
+    from workbench.model.identity import CaseKey
+    from workbench.model.results import CaseResult, CaseStatus
+    from workbench.store.history.history import History
+    from workbench.store.history.history_queries import RunRecord
+
+    root, name = Path(sys.argv[1]), sys.argv[2]
+    with History.open(root) as history:
+        history.begin_run(RunRecord(run_id=name, started_at=datetime.now(UTC), root=root))
+        for number in range(100):
+            key = CaseKey(target="t", eval_set="s", eval_id=str(number))
+            history.finish_job(name, CaseResult(case=key, eval_set_id="s", status=CaseStatus.PASSED))
+        history.end_run(name, RunSummary(passed=100), duration_seconds=1, interrupted=False)
+    """
+)
+
+
+def file_of(root: Path) -> Path:
+    return root / ".workbench" / "history.db"
+
+
+def test_several_processes_may_begin_a_history_and_write_it_at_the_same_time(tmp_path: Path) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), f"run-{n}"]) for n in range(4)]
+    assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
+
+    with History.open(tmp_path) as history:
+        assert {run.run_id: len(history.jobs(run.run_id)) for run in history.runs()} == {
+            f"run-{n}": 100 for n in range(4)
+        }
+
+
+def test_what_was_stored_survives_a_process_that_is_killed(tmp_path: Path) -> None:
+    script = WRITER[: WRITER.index("    history.end_run")] + "    import os; os._exit(9)\n"
+
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path), "r"], check=False).returncode == 9
+
+    with History.open(tmp_path) as history:
+        assert len(history.jobs("r")) == 100
+
+
+def test_a_reader_sees_results_while_the_run_goes_on(tmp_path: Path, history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.finish_job("r", make_result("a"))
+
+    with History.open(tmp_path) as reader:
+        results = reader.results("r")
+        next(results)
+        history.finish_job("r", make_result("b"))
+        assert list(results) == []
+        assert len(reader.jobs("r")) == 2
+
+
+def test_a_full_disk_is_said_and_loses_nothing_stored(history: History) -> None:
+    history.begin_run(make_record("r"))
+    history.finish_job("r", make_result("a"))
+    pages = history._database.execute("PRAGMA page_count").fetchone()[0]
+    history._database.execute(f"PRAGMA max_page_count = {pages}")
+
+    with pytest.raises(StoreError, match=r"history\.db: cannot be used: the disk is full"):
+        history.finish_job("r", make_result("b", answer=os.urandom(100_000).hex()))
+
+    assert list(history.results("r")) == [make_result("a")]
+    history._database.execute("PRAGMA max_page_count = 1000000")
+    history.finish_job("r", make_result("b"))
+    assert len(history.jobs("r")) == 2
+
+
+def test_an_error_that_ends_the_transaction_of_a_migration_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = ("CREATE TABLE t (a UNIQUE)", "INSERT INTO t VALUES (1)", "INSERT OR ROLLBACK INTO t VALUES (1)")
+    monkeypatch.setattr(history_schema, "MIGRATIONS", [failing])
+
+    with pytest.raises(StoreError, match="UNIQUE constraint failed"):
+        History.open(tmp_path)
+
+
+def test_a_read_only_file_is_said(history: History) -> None:
+    history._database.execute("PRAGMA query_only = 1")
+
+    with pytest.raises(StoreError, match=r"history\.db: cannot be used: it is read-only"):
+        history.begin_run(make_record("r"))
+
+
+@pytest.mark.needs_permissions
+def test_a_folder_without_permission_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match="no permission"):
+            History.open(tmp_path)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_new_file_shares_no_log_with_one_that_was_deleted_and_is_still_open(tmp_path: Path) -> None:
+    with History.open(tmp_path) as deleted:
+        deleted.begin_run(make_record("r"))
+        deleted.finish_jobs("r", [FinishedJob(make_result(str(number))) for number in range(200)])
+        file_of(tmp_path).unlink()
+        with History.open(tmp_path) as history:
+            assert history.runs() == []
+            history.begin_run(make_record("r"))
+            history.copy_jobs(deleted, "r")
+
+    with History.open(tmp_path) as history:
+        assert len(history.jobs("r")) == 200
+
+
+def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".workbench").write_text("")
+    with pytest.raises(StoreError, match=r"\.workbench: cannot create it"):
+        History.open(tmp_path)
+
+    (tmp_path / "b" / ".workbench" / "history.db").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"history\.db: it is a folder"):
+        History.open(tmp_path / "b")
+
+
+def test_a_file_that_stays_locked_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_schema, "_BUSY_SECONDS", 0.05)
+    with History.open(tmp_path) as history:
+        other = sqlite3.connect(file_of(tmp_path), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="another process has kept it locked"):
+            history.begin_run(make_record("r"))
+        other.execute("ROLLBACK")
+        other.close()
+
+        history.begin_run(make_record("r"))
+
+
+@pytest.mark.parametrize(
+    "damage", [b"this is no database" * 99, b"SQLite format 3\x00" + b"\xff" * 5000], ids=["text", "header"]
+)
+def test_a_damaged_file_is_moved_aside_and_never_deleted(tmp_path: Path, damage: bytes) -> None:
+    for _ in range(2):
+        (tmp_path / ".workbench").mkdir(exist_ok=True)
+        file_of(tmp_path).write_bytes(damage)
+        with History.open(tmp_path) as history:
+            assert "was damaged: it is kept as history.db.corrupt-" in (history.take_notice() or "")
+            history.begin_run(make_record("r"))
+
+    with History.open(tmp_path) as history:
+        assert history.take_notice() is None
+    kept = sorted(path.name for path in (tmp_path / ".workbench").glob("*corrupt*"))
+    assert kept == ["history.db.corrupt-1", "history.db.corrupt-2"]
+    assert (tmp_path / ".workbench" / kept[0]).read_bytes() == damage
+
+
+def write_damaged(root: Path) -> bytes:
+    """Write a history that can be opened, and whose results cannot be read; return its content."""
+    with History.open(root) as history:
+        history.begin_run(make_record("r"))
+        for number in range(50):
+            history.finish_job("r", make_result(str(number), answer=os.urandom(2000).hex()))
+    data = bytearray(file_of(root).read_bytes())
+    data[20_000:] = b"\xff" * (len(data) - 20_000)
+    file_of(root).write_bytes(data)
+    return bytes(data)
+
+
+def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Path) -> None:
+    data = write_damaged(tmp_path)
+
+    with History.open(tmp_path) as history:
+        with pytest.raises(StoreError, match=r"the file was damaged and has been moved to history\.db\.corrupt-1"):
+            list(history.results("r"))
+        with pytest.raises(StoreError, match=r"cannot be used"):
+            history.runs()
+
+    assert file_of(tmp_path).with_name("history.db.corrupt-1").read_bytes()[: len(data)] == data
+    with History.open(tmp_path) as history:
+        assert history.runs() == []
+        assert "it is kept as history.db.corrupt-1" in (history.take_notice() or "")
+        assert history.take_notice() is None
+
+
+def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as then:
+        then.setattr(history_schema, "MIGRATIONS", history_schema.MIGRATIONS[:1])
+        History.open(tmp_path).close()
+    with sqlite3.connect(file_of(tmp_path)) as connection:
+        connection.execute("INSERT INTO run (run_id, record) VALUES ('r', ?)", (make_record("r").model_dump_json(),))
+    connection.close()
+
+    with History.open(tmp_path) as history:
+        assert [run.run_id for run in history.runs()] == ["r"]
+        history.keep_unjudged("r", [FinishedJob(make_result("a"), execution_key="k")])
+        assert list(history.unjudged("r").values()) == ["k"]
+
+
+def make_format_4(history: History) -> None:
+    """Undo what later versions have added to the tables."""
+    for statement in (
+        "ALTER TABLE unjudged DROP COLUMN agent_seconds",
+        "ALTER TABLE job DROP COLUMN agent_seconds",
+        "ALTER TABLE job DROP COLUMN misses_samples",
+        "DROP INDEX job_of_execution",
+        "ALTER TABLE job DROP COLUMN is_forgotten",
+        "PRAGMA user_version = 4",
+    ):
+        history._database.execute(statement)
+
+
+def test_results_of_older_programs_show_the_time_of_the_whole_case(tmp_path: Path) -> None:
+    with History.open(tmp_path) as history:
+        history.begin_run(make_record("r"))
+        history.finish_job("r", make_result("a"))
+        history.keep_unjudged("r", [FinishedJob(make_result("b"), execution_key="k")])
+        make_format_4(history)
+
+    with History.open(tmp_path) as history:
+        (job,) = history.jobs("r")
+        assert (job.duration_seconds, job.agent_seconds) == (0.01, 0.01)
+        (result,) = history.results("r")
+        assert result.agent_seconds == 0.01
+        (waiting,) = history.unjudged("r")
+        unjudged = history.unjudged_result("r", waiting)
+        assert unjudged is not None and unjudged.agent_seconds == 0.01
+
+
+def test_references_to_what_was_forgotten_by_older_programs_are_removed(tmp_path: Path) -> None:
+    with History.open(tmp_path) as history:
+        history.begin_run(make_record("r"))
+        for name in "abc":
+            history.finish_job("r", make_result(name), execution_key=name)
+        history._database.execute("DELETE FROM score WHERE id = 1")
+        history._database.execute("DELETE FROM execution WHERE id = 1")
+        history._database.execute("DELETE FROM blob WHERE id = 2")
+        make_format_4(history)
+
+    with History.open(tmp_path) as history:
+        assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert len(history.jobs("r")) == 3
+        assert [verdict.job.key.case.eval_id for verdict in history.last_verdicts()] == ["c"]
+
+
+def test_a_file_that_another_process_has_moved_aside_is_not_moved_again(tmp_path: Path) -> None:
+    write_damaged(tmp_path)
+
+    with History.open(tmp_path) as first, History.open(tmp_path) as second:
+        with pytest.raises(DamagedFile):
+            list(first.results("r"))
+        with History.open(tmp_path) as new:
+            new.begin_run(make_record("new"))
+            with pytest.raises(DamagedFile):
+                list(second.results("r"))
+            assert not new.is_gone
+
+    with History.open(tmp_path) as history:
+        assert [run.run_id for run in history.runs()] == ["new"]
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    History.open(tmp_path).close()
+    with sqlite3.connect(file_of(tmp_path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = file_of(tmp_path).read_bytes()
+
+    with pytest.raises(
+        StoreError,
+        match=r"written by a newer version of workbench \(format 99; this one knows up to "
+        rf"{len(history_schema.MIGRATIONS)}\)",
+    ):
+        History.open(tmp_path)
+
+    assert file_of(tmp_path).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00",
+        b"{",
+        b'{"row": {"prompt": 1}}',
+        b'{"row": {"response": ["a"]}}',
+        b'{"row": {"calls": 1}}',
+        b'{"row": {"calls": ["f"]}}',
+        b'{"row": {"calls": [[1, {}]]}}',
+        b'{"row": {"calls": [["f", [1]]]}}',
+        b'{"row": {"calls": [["f"]]}}',
+        b'{"row": {"seconds": "1"}}',
+        b'{"row": {}, "expected": {"response": 1}}',
+    ],
+)
+def test_a_result_that_cannot_be_decoded_is_an_error_that_names_it(history: History, data: bytes) -> None:
+    history.begin_run(make_record("r"))
+    history.finish_job("r", make_result("a"))
+    history._database.execute("UPDATE blob SET data = ?", (data,))
+
+    with pytest.raises(StoreError, match=r"the result of sets/a\.evalset\.json:a cannot be read"):
+        list(history.results("r"))
+
+
+def test_the_tables_are_there(history: History) -> None:
+    rows = history._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+
+    of_results = {"run", "job", "execution", "score", "unjudged", "blob"}
+    assert {row[0] for row in rows} == of_results | {"dependency_set", "dependency"}

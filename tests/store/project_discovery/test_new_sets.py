@@ -1,0 +1,52 @@
+"""Where an eval set would belong that is not there yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.store.project_discovery.conftest import ProjectFolder
+from workbench.store.project_discovery import NewSets
+
+SETTINGS = """
+[targets.one]
+kind = "function"
+target = "agent:answer"
+path = "inner"
+eval_sets = ["sets/*.evalset.json", "inner/exact.evalset.json", "*/open.json", "q?.evalset.json"]
+"""
+
+
+@pytest.mark.parametrize(
+    "relative",
+    ["inner/sets/new.evalset.json", "sets/new.evalset.json", "inner/exact.evalset.json", "other.evalset.json"],
+)
+def test_a_set_that_is_made_has_the_target_that_was_foretold(folder: ProjectFolder, relative: str) -> None:
+    folder.write("workbench.toml", SETTINGS)
+    folder.write("inner/agent.py")
+    foretold = NewSets(folder.discover()).pairing(relative)
+
+    folder.write_set(relative)
+
+    entry = folder.entry(relative)
+    assert (entry.target, entry.unpaired_reason) == (foretold.target, foretold.reason)
+
+
+def test_patterns_name_paths_for_a_new_set(folder: ProjectFolder) -> None:
+    folder.write("workbench.toml", SETTINGS)
+
+    assert list(NewSets(folder.discover()).paths_of("one", name="new")) == [
+        "inner/sets/new.evalset.json",
+        "inner/inner/exact.evalset.json",
+        "sets/new.evalset.json",
+        "inner/exact.evalset.json",
+    ]
+
+
+def test_an_agent_without_patterns_has_its_new_sets_in_its_folder(folder: ProjectFolder) -> None:
+    folder.write_agent("agents/weather")
+    sets = NewSets(folder.discover())
+
+    (path,) = sets.paths_of("weather", name="new")
+
+    assert path == "agents/weather/new.evalset.json"
+    assert sets.pairing(path).target == "weather" and not sets.lists_sets("weather")

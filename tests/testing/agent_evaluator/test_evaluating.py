@@ -1,0 +1,379 @@
+"""AgentEvaluator with a real ADK agent: verdicts, messages, files."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine.judged import judging
+from tests.llm.servers import Call, Said, gemini, gemini_error
+from tests.testing.agent_evaluator.conftest import AGENT, TOOLS, AgentProject, case
+from tests.testing.pytest_plugin.conftest import PLAIN
+from workbench.testing import AgentEvaluator, EvaluationIncomplete
+from workbench.testing.pytest_session import session
+
+pytestmark = pytest.mark.needs_adk
+
+MODULE = "home_automation_agent"
+
+
+async def test_what_passes_passes_and_nothing_of_the_agent_is_imported(project: AgentProject) -> None:
+    before = set(sys.modules)
+
+    await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="Turn off device_2."))
+
+    assert not [name for name in set(sys.modules) - before if name.startswith((MODULE, "google.adk"))]
+
+
+async def test_every_failure_is_told_with_both_sides_aligned(project: AgentProject) -> None:
+    project.add_set("sets/a.test.json", off="Turn it off.", bad="the wrong one", broken="raise")
+    project.add_set("sets/deeper/b.test.json", worse="wrong again")
+
+    with pytest.raises(AssertionError) as caught:
+        await AgentEvaluator.evaluate(f"{MODULE}.agent", "sets", num_runs=1)
+
+    assert str(caught.value).splitlines()[:10] == [
+        "3 of 4 cases of home_automation_agent.agent did not pass (1 run each): 2 failed, "
+        "1 could not be evaluated (ERROR)",
+        "",
+        "✗ FAILED  sets/a.test.json: bad",
+        "  tool_trajectory_avg_score: 0.00 < 1.00",
+        "  turn 1: the wrong one",
+        "      set_device_info",
+        '        location: "Bedroom"',
+        '    -   device_id: "device_2"',
+        '    +   device_id: "device_9"',
+        '        status: "OFF"',
+    ]
+    assert "! ERROR  sets/a.test.json: broken\n  agent, turn 1: ValueError: kaboom" in str(caught.value)
+    assert "✗ FAILED  sets/deeper/b.test.json: worse" in str(caught.value)
+    assert not isinstance(caught.value, EvaluationIncomplete)
+
+
+async def test_errors_alone_are_told_apart(project: AgentProject) -> None:
+    with pytest.raises(EvaluationIncomplete, match="1 could not be evaluated"):
+        await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="off", broken="raise"))
+
+
+async def test_an_agent_below_the_root_agent_can_be_meant(project: AgentProject) -> None:
+    name = project.add_set("simple.test.json", off="Turn it off.")
+
+    with pytest.raises(AssertionError, match=r'\+   device_id: "device_3"'):
+        await AgentEvaluator.evaluate(MODULE, name, agent_name="guest")
+    with pytest.raises(EvaluationIncomplete, match="there is no agent 'gest' in home: it has home, guest"):
+        await AgentEvaluator.evaluate(MODULE, name, agent_name="gest")
+
+
+async def test_the_criteria_beside_the_file_count(project: AgentProject) -> None:
+    name = project.add_set("simple.test.json", off="the wrong one")
+    project.write("test_config.json", {"criteria": {"response_match_score": 0.5}})
+
+    await AgentEvaluator.evaluate(MODULE, name)
+
+    assert [item.metric for item in AgentEvaluator.find_config_for_test_file(name).criteria] == ["response_match_score"]
+    assert AgentEvaluator.find_config_for_test_file("elsewhere/simple.test.json").is_default
+
+
+async def test_the_mean_over_the_runs_decides(project: AgentProject) -> None:
+    once = f"""
+        try:
+            open({str(project.root / "once")!r}, "x")
+        except FileExistsError:
+            last.text = "wrong"
+"""
+    text = (project.root / MODULE / "agent.py").read_text()
+    project.write(f"{MODULE}/agent.py", text.replace("        if last.function", f"{once}        if last.function"))
+    name = project.add_set("simple.test.json", off="Turn it off.")
+    project.write("test_config.json", {"criteria": {"tool_trajectory_avg_score": 0.5}})
+
+    await AgentEvaluator.evaluate(MODULE, name, num_runs=2)
+
+    (project.root / "once").unlink()
+    project.write("test_config.json", {"criteria": {"tool_trajectory_avg_score": 0.6}})
+    with pytest.raises(AssertionError, match=r"0\.50 < 0\.60, the mean of (1\.00, 0\.00|0\.00, 1\.00)"):
+        await AgentEvaluator.evaluate(MODULE, name, num_runs=2)
+
+
+async def test_a_run_of_many_turns_weighs_more_than_one_of_few(project: AgentProject) -> None:
+    project.write(
+        f"{MODULE}/scores.py",
+        f"""
+        import pathlib
+        ran = pathlib.Path({str(project.root / "ran")!r})
+
+        def odd(row):
+            # The first run has a score for one of its turns, the second one for both.
+            count = len(ran.read_text()) if ran.exists() else 0
+            ran.write_text("x" * (count + 1))
+            return [1.0, None, 0.0, 0.0][count]
+        """,
+    )
+    custom = {"odd": {"code_config": {"name": f"{MODULE}.scores.odd"}}}
+    project.write("test_config.json", {"criteria": {"odd": 0.4}, "custom_metrics": custom})
+    turn = case("two", "Turn it off.")["conversation"]
+    two_turns = {"eval_set_id": "s", "eval_cases": [{"eval_id": "two", "conversation": turn * 2}]}
+    project.write("two.test.json", two_turns)
+    project.write("workbench.toml", "[run]\nconcurrency = 1\n")
+
+    with pytest.raises(AssertionError, match=r"0\.33 < 0\.40, the mean of (1\.00, 0\.00, 0\.00|0\.00, 0\.00, 1\.00)"):
+        await AgentEvaluator.evaluate(MODULE, "two.test.json", num_runs=2)
+
+
+async def test_a_score_that_is_always_just_enough_passes(project: AgentProject) -> None:
+    project.write(f"{MODULE}/scores.py", "def fair(row):\n    return 0.7\n")
+    custom = {"fair": {"code_config": {"name": f"{MODULE}.scores.fair"}}}
+    project.write("test_config.json", {"criteria": {"fair": 0.7}, "custom_metrics": custom})
+
+    await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="Turn it off."), num_runs=3)
+
+
+async def test_an_eval_set_in_memory(project: AgentProject) -> None:
+    data = {"eval_set_id": "in/memory", "eval_cases": [case("off", "Turn it off."), case("bad", "wrong")]}
+
+    with pytest.raises(AssertionError, match=r"in_memory\.evalset\.json: bad"):
+        await AgentEvaluator.evaluate_eval_set(MODULE, data, criteria={"tool_trajectory_avg_score": 1.0}, num_runs=1)
+
+
+async def test_rows_are_added_to_the_output_file(project: AgentProject) -> None:
+    name = project.add_set("simple.test.json", off="Turn it off.")
+    for _ in range(2):
+        await AgentEvaluator.evaluate(MODULE, name, num_runs=1, output_file="results/rows.csv")
+
+    with (project.root / "results" / "rows.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric_name"] == "tool_trajectory_avg_score"]
+    assert [(row["eval_set_id"], row["eval_id"], row["score"], row["eval_status"]) for row in rows] == [
+        ("light", "off", "1.0", "PASSED")
+    ] * 2
+    assert rows[0]["actual_response"] == "I have set the device_2 status to off."
+    assert rows[0]["expected_tool_calls"] == rows[0]["actual_tool_calls"]
+
+
+async def test_details_are_printed_where_they_are_wanted(
+    project: AgentProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = project.add_set("simple.test.json", off="Turn it off.")
+
+    await AgentEvaluator.evaluate(MODULE, name, print_detailed_results=False)
+    assert capsys.readouterr().out == ""
+    await AgentEvaluator.evaluate(MODULE, name, num_runs=1)
+    assert "✓ PASSED         off  1.00" in capsys.readouterr().out
+
+
+TURNS = [
+    {
+        "query": "Turn it off.",
+        "expected_tool_use": [
+            {
+                "tool_name": "set_device_info",
+                "tool_input": {"location": "Bedroom", "device_id": "device_2", "status": "OFF"},
+            }
+        ],
+        "reference": "I have set the device_2 status to off.",
+    }
+]
+SESSION = {"app_name": "home", "user_id": "me", "state": {"room": "Bedroom"}}
+
+
+async def test_the_older_format_with_its_session_beside_it(project: AgentProject) -> None:
+    project.write("old.test.json", TURNS)
+    project.write("session.json", SESSION)
+
+    await AgentEvaluator.evaluate(MODULE, "old.test.json", initial_session_file="session.json")
+    AgentEvaluator.migrate_eval_data_to_new_schema("old.test.json", "new.test.json", "session.json")
+    await AgentEvaluator.evaluate(MODULE, "new.test.json")
+
+    with pytest.raises(ValueError, match=r"new.test.json: its cases have their own session_input"):
+        await AgentEvaluator.evaluate(MODULE, "new.test.json", initial_session_file="session.json")
+    with pytest.raises(ValueError, match="it exists already"):
+        AgentEvaluator.migrate_eval_data_to_new_schema("old.test.json", "new.test.json")
+
+
+async def test_an_agent_that_a_factory_makes(project: AgentProject) -> None:
+    text = (project.root / MODULE / "agent.py").read_text()
+    factory = "\n\nasync def get_agent_async():\n    return made, None\n"
+    project.write(f"{MODULE}/agent.py", text.replace("root_agent =", "made =") + factory)
+
+    await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="Turn it off."))
+
+
+async def test_variables_that_the_test_sets_reach_the_agent(
+    project: AgentProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (project.root / MODULE / "agent.py").read_text()
+    project.write(f"{MODULE}/agent.py", "import os\n" + text.replace('"device_2"', 'os.environ["DEVICE"]', 1))
+    name = project.add_set("simple.test.json", off="Turn it off.")
+
+    monkeypatch.setenv("DEVICE", "device_2")
+    await AgentEvaluator.evaluate(MODULE, name)
+    monkeypatch.setenv("DEVICE", "device_7")
+    with pytest.raises(AssertionError, match="device_7"):
+        await AgentEvaluator.evaluate(MODULE, name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"agent_module": "nowhere.agent"}, ModuleNotFoundError, "there is no module 'nowhere' on sys.path"),
+        ({"agent_module": f"{MODULE}.tools"}, ValueError, "expected a package with a module `agent`"),
+        ({"eval_dataset_file_path_or_dir": "gone.test.json"}, ValueError, "there is no such file or folder"),
+        ({"eval_dataset_file_path_or_dir": MODULE}, ValueError, "no \\*.test.json below this folder"),
+        ({"eval_dataset_file_path_or_dir": "empty.test.json"}, ValueError, "no eval case in it"),
+        ({"eval_dataset_file_path_or_dir": "broken.test.json"}, ValueError, "broken.test.json:1:"),
+        (
+            {"eval_dataset_file_path_or_dir": "twice.test.json"},
+            ValueError,
+            "twice.test.json:1:22: error: found a second",
+        ),
+        ({"num_runs": 0}, ValueError, "num_runs: found 0, expected at least 1"),
+        ({"artifact_service": object()}, ValueError, "artifact_service: "),
+    ],
+)
+async def test_what_is_wrong_is_said_in_a_sentence(
+    project: AgentProject, arguments: dict[str, object], error: type[Exception], message: str
+) -> None:
+    project.write("empty.test.json", {"eval_set_id": "empty", "eval_cases": []})
+    project.write("broken.test.json", '{"eval_cases": ')
+    project.write("twice.test.json", '{"eval_cases": [{}], "eval_cases": []}')
+    given = {"agent_module": MODULE, "eval_dataset_file_path_or_dir": "simple.test.json", **arguments}
+    project.add_set("simple.test.json", off="Turn it off.")
+
+    with pytest.raises(error, match=message):
+        await AgentEvaluator.evaluate(**given)  # type: ignore[arg-type]
+
+
+def test_the_example_of_the_documentation_runs_with_the_import_changed(pytester: pytest.Pytester, corpus: Path) -> None:
+    example = (corpus / "documentation" / "pytest_example.py.txt").read_text(encoding="utf-8")
+    project = AgentProject(pytester.path)
+    project.write("home_automation_agent/__init__.py", "from . import agent")
+    project.write("home_automation_agent/agent.py", AGENT)
+    project.write("home_automation_agent/tools.py", TOOLS)
+    folder = "tests/integration/fixture/home_automation_agent"
+    project.add_set(f"{folder}/simple_test.test.json", off="Turn off device_2 in the Bedroom.")
+    theirs = "from google.adk.evaluation.agent_evaluator import AgentEvaluator"
+    assert theirs in example
+    project.write("test_example.py", example.replace(theirs, "from workbench.testing import AgentEvaluator"))
+
+    pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+def test_a_failure_shows_the_line_of_the_test_and_no_other(pytester: pytest.Pytester) -> None:
+    project = AgentProject(pytester.path)
+    project.write("home/__init__.py", "")
+    project.write("home/agent.py", "def answer(prompt): return prompt")
+    project.write("workbench.toml", '[targets.home]\nkind = "function"\ntarget = "home.agent:answer"\n')
+    project.write("sub/test_config.json", '{"criteria": ')
+    project.add_set("simple.test.json", off="Turn it off.")
+    calls = [
+        'await AgentEvaluator.evaluate("home", "simple.test.json")',
+        'await AgentEvaluator.evaluate("home", "gone.test.json")',
+        'await AgentEvaluator.evaluate("hom", "simple.test.json")',
+        'await AgentEvaluator.evaluate("home", "simple.test.json", agent_name="x")',
+        'await AgentEvaluator.evaluate("home", "simple.test.json", num_runs=0)',
+        'await AgentEvaluator.evaluate_eval_set("home", 7, criteria={"bleu": 1})',
+        'await AgentEvaluator.evaluate_eval_set("home", {"eval_cases": [{"eval_id": "a"}]}, criteria={"nosuch": 1})',
+        'AgentEvaluator.migrate_eval_data_to_new_schema("gone.test.json", "new.test.json")',
+        'AgentEvaluator.find_config_for_test_file("sub/simple.test.json")',
+    ]
+    tests = [f"async def test_{number}():\n    {call}\n" for number, call in enumerate(calls)]
+    project.write("test_all.py", "from workbench.testing import AgentEvaluator\n\n" + "\n".join(tests))
+
+    done = pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "--tb=short")
+
+    done.assert_outcomes(failed=len(calls))
+    shown = [line for line in done.outlines if re.match(r"\S+\.py:\d+: in ", line)]
+    assert [line.partition(":")[0] for line in shown] == ["test_all.py"] * len(calls)
+
+
+def test_the_timeout_of_the_session_is_that_of_its_cases(pytester: pytest.Pytester) -> None:
+    project = AgentProject(pytester.path)
+    project.write("home_automation_agent/__init__.py", "from . import agent")
+    project.write(
+        "home_automation_agent/agent.py", AGENT.replace('raise ValueError("kaboom")', "__import__('time').sleep(300)")
+    )
+    project.write("home_automation_agent/tools.py", TOOLS)
+    project.add_set("slow.test.json", off="raise")
+    project.write(
+        "test_slow.py",
+        """
+        import pytest
+        from workbench.testing import AgentEvaluator
+
+        @pytest.mark.asyncio
+        async def test_slow():
+            await AgentEvaluator.evaluate("home_automation_agent", "slow.test.json", num_runs=1)
+        """,
+    )
+
+    done = pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider", "--workbench-timeout", "4")
+
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines("*longer than 4 s*")
+
+
+async def test_missing_samples_are_a_warning_or_with_the_gate_an_error(
+    project: AgentProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "judged by 1 of 2 samples"
+    project.add_set("simple.test.json", off="Turn off device_2.")
+    judge = {"threshold": 0.5, "judge_model_options": {"num_samples": 2}}
+    project.write("test_config.json", {"criteria": {"final_response_match_v2": judge}})
+    project.write("workbench.toml", "[judge]\ntries = 1\n")
+    numbers = itertools.count()
+
+    def answer(_: Call) -> Said:
+        verdict = gemini('{"reasoning": "r", "is_the_agent_response_valid": "valid"}')
+        return gemini_error(503, "down") if next(numbers) % 2 else verdict
+
+    with judging(monkeypatch, answer):
+        with pytest.warns(UserWarning, match=f"simple.test.json: off: final_response_match_v2: {said}"):
+            await AgentEvaluator.evaluate(MODULE, "simple.test.json", num_runs=1)
+        (project.root / ".workbench" / "replies.db").unlink()
+        monkeypatch.setattr(session, "require_all_samples", True)
+        with pytest.raises(EvaluationIncomplete, match=rf"! ERROR  simple.test.json: off\n  .*: {said}\n  all samples"):
+            await AgentEvaluator.evaluate(MODULE, "simple.test.json", num_runs=1)
+
+
+WITH_OBJECTS_OF_ADK = """
+import asyncio, json, pathlib
+from google.adk.evaluation.eval_config import EvalConfig
+from google.adk.evaluation.eval_set import EvalSet
+from workbench.testing import AgentEvaluator
+
+eval_set = EvalSet.model_validate_json(pathlib.Path("simple.test.json").read_text())
+lenient = {"tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "ANY_ORDER", "ignore_args": True}}
+config = EvalConfig.model_validate({"criteria": lenient})
+asyncio.run(AgentEvaluator.evaluate_eval_set("home_automation_agent", eval_set, eval_config=config))
+print("passed")
+config = EvalConfig.model_validate({"criteria": {"tool_trajectory_avg_score": 1.0}})
+asyncio.run(AgentEvaluator.evaluate_eval_set("home_automation_agent", eval_set, eval_config=config))
+"""
+
+
+def test_objects_of_adk_are_taken_too_and_nothing_runs_on_after_them(project: AgentProject) -> None:
+    project.add_set("simple.test.json", bad="the wrong one")
+
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_OBJECTS_OF_ADK], capture_output=True, text=True, timeout=120, check=False
+    )
+
+    assert (done.returncode, done.stdout.splitlines()[-1][:15]) == (1, "      set_devic")
+    assert "passed" in done.stdout.splitlines()
+    assert "AssertionError: 1 of 1 case of home_automation_agent did not pass" in done.stderr
+
+
+async def test_an_error_around_the_cases_is_raised_after_they_have_run(
+    project: AgentProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = project.root / project.add_set("simple.test.json", off="Turn it off.")
+    path.write_text(path.read_text() + "]")
+
+    with pytest.raises(ValueError, match=r"simple\.test\.json:\d+:\d+: error: found .*, expected the end"):
+        await AgentEvaluator.evaluate(MODULE, path.name)
+
+    assert "PASSED" in capsys.readouterr().out

@@ -1,0 +1,163 @@
+"""The eval sets with a keyboard and a mouse, on real projects: found, ordered, marked, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.tui.panes.browser_pane.by_keys import listed, select, until
+from workbench.tui.panes.browser_pane import BrowserPane
+from workbench.tui.screen_messages import DocumentsChanged
+from workbench.tui.state.case_filter import Order
+from workbench.tui.widgets.row_lists import CaseList
+
+
+async def test_the_filter_finds_prompts_and_tools_and_escape_lists_all_again(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("far", "eval sets")
+
+        await screen.press("slash", *"lamp")
+        await until(screen, lambda: listed(screen) == ["on", "off"])
+        await screen.until("eval sets · 2 of 4", "status:failed")
+        await screen.press("enter", "slash", "escape")
+        await until(screen, lambda: len(listed(screen)) == 4)
+        assert isinstance(screen.app.focused, CaseList)
+
+        await screen.press("slash", *"tool:level")
+        await until(screen, lambda: listed(screen) == ["dim"])
+
+
+async def test_what_the_filter_does_not_know_is_said_as_it_is_written(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("far")
+
+        await screen.press("slash", *"!bro[/b]")
+
+        await screen.until("!bro[/b] means nothing", "not-run")
+
+
+async def test_one_key_goes_through_the_status_filters(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("far")
+
+        await screen.press("F")
+        await screen.until("filter:", "is:failing")
+        assert listed(screen) == []
+        await screen.press("F", "F")
+        await screen.until("!not-run")
+        assert len(listed(screen)) == 4
+        await screen.press("F", "F", "F")
+        await screen.until_gone("filter:")
+
+
+async def test_one_key_goes_through_the_orders(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("far", "file order")
+
+        await screen.press("S")
+
+        await screen.until("by id")
+        assert listed(screen) == ["dim", "off", "on", "far"]
+        await screen.press(*["S"] * (len(Order) - 1))
+        await screen.until("file order")
+        assert listed(screen) == ["on", "off", "dim", "far"]
+
+
+async def test_marks_are_set_in_ranges_for_all_and_cleared(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await select(screen, "on")
+
+        await screen.press("space")
+        await screen.until("◆✓ on" if "◆✓ on" in screen.text else "◆○ on", "◆ 1 marked")
+        await screen.press("j", "M")
+        await screen.until("◆ 3 marked")
+        await screen.press("A")
+        await screen.until("◆ 4 marked")
+        await screen.press("minus")
+        await screen.until_gone("marked")
+
+
+async def test_run_selected_runs_what_is_marked(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await select(screen, "off")
+        await screen.press("space", "space", "g", "r")
+
+        await screen.until("finished", "2/2")
+        await screen.until("○ on", "✓ off", "✓ dim" if "✓ dim" in screen.text else "✗ dim")
+
+
+async def test_a_verdict_is_stale_once_its_case_has_changed(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await select(screen, "on")
+        await screen.press("r")
+        await screen.until("✓ on")
+
+        path = project / "lamps.evalset.json"
+        path.write_text(path.read_text(encoding="utf-8").replace("Turn on the lamp", "Turn it on"), encoding="utf-8")
+        await screen.press("f5")
+        await screen.until("● on", "✓ stale", "●1")
+
+        await screen.press("slash", *"is:stale")
+        await until(screen, lambda: listed(screen) == ["on"])
+        await screen.press("enter", "R")
+        await until(screen, lambda: listed(screen) == [])
+
+    async with open_app(project) as again:
+        await again.until("✓ on")
+        config = project / "test_config.json"
+        config.write_text('{"criteria": {"tool_trajectory_avg_score": 0.5}}', encoding="utf-8")
+        await again.press("f5")
+        await again.until("● on")
+
+
+async def test_unsaved_edits_are_marked_on_case_and_set(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await select(screen, "on")
+        documents = screen.app.screen_stack[0]._hub.gateway.documents
+        place = ("conversation", 0, "user_content", "parts", 0, "text")
+        await documents.edit("lamps.evalset.json", lambda doc: doc.set_value(place, "New", case=0), label="change")
+        screen.app.screen.post_message(DocumentsChanged(frozenset({"lamps.evalset.json"})))
+
+        await screen.until("lamps *", "on *")
+        assert "off *" not in screen.text
+        await screen.press("ctrl+s")
+        await screen.until_gone("on *")
+
+
+async def test_enter_folds_a_set_and_opens_a_case_and_h_and_l_fold(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("far")
+        await screen.press("j", "enter")
+        await screen.until_gone("dim")
+        await screen.press("enter")
+        await screen.until("dim")
+        await screen.press("h")
+        await screen.until_gone("dim")
+        await screen.press("l", "l", "enter")
+        await until(screen, lambda: not isinstance(screen.app.focused, CaseList))
+
+
+async def test_the_mouse_selects_folds_marks_and_opens(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("far")
+        await screen.pilot.click(CaseList, offset=(12, 3), control=True)
+        await screen.until("◆ 1 marked")
+        assert screen.state.selected_case.eval_id == "on"
+        await screen.pilot.click(CaseList, offset=(3, 2))
+        await screen.until_gone("dim")
+        await screen.pilot.click(CaseList, offset=(3, 2))
+        await screen.until("dim")
+        await screen.pilot.click(CaseList, offset=(12, 4), times=2)
+        await until(screen, lambda: not isinstance(screen.app.focused, CaseList))
+        assert screen.state.selected_case.eval_id == "off"
+
+
+async def test_keys_of_the_list_are_letters_in_the_filter_line(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("far")
+
+        await screen.press("slash", *"DNiS d")
+
+        await screen.until("DNiS d")
+        assert len(screen.app.screen_stack) == 1
+        assert screen.app.screen.query_one(BrowserPane) is not None

@@ -1,0 +1,285 @@
+"""The case pane on a real project: nothing that was typed is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tui.panes.case_pane.opened import TEA, data_of, go_to, idle, on_disk, open_case, turn, type_text
+from workbench.tui.backend.document_calls import Editing
+from workbench.tui.panes.case_pane import EditorBox
+from workbench.tui.screen_messages import DocumentsChanged
+
+# Types into a case, applies that, and is killed as soon as the file with the typed text has gone.
+KILLED = """
+import asyncio, os, signal, sys, threading, time
+from pathlib import Path
+from tests.tui.conftest import Driver
+from tests.tui.panes.case_pane.opened import go_to, open_case
+from workbench.store.settings import load_settings
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.backend.backend import Gateway
+from workbench.tui.themes import load_themes, theme_folders
+
+project = Path(sys.argv[1])
+typed = lambda: list((project / ".workbench/recovery").glob("*.typed"))
+
+def kill():
+    while typed():
+        time.sleep(0.0005)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    settings = load_settings(project, user_file=project / "none.toml")
+    app = WorkbenchApp(Gateway(project), settings=settings, themes=load_themes(theme_folders()[:1]))
+    async with app.run_test(size=(140, 42)) as pilot:
+        screen = Driver(app, pilot, [])
+        await open_case(screen)
+        await go_to(screen, "user")
+        await screen.press("enter", *"precious")
+        while not any("precious" in file.read_text() for file in typed()):
+            await pilot.pause(0.02)
+        threading.Thread(target=kill, daemon=True).start()
+        await screen.press("ctrl+j")
+        await asyncio.sleep(30)
+
+asyncio.run(main())
+"""
+
+
+async def test_typed_text_survives_leaving_and_other_cases(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await go_to(screen, "user")
+        await screen.press("enter")
+        await type_text(screen, "half a")
+        await screen.press("escape")
+        await screen.until("~ 1 typed, not applied")
+        await open_case(screen, "tea")
+        await screen.until("NOVICE")
+        await screen.until_gone("not applied")
+        await open_case(screen)
+        await screen.until("~ 1 typed, not applied")
+
+        await go_to(screen, "user")
+        await screen.press("enter")
+        assert screen.app.screen.query_one(EditorBox).text == "half a"
+
+        await screen.press("ctrl+o")
+        assert screen.app.screen.query_one(EditorBox).text == "Find the lamp."
+        await screen.press("escape")
+        await screen.until_gone("not applied")
+
+
+async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await go_to(screen, "user")
+        await screen.press("enter")
+        await type_text(screen, "typed")
+        path = project / "home.evalset.json"
+        path.write_text(path.read_text().replace("Find the lamp.", "Find the light."))
+        screen.app.screen.post_message(DocumentsChanged(frozenset(["home.evalset.json"])))
+
+        await screen.until("this was changed meanwhile")
+
+        assert screen.app.screen.query_one(EditorBox).text == "typed"
+        await screen.press("ctrl+j")
+        await screen.until('meanwhile this became "Find the light.": the same key again replaces that')
+        await idle(screen)
+        assert data_of(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Find the light."
+        await screen.press("ctrl+j")
+        await idle(screen)
+        assert data_of(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "typed"
+
+
+async def test_what_was_typed_to_be_added_is_gone_on_with_at_the_row_that_it_is_marked_on(
+    open_app: Any, project: Path
+) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await go_to(screen, "call")
+        await screen.press("plus", "enter")
+        await screen.until("name of the new argument")
+        await screen.press(*"colour", "enter")
+        await screen.until("colour · text")
+        await screen.press(*"red", "escape")
+        await screen.until("~")
+        await screen.press("enter")
+        await screen.until("go on with colour: red", "edit call")
+        await screen.press("enter")
+        await screen.until("colour · text")
+        await screen.press("enter")
+        await screen.until('"red"')
+        await idle(screen)
+
+        assert data_of(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["colour"] == "red"
+
+
+async def test_typed_text_goes_with_its_turn(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await go_to(screen, "user", number=1)
+        await screen.press("enter", "x", "escape")
+        await go_to(screen, "turn 2")
+        await screen.press("K")
+        await idle(screen)
+        await go_to(screen, "user")
+        await screen.press("enter", "ctrl+j")
+        await idle(screen)
+
+        texts = [turn["user_content"]["parts"][0]["text"] for turn in data_of(screen)["conversation"]]
+        assert texts == ["Thanks.x", "Find the lamp."]
+
+
+async def test_text_typed_for_a_turn_that_vanishes_from_the_file_stays_and_says_so(
+    open_app: Any, project: Path
+) -> None:
+    path = project / "home.evalset.json"
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await go_to(screen, "user", number=1)
+        await screen.press("enter", "x")
+        data = json.loads(path.read_text())
+        del data["eval_cases"][0]["conversation"][1]
+        path.write_text(json.dumps(data))
+        await screen.until("changed meanwhile")
+        await screen.press("ctrl+j")
+
+        await screen.until("no longer in the case", "Thanks.x")
+
+
+async def test_quitting_asks_what_becomes_of_typed_text(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await go_to(screen, "user")
+        await screen.press("enter", "x", "escape")
+        await screen.press("q")
+        await screen.until("Typed and not applied: lamp: user")
+        await screen.press("enter")
+        await screen.until_gone("Typed and not applied")
+        assert screen.app.is_running
+
+        await screen.press("q")
+        await screen.until("quit without it")
+        await screen.press("down", "down", "enter")
+        await screen.pilot.pause(0.3)
+        assert not screen.app.is_running
+    assert list((project / ".workbench" / "recovery").iterdir()) == []
+
+
+async def test_typed_text_can_be_kept_for_the_next_start(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await go_to(screen, "user")
+        await screen.press("enter", *"soon", "escape", "q")
+        await screen.until("keep it for the next start")
+        await screen.press("down", "enter")
+        for _ in range(500):
+            if not screen.app.is_running:
+                break
+            await screen.pilot.pause(0.02)
+        assert not screen.app.is_running
+    (kept,) = (project / ".workbench" / "recovery").iterdir()
+    content = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**content, "session": "of a process that is no more"}))
+
+    async with open_app(project) as screen:
+        await screen.until("an earlier session kept", "lamp")
+        await open_case(screen)
+        await screen.until("1 typed, not applied")
+        await go_to(screen, "user")
+        await screen.press("enter", "ctrl+j")
+        await screen.until_gone("1 typed, not applied")
+        await screen.press("ctrl+s")
+        await screen.until("saved")
+        await screen.pilot.pause(0.5)
+
+    assert "soon" in on_disk(project)[0]["conversation"][0]["user_content"]["parts"][0]["text"]
+    assert list((project / ".workbench" / "recovery").iterdir()) == []
+
+
+async def test_applying_and_saving_is_one_key(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen, "tea")
+        await go_to(screen, "plan")
+        await screen.press("enter")
+        await type_text(screen, "Get much tea.")
+        await screen.press("ctrl+s")
+        await screen.until("saved")
+
+    assert on_disk(project)[1]["conversation_scenario"]["conversation_plan"] == "Get much tea."
+
+
+async def test_a_text_with_control_characters_is_typed_as_json(
+    open_app: Any, make_project: Callable[..., Path]
+) -> None:
+    nasty = "a\x1b[31mred [/b] \u202eתורה 你好 \u0301"
+    project = make_project(home=[{"eval_id": "nasty", "conversation": [turn(nasty, "x" * 1_000_000)]}])
+    async with open_app(project, size=(80, 24)) as screen:
+        await open_case(screen, "nasty")
+        await screen.until("more characters")
+        assert "\x1b" not in screen.text
+        await go_to(screen, "user")
+        await screen.press("enter")
+        await screen.until("JSON", "\\u001b[31mred")
+        await screen.press("ctrl+j")
+        await idle(screen)
+        assert data_of(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == nasty
+
+        await go_to(screen, "response")
+        await screen.press("enter")
+        await screen.until("20,000")
+
+
+async def test_what_is_typed_can_be_seen_on_the_lowest_screen(open_app: Any, project: Path) -> None:
+    async with open_app(project, size=(40, 10)) as screen:
+        await screen.until("lamp")
+        await screen.press("j", "j", "1")
+        await screen.until("eval id")
+        await screen.press("j", "j", "enter")
+        await screen.until("user · text", "Find the lamp.")
+
+
+async def test_an_edit_that_had_to_wait_is_not_made_to_what_was_selected_meanwhile(
+    open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_go_on, make = asyncio.Event(), asyncio.Event(), Editing.make
+
+    async def slow(editing: Editing, *arguments: Any, **more: Any) -> None:
+        begun.set()
+        await may_go_on.wait()
+        await make(editing, *arguments, **more)
+
+    monkeypatch.setattr(Editing, "make", slow)
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await go_to(screen, "app name")
+        await screen.press("D", "D")
+        await begun.wait()
+        await open_case(screen, "tea")
+        await screen.until("Tea?")
+        may_go_on.set()
+        await screen.until("something else was selected meanwhile")
+        await screen.press("ctrl+s")
+        await screen.until("saved")
+
+    lamp, tea = on_disk(project)
+    assert lamp["session_input"] == {"user_id": "u", "state": {}} and tea == TEA
+
+
+def test_text_that_was_applied_outlives_a_kill(project: Path) -> None:
+    repository = Path(__file__).parents[4]
+
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(project)], cwd=repository, check=False, timeout=60)
+
+    assert killed.returncode == -9
+    kept = [file.read_text() for file in (project / ".workbench" / "recovery").iterdir()]
+    assert any("precious" in text for text in kept)

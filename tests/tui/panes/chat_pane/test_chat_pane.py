@@ -1,0 +1,282 @@
+"""The chat pane, by keys, with real agents in real processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.widgets import TextArea
+
+from tests.processes import is_running
+from tests.tui.panes.chat_pane.talking import case, draft, open_chat, say
+from workbench.tui.panes.chat_pane import ChatPane, Prompt
+from workbench.tui.screen_messages import SessionWanted
+
+
+async def test_a_conversation_is_shown_with_calls_tokens_and_time(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        assert isinstance(screen.app.focused, Prompt)
+
+        await say(screen, "hello")
+        await screen.until("hello makes 1", "→ add  to=1", "12 tokens")
+        await say(screen, "again")
+
+        await screen.until("again makes 2", "2 turns · 24 tokens")
+
+
+async def test_the_end_is_followed_until_the_reader_leaves_it(project: Path, open_app: Any) -> None:
+    async with open_app(project, size=(44, 20)) as screen:  # what greets is longer than there is room for
+        await screen.until("one")
+        await screen.press("j", "j", "6")
+        await screen.until("say something")
+        for word in ("one", "two", "three"):
+            await say(screen, word)
+            await screen.until(f"{word} makes")
+        await screen.pilot.resize_terminal(44, 17)
+        await screen.until("three makes 3")
+
+        await say(screen, "slow")
+        await screen.press("shift+tab", "g")
+        await screen.until("4 turns · 48 tokens")
+        assert "turn 1" in screen.text
+        assert "slow makes 4" not in screen.text
+
+        await screen.press("G", "tab")
+        await say(screen, "five")
+        await screen.until("five makes 5")
+
+
+async def test_new_lines_and_what_was_said_before(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await screen.press("a", "ctrl+j", "b")
+        assert draft(screen) == "a\nb"
+        await screen.press("enter")
+        await screen.until("makes 1")
+
+        await screen.press("t", "y", "p", "e", "d", "up")
+        assert draft(screen) == "a\nb"
+        await screen.press("down")
+
+        assert draft(screen) == "typed"
+
+
+async def test_a_turn_is_stopped_and_what_was_said_is_in_the_input_again(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hello")
+        await screen.until("hello makes 1")
+        await say(screen, "hang")
+        await screen.until("waiting for the agent")
+
+        await screen.press("ctrl+g")
+
+        await screen.until("stopped after", "the session is over")
+        assert draft(screen) == "hang"
+        # Another thing is said instead: the turns before are said again first, so that the session is the same.
+        await screen.press("ctrl+a", "ctrl+k", "x", "enter")
+        await screen.until("hello makes 1", "x makes 2")
+
+
+@pytest.mark.parametrize(("said", "message"), [("die", "exit status 7"), ("raise", "ValueError: x [/foo] [bold]")])
+async def test_an_agent_that_dies_loses_nothing_that_was_typed(
+    project: Path, open_app: Any, said: str, message: str
+) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, said)
+
+        await screen.until(message, "the session is over")
+
+        assert draft(screen) == said
+
+
+async def test_an_outage_is_an_error_of_its_turn_and_retried_with_all_before(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hello")
+        await screen.until("hello makes 1")
+        await say(screen, "flaky")
+        await screen.until("infrastructure error", "retry says everything again")
+        (project / "mended").touch()
+
+        await screen.press("ctrl+r")
+
+        await screen.until("hello makes 1", "flaky makes 2")
+        assert draft(screen) == ""
+
+
+async def test_a_new_session_runs_new_code_and_asks_before_turns_are_gone(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hello")
+        await screen.until("hello makes 1")
+        (project / "agent.py").write_text("def answer(prompt): return prompt + ' from the new code'")
+
+        await screen.press("ctrl+n")
+        await screen.until("1 turn of it will be gone")
+        await screen.press("n")
+        await screen.until("hello makes 1")
+        await screen.press("ctrl+n", "y")
+        await screen.until("Talk to pinger")
+        await say(screen, "hello")
+
+        await screen.until("hello from the new code")
+
+
+async def test_a_draft_stays_where_another_row_or_tab_is_looked_at(project: Path, open_app: Any) -> None:
+    with (project / "workbench.toml").open("a") as file:
+        file.write('[targets.zebra]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["z/*.evalset.json"]\n')
+    (project / "z").mkdir()
+    (project / "z" / "z.evalset.json").write_text(json.dumps({"eval_set_id": "z", "eval_cases": [case("zz", "hi")]}))
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await screen.press("d", "r", "a", "f", "t", "escape", "G")
+        await screen.until("Talk to zebra")
+        assert draft(screen) == ""
+        await screen.press("1", "escape", "g", "6")
+        await screen.until("Talk to pinger")
+
+        assert draft(screen) == "draft"
+
+
+async def test_a_conversation_goes_on_while_something_else_is_looked_at(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hello")
+        await screen.press("escape", "1")
+        await screen.until_gone("hello")
+
+        await screen.press("6")
+
+        await screen.until("hello makes 1")
+
+
+async def test_how_a_session_starts_is_edited_until_something_is_said(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await screen.press("f2")
+        await screen.until("How the session starts")
+        screen.app.screen.query_one(TextArea).focus()
+        await screen.press(*'{"count":', "ctrl+s")
+        await screen.until("How the session starts", "line 1, column")
+        await screen.press(*"99}", "ctrl+s")
+        await screen.until('"count": 99')
+        await screen.press("f2", "escape")
+        await say(screen, "hello")
+        await screen.until("hello makes 100")
+
+        await screen.press("f2")
+
+        await screen.until("the session has begun")
+
+
+async def test_the_turns_of_a_case_are_said_and_the_chat_goes_on_by_hand(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+
+        await screen.press("ctrl+l")
+        await screen.until("first of the case makes 41", "second of the case makes 42")
+        await say(screen, "more")
+
+        await screen.until("more makes 43")
+
+
+async def test_the_trace_of_a_chat_that_was_never_saved(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hello")
+        await screen.until("hello makes 1")
+
+        await screen.press("ctrl+t")
+        await screen.until("chat 1 with pinger")
+
+        wanted = next(message for message in screen.messages if isinstance(message, SessionWanted))
+        result = wanted.pinned.result
+        assert (result.case.target, result.case.eval_set, result.status) == ("pinger", "", "NOT_EVALUATED")
+        assert [span.name for span in result.execution.spans] == ["answer", "add"]
+        assert result.execution.final_state == {"count": 1}
+        await screen.press("j", "j", "j")  # the keys go where one looks, not to the input that is hidden now
+        await screen.until("tool call 1 of this turn")
+
+
+async def test_a_click_chooses_a_turn_and_the_answer_is_what_is_copied(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "alpha")
+        await screen.until("alpha makes 1")
+        await say(screen, "beta")
+        await screen.until("beta makes 2")
+        pane = screen.app.screen.query_one(ChatPane)
+        assert pane.copyable() == "beta makes 2"
+
+        await screen.pilot.click("#chat-talk", offset=(2, 0))
+
+        assert pane.copyable() == "alpha makes 1"
+        await screen.press("i")
+        assert isinstance(screen.app.focused, Prompt)
+
+
+async def test_quitting_leaves_no_process(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hang")
+        await screen.until("waiting for the agent")
+        for _ in range(500):
+            if (project / "pid").exists() and (project / "pid").read_text():
+                break
+            await screen.pilot.pause(0.02)
+        pid = int((project / "pid").read_text())
+
+    assert not is_running(pid)
+
+
+@pytest.mark.needs_adk
+async def test_a_tool_of_an_adk_agent_is_shown_while_it_works(make_project: Any, open_app: Any) -> None:
+    path: Path = make_project(lights=[])
+    (path / "slow").mkdir()
+    (path / "slow" / "__init__.py").touch()
+    (path / "slow" / "agent.py").write_text(ADK_AGENT)
+    async with open_app(path) as screen:
+        await screen.until("slow")
+        await screen.press("G", "6")
+        await screen.until("Talk to slow")
+        await say(screen, "go")
+
+        await screen.until('→ wait_for  name="let_go"', "… at work")
+        (path / "let_go").touch()
+
+        await screen.until('← {"found": "let_go"}', "all done")
+
+
+ADK_AGENT = '''
+import asyncio
+from pathlib import Path
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+HERE = Path(__file__).parent.parent
+
+class Scripted(BaseLlm):
+    model: str = "script"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        last = llm_request.contents[-1].parts[-1]
+        if last.function_response:
+            part = types.Part(text="all done")
+        else:
+            part = types.Part(function_call=types.FunctionCall(name="wait_for", args={"name": "let_go"}))
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+async def wait_for(name: str) -> dict:
+    """Wait for a file."""
+    while not (HERE / name).exists():
+        await asyncio.sleep(0.02)
+    return {"found": name}
+
+root_agent = LlmAgent(name="slow", model=Scripted(), tools=[wait_for])
+'''

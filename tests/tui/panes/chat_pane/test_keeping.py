@@ -1,0 +1,119 @@
+"""A chat is kept as a case, by keys, with real agents in real processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.tui.panes.chat_pane.talking import cases_in, open_chat, say
+from workbench.tui.screen_messages import ProjectChanged
+
+
+async def test_a_chat_is_kept_in_the_selected_set_and_passes_when_it_is_run(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hello")
+        await screen.until("hello makes 1")
+
+        await screen.press("ctrl+o")
+        await screen.until("in lights.evalset.json", "in place of the case one", "in a new eval set")
+        await screen.press("enter")
+        await screen.until("Id of the case")
+        await screen.press("ctrl+u", *"one")
+        await screen.until("has a case of this id already")
+        await screen.press("_", "2", "enter")
+        await screen.until("Expect the final state")
+        await screen.press("j", "enter")
+        await screen.until("kept as lights.evalset.json:one_2")
+
+        kept = cases_in(project / "lights.evalset.json")[1]
+        assert kept["eval_id"] == "one_2" and kept["final_session_state"] == {"count": 1}
+        assert kept["conversation"][0]["intermediate_data"]["tool_uses"] == [{"name": "add", "args": {"to": 1}}]
+        changed = next(message for message in screen.messages if isinstance(message, ProjectChanged))
+        assert str(changed.select) == "lights.evalset.json:one_2"
+        await screen.until("NOT RUN · one_2")
+        await screen.press("escape", "r")
+        await screen.until("✓1")
+
+
+async def test_a_chat_is_kept_from_the_chosen_turn_on_in_a_new_set(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        for number, word in enumerate(["alpha", "beta", "gamma"], start=1):
+            await say(screen, word)
+            await screen.until(f"{word} makes {number}")
+        await screen.press("alt+up", "alt+up", "alt+up", "alt+down")
+
+        await screen.press("ctrl+o")
+        await screen.until("all 3 turns", "from turn 2 on")
+        await screen.press("enter")
+        await screen.until("in a new eval set")
+        await screen.press("end", "enter")
+        await screen.until("File of the new eval set")
+        await screen.press("enter")
+        await screen.until("Id of the case")
+        await screen.press("enter")
+        await screen.until("Expect the final state")
+        await screen.press("enter")
+        await screen.until("kept as chats.evalset.json:chat_1")
+
+        kept = cases_in(project / "chats.evalset.json")[0]
+        assert [turn["user_content"]["parts"][0]["text"] for turn in kept["conversation"]] == ["beta", "gamma"]
+        assert kept["session_input"]["state"] == {"count": 1} and "final_session_state" not in kept
+        assert any(isinstance(message, ProjectChanged) for message in screen.messages)
+        await screen.until("chats")
+
+
+async def test_a_new_set_is_one_of_the_agents_and_a_name_that_is_not_is_warned_of(project: Path, open_app: Any) -> None:
+    settings = project / "workbench.toml"
+    listed = '["lights.evalset.json", "kept_*.evalset.json"]'
+    settings.write_text(settings.read_text().replace('["*.evalset.json"]', listed))
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hello")
+        await screen.until("hello makes 1")
+        await screen.press("ctrl+o")
+        await screen.until("in a new eval set")
+        await screen.press("end", "enter")
+        await screen.until("kept_chats.evalset.json")
+
+        await screen.press("home", "x")
+        await screen.until("it will belong to no agent", "workbench.toml does not list it")
+        await screen.press("backspace")
+        await screen.until_gone("it will belong")
+        await screen.press("enter")
+        await screen.until("Id of the case")
+        await screen.press("enter")
+        await screen.until("Expect the final state")
+        await screen.press("enter")
+
+        await screen.until("kept as kept_chats.evalset.json:chat_1")
+        await screen.until_gone("There is no agent")
+
+
+async def test_replacing_a_case_asks_and_giving_up_writes_nothing(project: Path, open_app: Any) -> None:
+    before = (project / "lights.evalset.json").read_text()
+    async with open_app(project) as screen:
+        await open_chat(screen)
+        await say(screen, "hello")
+        await screen.until("hello makes 1")
+
+        await screen.press("ctrl+o")
+        await screen.until("in place of the case one")
+        await screen.press("j", "enter")
+        await screen.until("Replace the case one?")
+        await screen.press("n")
+        await screen.press("ctrl+o")
+        await screen.until("in place of the case one")
+        await screen.press("escape")
+        assert (project / "lights.evalset.json").read_text() == before
+        await screen.press("ctrl+o")
+        await screen.until("in place of the case one")
+        await screen.press("j", "enter", "y")
+        await screen.until("Expect the final state")
+        await screen.press("enter")
+        await screen.until("kept as lights.evalset.json:one")
+
+    kept = cases_in(project / "lights.evalset.json")
+    assert [item["eval_id"] for item in kept] == ["one"] and "hello" in json.dumps(kept)

@@ -1,0 +1,367 @@
+"""The trace on the screen: every key, every kind of session, whatever is in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tui.state.spans import span, turn_result
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult
+from workbench.model.trace import Span, SpanKind
+from workbench.tui.panes.trace_pane import DetailView, SearchInput, SpanList, TracePane
+from workbench.tui.screen_messages import SessionWanted
+from workbench.tui.state.browser_state import Pinned
+from workbench.tui.state.trace_tree import Node
+
+SAMPLES = Path(__file__).parents[3] / "sample_agents"
+
+
+def case_of(eval_id: str, *prompts: str) -> dict[str, Any]:
+    """A case as an eval set has it."""
+    turns = [{"user_content": {"parts": [{"text": prompt}]}} for prompt in prompts]
+    return {"eval_id": eval_id, "conversation": turns}
+
+
+def pinned(spans: Sequence[Span], *turns: TurnResult, failure: Failure | None = None) -> SessionWanted:
+    """Spans as those of a session that was never saved."""
+    result = CaseResult(
+        case=CaseKey(target="pinger", eval_set="s.evalset.json", eval_id="chat"),
+        eval_set_id="s",
+        status=CaseStatus.NOT_EVALUATED,
+        failure=failure,
+        execution=Execution(turns=turns, spans=tuple(spans)),
+    )
+    return SessionWanted(Pinned("a chat", None, result), tab="trace")
+
+
+LIGHTS = (
+    span("root", at=(0.0, 1.0), kind=SpanKind.AGENT),
+    span("ask", "root", at=(0.0, 0.25), kind=SpanKind.MODEL, request={"house": {"room": "Kitchen"}}),
+    span("set", "root", at=(0.25, 0.3), kind=SpanKind.TOOL, error="ValueError: x [/foo]"),
+    span("tell", "root", at=(0.3, 1.0), kind=SpanKind.MODEL, response={"note": "a kitchen\nwith light"}),
+    span("later", turn=1, kind=SpanKind.AGENT, error="late"),
+)
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Path]) -> Path:
+    """Two cases, one of which the agent fails in."""
+    return make_project(s=[case_of("fine", "hello", "again"), case_of("broken", "raise")])
+
+
+async def look_at(screen: Any, wanted: SessionWanted) -> TracePane:
+    """Show a session in the trace, with the focus in its tree."""
+    await screen.until("fine")
+    screen.app.screen_stack[0].post_message(wanted)
+    await screen.until("a chat")
+    pane: TracePane = screen.app.screen.query_one(TracePane)
+    while not pane.is_mounted:
+        await screen.pilot.pause()
+    pane.focus_first()
+    await screen.pilot.pause()
+    return pane
+
+
+def here(screen: Any) -> str:
+    """What the cursor of the tree is on."""
+    row = screen.app.screen.query_one(SpanList).source.selected
+    return row.span.name if isinstance(row, Node) else f"turn {row.index + 1}"
+
+
+async def test_a_run_shows_the_steps_of_its_case_by_user_message(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("fine")
+        await screen.press("j", "j", "3")
+        await screen.until("The case has not run", "r runs it")
+        await screen.press("r")
+        await screen.until(
+            "2 turns · 4 steps", "turn 1 user hello", "turn 2 user again", "ƒ ping »", "no times reported"
+        )
+        await screen.until("bars: turn 1", "├0")
+        assert "▸ user: hello    agent: pong [/b]" in screen.text
+
+
+async def test_a_failed_turn_shows_its_steps_and_the_error(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("broken")
+        await screen.press("G", "3", "r")
+        await screen.until("turn 1 ! 1 user raise", "! ◆ answer")
+        screen.app.screen.query_one(TracePane).focus_first()
+        await screen.press("full_stop")
+        await screen.until("error       ! ValueError")
+
+
+async def test_steps_arrive_while_the_case_runs_and_the_cursor_stays(
+    make_project: Callable[..., Path], open_app: Callable[..., Any]
+) -> None:
+    agent = """
+    import pathlib, time
+    def answer(prompt):
+        while prompt == "wait" and not pathlib.Path("go").exists():
+            time.sleep(0.01)
+        return {"response": prompt, "predicted_trajectory": [{"tool_name": "ping", "tool_input": {}}]}
+    """
+    import textwrap
+
+    path = make_project(agent=textwrap.dedent(agent), s=[case_of("slow", "first", "wait", "third")])
+    async with open_app(path) as screen:
+        await screen.until("slow")
+        await screen.press("G", "3", "r")
+        await screen.until("turn 1 user first", "1 turn · 2 steps")
+        screen.app.screen.query_one(TracePane).focus_first()
+        await screen.press("j", "j", "d")
+        assert here(screen) == "ping"
+
+        (path / "go").touch()
+
+        await screen.until("3 turns · 6 steps", "turn 3 user third")
+        assert here(screen) == "ping" and "[Request]" in screen.text
+
+
+async def test_a_stored_run_shows_its_steps_in_a_later_session(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("fine")
+        await screen.press("j", "j", "r")
+        await screen.until("1/1")
+    async with open_app(project) as screen:
+        await screen.until("stored")
+        await screen.press("j", "j", "3")
+        await screen.until("2 turns · 4 steps", "ƒ ping »")
+
+
+async def test_keys_of_the_tree_fold_and_unfold(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await screen.press("j", "h")
+        await screen.until("+3, 1 error")
+        await screen.press("right")
+        await screen.until_gone("+3")
+        await screen.press("l")
+        assert here(screen) == "ask"
+        await screen.press("left")
+        assert here(screen) == "root"
+        await screen.press("H")
+        await screen.until_gone("◆ root")
+        await screen.press("L")
+        await screen.until("✦ tell")
+        await screen.press("G")
+        assert here(screen) == "later"
+
+
+async def test_keys_jump_to_errors_and_the_slowest_and_filter(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        for key, name in [("full_stop", "set"), ("full_stop", "later"), ("semicolon", "set"), ("m", "tell")]:
+            await screen.press(key)
+            assert here(screen) == name
+        await screen.press("i")
+        await screen.until("only errors", "ƒ set in root")
+        await screen.press("i")
+        await screen.until_gone("only errors")
+        await screen.press("K")
+        await screen.until("only agents")
+        await screen.press("K", "K", "K")
+        await screen.until_gone("only tool calls")
+        await screen.press("b")
+        await screen.until("bars: session")
+
+
+async def test_keys_that_lead_nowhere_say_so(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await look_at(screen, pinned([span("alone")]))
+        await screen.press("full_stop")
+        await screen.until("no step of this session has an error")
+        await screen.press("m")
+        await screen.until("there are no two steps with times to compare")
+        await screen.press(">")
+        await screen.until("/ looks for a text")
+
+
+async def test_the_ways_to_look_at_a_step_are_kept_from_step_to_step(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project) as screen:
+        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await screen.press("j", "j", "d")
+        await screen.until("[Request]", 'room: "Kitchen"')
+        await screen.press("d", "j", "j")
+        await screen.until("[Response]", "│ a kitchen", "│ with light")
+        await screen.press("d")
+        await screen.until("[Graph]", "┃ ◆ root", "path taken", "◀ selected")
+        await screen.press("D", "D", "D")
+        await screen.until("[Event]", "kind        model call")
+        await screen.pilot.click("DetailTabs", offset=(10, 0))
+        await screen.until("[Request]")
+
+
+async def test_the_detail_is_read_and_folded_by_keys_and_mouse(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await screen.press("j", "j", "d", "enter")
+        view = screen.app.screen.query_one(DetailView)
+        assert view.has_focus
+        await screen.press("j", "h")
+        await screen.until("▸ house: {1}")
+        await screen.press("l")
+        await screen.until('room: "Kitchen"')
+        await screen.pilot.click(DetailView, offset=(2, 0), times=2)
+        await screen.until("▸ house: {1}")
+        await screen.press("G", "g", "pagedown", "pageup", "k", "l")
+        await screen.until('room: "Kitchen"')
+
+
+async def test_a_search_finds_names_requests_and_responses_and_shows_where(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project) as screen:
+        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await screen.press("H", "slash", *"kitchen")
+        await screen.until("“kitchen”: 2 steps")
+        await screen.press("enter")
+        await screen.until("“kitchen”: 1 of 2 steps", "[Request]", 'room: "Kitchen"')
+        assert here(screen) == "ask"
+        await screen.press(">")
+        await screen.until("2 of 2 steps", "[Response]", "a kitchen")
+        await screen.press("<")
+        await screen.until("1 of 2 steps")
+        await screen.press("slash", "escape")
+        await screen.until_gone("“kitchen”")
+        assert not screen.app.screen.query_one(SearchInput).display
+        assert screen.app.screen.query_one(SpanList).has_focus
+        await screen.press("slash", *"kitchen", "enter")
+        await screen.until("“kitchen”: 1 of 2 steps")
+        await screen.press("tab", "escape")
+        await screen.until_gone("“kitchen”")
+        assert screen.app.screen.query_one(SpanList).has_focus
+        await screen.press("escape")
+
+
+async def test_a_search_without_anything_found_says_so(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await look_at(screen, pinned(LIGHTS))
+        await screen.press("slash", *"[/b]", "enter")
+        await screen.until("nothing was found: [/b]", "“[/b]”: nothing")
+
+
+async def test_tree_and_detail_divide_the_room_by_key(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await look_at(screen, pinned(LIGHTS))
+        tree = screen.app.screen.query_one(SpanList)
+        before = tree.size.height
+        await screen.press("ctrl+down")
+        await screen.pilot.pause()
+        assert tree.size.height > before
+        await screen.press("ctrl+up", "ctrl+up")
+        await screen.pilot.pause()
+        assert tree.size.height < before
+
+
+async def test_a_wide_pane_has_tree_and_detail_beside_each_other(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project, size=(200, 60)) as screen:
+        await look_at(screen, pinned(LIGHTS))
+        await screen.pilot.pause()
+        tree, detail = screen.app.screen.query_one(SpanList), screen.app.screen.query_one(DetailView)
+        assert tree.region.right <= detail.region.x and detail.region.y < tree.region.bottom
+        await screen.until("├0")
+
+
+async def test_a_small_screen_has_room_for_tree_and_detail(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project, size=(80, 24)) as screen:
+        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await screen.press("j", "j")
+        await screen.until("✦ ask", "kind        model call")
+
+
+@pytest.mark.parametrize("key", ["y"])
+async def test_a_copy_is_the_selected_step_or_what_the_detail_shows(
+    project: Path, open_app: Callable[..., Any], key: str
+) -> None:
+    async with open_app(project) as screen:
+        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await screen.press("j", "j", key)
+        assert '"name": "ask"' in screen.app.clipboard
+        await screen.press("d", "enter", key)
+        assert screen.app.clipboard == '{\n  "house": {\n    "room": "Kitchen"\n  }\n}'
+
+
+async def test_a_session_without_steps_says_why(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        pane = await look_at(screen, pinned([], turn_result("hi", "ho")))
+        await screen.until("There are no steps of this execution.", "five newest")
+        assert pane.copyable() is None
+        failure = Failure(kind=FailureKind.SETUP, message="no [/such] module\x1b")
+        screen.app.screen_stack[0].post_message(pinned([], failure=failure))
+        await screen.until("did not get as far as a step", "! no [/such] module␛")
+        screen.app.screen_stack[0].post_message(pinned(LIGHTS))
+        await screen.until("✦ ask")
+        assert screen.app.screen.query_one(SpanList).has_focus
+
+
+async def test_nothing_but_a_case_has_a_trace(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        await screen.until("fine")
+        await screen.press("j", "3")
+        await screen.until("file", "s.evalset.json")
+
+
+NASTY = "x [/foo] [bold] \x1b[31m \u202e\u0627\u0644 e\u0301\u0301 \U0001f468\u200d\U0001f469\u200d\U0001f467 漢字\ttab"
+
+
+async def test_whatever_the_agent_says_is_shown_and_obeyed_by_nobody(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    value = {NASTY: NASTY, "long": NASTY * 20_000, "lines": f"{NASTY}\r\n{NASTY}"}
+    spans = [
+        span(NASTY, at=(0.0, 1.0), kind=SpanKind.AGENT, request=value, response=value, error=NASTY, attributes=value),
+        span(f"{NASTY}2", NASTY, kind=SpanKind.TOOL, attributes={"agents": {NASTY: {"tools": [NASTY]}}}),
+    ]
+    async with open_app(project) as screen:
+        await look_at(screen, pinned(spans, turn_result(NASTY, NASTY)))
+        await screen.press("j")
+        for title in ("[Event]", "[Request]", "[Response]", "[Graph]"):
+            await screen.until(title, "[/foo] [bold]")
+            assert "\x1b[31m" not in screen.text and "\u202e" not in screen.text
+            await screen.press("d")
+        await screen.press("slash", *"[/foo]", "enter")
+        await screen.until("“[/foo]”:")
+
+
+@pytest.mark.needs_adk
+async def test_an_adk_agent_shows_runs_models_tools_and_its_graph(tmp_path: Path, open_app: Callable[..., Any]) -> None:
+    shutil.copytree(
+        SAMPLES / "hello_world_adk", tmp_path / "hello_world_adk", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for case_file in (tmp_path / "hello_world_adk").glob("*.json"):
+        if case_file.name not in ("roll_die.test.json", "test_config.json"):
+            case_file.unlink()
+    settings = '[targets.dice]\nkind = "adk"\ntarget = "hello_world_adk"\neval_sets = ["hello_world_adk/*.test.json"]\n'
+    (tmp_path / "workbench.toml").write_text(settings, encoding="utf-8")
+    async with open_app(tmp_path) as screen:
+        await screen.until("roll_die")
+        await screen.press("R", "G", "3")
+        await screen.until("◎ invocation", "◆ hello_world_adk", "✦ script »", "ƒ roll_die »")
+        screen.app.screen.query_one(TracePane).focus_first()
+        await screen.press("D")
+        await screen.until("[Graph]", "┃ ◆ hello_world_adk", "◆ prime_checker", "ƒ check_prime", "path taken")
+
+
+async def test_accepting_is_offered_for_the_trace_of_a_case_and_not_for_that_of_a_chat(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(project, size=(200, 42)) as screen:
+        await screen.until("fine")
+        await screen.press("j", "j", "r")
+        await screen.until("✗ fine", "finished")
+        await screen.press("3")
+        await screen.until("fine · s", "a accept")
+
+        screen.app.screen_stack[0].post_message(pinned(LIGHTS))
+        await screen.until("a chat")
+        await screen.until_gone("a accept")
+        await screen.press("escape")
+        await screen.until("a accept")

@@ -1,0 +1,109 @@
+"""What is said when a case that passed fails: once for each change, so that it is heard elsewhere too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.tui.screens.watch_controller.conftest import TOOLS, Shop, Watched
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseStatus
+from workbench.tui.screens import watch_controller
+from workbench.tui.screens.watch_controller import notification
+from workbench.tui.state.case_board import Standing
+from workbench.tui.state.watch_state import Alarm
+
+DEARER = TOOLS.replace('"amount": 1', '"amount": 2')
+
+
+def key(eval_id: str) -> CaseKey:
+    return CaseKey(target="t", eval_set="s", eval_id=eval_id)
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is written to the terminal past the screen, the bell as BEL."""
+    found: list[str] = []
+    monkeypatch.delenv("TMUX", raising=False)
+    monkeypatch.setattr(watch_controller, "_write", lambda app, sequence: found.append(sequence))
+    monkeypatch.setattr("textual.app.App.bell", lambda app: found.append("BEL"))
+    return found
+
+
+def alarms(watched: Watched) -> list[str]:
+    return [each.message for each in watched.screen.app._notifications if "passed before" in each.message]
+
+
+def saves_seen(watched: Watched) -> int:
+    """How many changes of the tools were seen: what is beside them on the way to a save may be seen by itself."""
+    return sum("tools.py" in each.changed.paths for each in watched.watch.changes)
+
+
+async def test_green_that_turns_red_is_said_once_for_each_change(
+    open_shop: Callable[..., Any], shop: Shop, written: list[str]
+) -> None:
+    async with open_shop() as watched:
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: alarms(watched))
+        (message,) = alarms(watched)
+        assert message.startswith("2 cases passed before and do not now: refund_")
+        assert message.endswith("tools.py: refund() changed")
+        assert written == ["BEL", f"\x1b]9;workbench: {message}\x07"]
+
+        shop.save("tools.py", DEARER.replace('"amount": 2', '"amount": 3'))  # red stays red
+        await watched.until_true(lambda: saves_seen(watched) >= 2 and not watched.state.is_running)
+        await watched.until_true(lambda: not watched.watch.stale)
+        assert written.count("BEL") == 1
+
+        shop.save("tools.py", TOOLS)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.PASSED)
+        shop.save("tools.py", TOOLS.replace('"amount": 1', '"amount": 4'))
+        await watched.until_true(lambda: written.count("BEL") == 2)
+
+
+@pytest.mark.parametrize(("notify", "toasts", "rings"), [("off", 0, []), ("toast", 1, []), ("bell", 1, ["BEL"])])
+async def test_how_it_is_said_is_a_setting(
+    open_shop: Callable[..., Any], shop: Shop, written: list[str], notify: str, toasts: int, rings: list[str]
+) -> None:
+    shop.save("workbench.toml", f'{(shop.path / "workbench.toml").read_text()}[watch]\nnotify = "{notify}"\n')
+    async with open_shop() as watched:
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: all(change.alarm.is_complete for change in watched.watch.changes))
+        await watched.screen.pilot.pause(0.3)
+
+        assert len(alarms(watched)) == toasts
+        assert written == rings
+
+
+def test_cases_that_fail_within_a_moment_are_said_together() -> None:
+    alarm = Alarm()
+    alarm.add(key("one"), CaseStatus.FAILED, now=10.0)
+    assert alarm.due(now=10.5) is None
+    alarm.add(key("two"), CaseStatus.ERROR, now=10.6)
+
+    assert alarm.due(now=11.0) == "2 cases passed before and do not now: one, two"
+    alarm.add(key("three"), CaseStatus.FAILED, now=12.0)
+    assert alarm.due(now=20.0) is None
+
+
+def test_one_case_is_said_with_its_status_as_soon_as_no_more_can_come() -> None:
+    alarm = Alarm()
+    alarm.add(key("one\x1b[31m"), CaseStatus.ERROR, now=10.0)
+    alarm.is_complete = True
+
+    assert alarm.due(now=10.0) == "one␛[31m passed before and is ERROR now"
+
+
+def test_nothing_in_a_notification_can_end_it_or_order_the_terminal_about() -> None:
+    text = notification("x\x07\x1b]52;c;evil\x07\x9d\n[bold]", in_tmux=False)
+
+    assert text.startswith("\x1b]9;workbench: x")
+    assert text.endswith("\x07")
+    assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text[4:-1])
+
+
+def test_in_tmux_it_is_wrapped() -> None:
+    assert notification("x", in_tmux=True) == "\x1bPtmux;\x1b\x1b]9;workbench: x\x07\x1b\\"

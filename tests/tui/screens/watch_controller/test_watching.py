@@ -1,0 +1,411 @@
+"""Watch mode on the screen: a save runs what it affects, and the screen says what and why."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tui.screens.watch_controller.conftest import AGENT, TOOLS, Shop
+from workbench.store.history.history import History
+from workbench.tui.state.case_board import Standing
+from workbench.tui.state.watch_state import WatchMode
+
+Open = Callable[..., Any]
+
+DEARER = TOOLS.replace('"amount": 1', '"amount": 2')
+BROKEN = TOOLS.replace("def ship(prompt):", "def ship(prompt:")
+
+
+@pytest.mark.parametrize("way", ["save", "write"])
+async def test_a_save_runs_exactly_what_it_affects_and_says_why(open_shop: Open, shop: Shop, way: str) -> None:
+    async with open_shop() as watched:
+        before = {name: watched.ended(name) for name in ("ship_1", "ship_2")}
+
+        getattr(shop, way)("tools.py", DEARER)
+        await watched.until("why: tools.py: refun")  # the alarm lies on the rest of it
+        refunds = ("refund_1", "refund_2")
+        await watched.until_true(lambda: all(watched.standing(name) is Standing.FAILED for name in refunds))
+
+        assert {name: watched.ended(name) for name in ("ship_1", "ship_2")} == before
+        assert watched.state.progress.total == 2
+
+
+async def test_what_an_undo_brings_back_is_there_at_once_and_nothing_runs(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        run = watched.state.progress
+
+        await watched.press("O")
+        shop.save("tools.py", TOOLS)
+        await watched.until("tools.py  of 2 a stored verdict holds")
+
+        assert watched.standing("refund_1") is watched.standing("refund_2") is Standing.PASSED
+        assert watched.state.progress is run
+        assert not any(map(watched.is_stale, ("refund_1", "refund_2", "ship_1")))
+        await watched.until("stored")
+
+
+async def test_it_is_turned_on_paused_resumed_and_turned_off_by_keys(open_shop: Open) -> None:
+    async with open_shop(watches=False) as watched:
+        assert "watching" not in watched.text
+        await watched.press("w")
+        await watched.until("◉ watching ", " files")
+        await watched.press("w")
+        await watched.until("◌ watch paused")
+        await watched.press("w")
+        await watched.until("◉ watching")
+        await watched.press("alt+w")
+        await watched.until_true(lambda: watched.screen.app._main._watching._watch is None)
+        assert "watching" not in watched.text
+        await watched.press("w")
+        await watched.until("◉ watching ", " files")
+
+
+async def test_while_it_is_paused_stale_verdicts_are_marked_with_the_reason(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        await watched.go_to("refund_1")
+        await watched.press("w", "O")
+        shop.save("tools.py", DEARER)
+
+        await watched.until("● STALE · ✓ PASSED", "stale: tools.py: refund() changed", "2 cases to run or judge")
+        assert [name for name in ("refund_1", "refund_2", "ship_1") if watched.is_stale(name)] == [
+            "refund_1",
+            "refund_2",
+        ]
+        assert watched.standing("refund_1") is Standing.PASSED
+        assert "●2" in watched.text
+
+        await watched.press("w")
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.screen.until_gone("STALE")
+
+
+async def test_what_is_undone_while_it_is_paused_holds_again_at_once(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.press("w", "O")
+
+        shop.save("tools.py", TOOLS)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.PASSED)
+
+        await watched.press("w")
+        await watched.until("of 2 a stored verdict holds")
+
+
+async def test_a_run_by_hand_while_it_is_paused_makes_verdicts_that_hold(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        await watched.press("w")
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: watched.is_stale("refund_1"))
+        await watched.go_to("refund_1")
+
+        await watched.press("r")
+
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED)
+        await watched.until_true(lambda: not watched.is_stale("refund_1"))
+        assert watched.is_stale("refund_2")
+        assert watched.standing("refund_2") is Standing.PASSED
+
+
+async def test_what_ran_by_hand_is_not_run_again_by_the_watch(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        await watched.press("w")
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: watched.is_stale("refund_1"))
+        await watched.press("R")
+        await watched.until_true(lambda: watched.standing("refund_2") is Standing.FAILED and not watched.watch.stale)
+        run = watched.state.progress
+
+        await watched.press("w")
+        await watched.until_true(lambda: watched.watch.changes)
+        await asyncio.sleep(0.5)
+
+        assert watched.state.progress is run
+
+
+async def test_source_that_cannot_be_compiled_is_a_problem_with_its_place_as_long_as_it_lasts(
+    open_shop: Open, shop: Shop
+) -> None:
+    async with open_shop() as watched:
+        await watched.press("O")
+        shop.save("tools.py", BROKEN)
+        text = await watched.until("tools.py:7 cannot be compiled", "4 cases wait", "1 problem")
+        assert watched.is_stale("ship_1")
+        said = [message for message in watched.screen.app._notifications if "cannot be compiled" in message.message]
+        assert len(said) == 1, text
+        (problem,) = watched.state.problems.rows
+        assert (problem.path, problem.line) == (shop.path / "tools.py", 7)
+
+        shop.save("tools.py", TOOLS)
+
+        await watched.until_true(lambda: not watched.state.problems.rows)
+        await watched.screen.until_gone("1 problem")
+        assert not watched.is_stale("ship_1")
+        assert watched.standing("ship_1") is Standing.PASSED
+
+
+async def test_changed_expectations_are_judged_again_without_the_agent(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        await watched.press("O")
+        text = (shop.path / "shop.evalset.json").read_text()
+
+        shop.save("shop.evalset.json", text.replace('"amount": 1', '"amount": 2', 1))
+
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED)
+        await watched.until("1 judged again")
+        assert watched.standing("refund_2") is Standing.PASSED
+
+
+async def test_a_case_that_is_added_by_hand_is_listed_and_runs(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.cases("refund_1", "refund_2", "ship_1", "ship_2", "ship_3")
+
+        await watched.until("ship_3", "5 cases")
+        await watched.until_true(lambda: watched.standing("ship_3") is Standing.PASSED)
+
+
+async def test_the_pane_says_what_was_saved_and_enter_goes_to_a_case(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        await watched.press("O")
+        await watched.until("Nothing has been saved since")
+        shop.save("tools.py", DEARER)
+        await watched.until("tools.py  2 of 4 run", "refund() changed <- called by 2 of 4 cases", "first verdict after")
+        await watched.press("O", "O", "j", "j", "enter")
+
+        await watched.until_true(lambda: watched.state.selected_case is not None)
+        assert watched.state.selected_case.eval_id == "refund_2"
+
+
+async def test_a_pane_of_a_watch_that_is_off_says_what_to_do(open_shop: Open) -> None:
+    async with open_shop(watches=False) as watched:
+        await watched.press("O")
+        await watched.until("w turns watch on")
+
+
+SLOW = TOOLS.replace('    """Give money back."""', "    import time; time.sleep(30)")
+
+
+async def test_x_stops_what_the_watch_runs_and_it_stays_stopped(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.save("tools.py", SLOW)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+
+        await watched.press("x")
+
+        await watched.until_true(lambda: not watched.state.is_running)
+        await asyncio.sleep(0.3)
+        assert watched.standing("refund_1") is Standing.PASSED
+        assert watched.is_stale("refund_1")
+        assert not watched.state.is_running
+
+
+async def test_the_user_runs_cases_while_the_watch_does(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.save("tools.py", SLOW)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+        before = watched.ended("ship_1")
+        await watched.go_to("ship_1")
+
+        await watched.press("r")
+
+        await watched.until_true(
+            lambda: watched.ended("ship_1") > before and watched.standing("ship_1") is Standing.PASSED
+        )
+        assert watched.standing("refund_1") is Standing.RUNNING
+        await watched.until("why: tools.py: refund() changed")  # the run line shows the run that still goes on
+
+
+async def test_a_save_while_the_user_runs_cases_waits_for_nobody(open_shop: Open, shop: Shop) -> None:
+    shipped = '    return {"tool_name": "ship"'
+    slow_ship = TOOLS.replace(shipped, f"    import time; time.sleep(30)\n{shipped}")
+    async with open_shop(watches=False) as watched:
+        shop.save("tools.py", slow_ship)
+        await watched.press("w")
+        await watched.until_true(lambda: watched.is_stale("ship_1"))
+        await watched.go_to("ship_1")
+        await watched.press("r")
+        await watched.until_true(lambda: watched.standing("ship_1") is Standing.RUNNING)
+
+        shop.save("tools.py", slow_ship.replace('"amount": 1', '"amount": 2'))
+
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED)
+        assert watched.standing("ship_1") is Standing.RUNNING
+        await watched.press("x")
+
+
+async def test_a_case_that_got_no_answer_is_marked_counted_and_says_so(open_shop: Open, shop: Shop) -> None:
+    shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\ntimeout_seconds = 1\n")
+    async with open_shop() as watched:
+        await watched.go_to("refund_1")
+        shop.save("tools.py", SLOW)
+        await watched.until_true(
+            lambda: watched.standing("refund_2") is Standing.ERROR and not watched.state.is_running
+        )
+
+        await watched.until("● STALE · ! ERROR", "stale: it got no answer", "●2")
+        assert [watched.is_stale(name) for name in ("refund_1", "refund_2", "ship_1")] == [True, True, False]
+        assert watched.watch.stale == 2
+
+        shop.save("notes.txt", "x")
+        await watched.until_true(lambda: len(watched.watch.changes) >= 2)
+        assert watched.is_stale("refund_1")
+
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.screen.until_gone("STALE")
+
+
+async def test_a_case_that_cannot_be_read_any_more_does_not_pass(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.cases("refund_1", "refund_2", "ship_1", "ship_2", "ship_2")
+        await watched.until_true(lambda: watched.watch.changes)
+
+        await watched.until_true(lambda: watched.is_stale("ship_2"))
+        assert not watched.is_stale("ship_1")
+
+
+async def test_what_the_user_runs_is_not_run_by_the_watch_too(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        await watched.press("w", "O")
+        refunded = '    return {"tool_name": "refund"'
+        shop.save("tools.py", DEARER.replace(refunded, f"    import time; time.sleep(4)\n{refunded}"))
+        await watched.until_true(lambda: watched.is_stale("refund_1"))
+        await watched.press("R")
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+
+        await watched.press("w")
+
+        await watched.until("2 of 4 run", "first verdict after")
+        await watched.until_true(lambda: not watched.state.is_running and not watched.watch.stale)
+        assert watched.standing("refund_1") is watched.standing("refund_2") is Standing.FAILED
+        assert (watched.state.progress.why, watched.state.progress.total) == (None, 4)
+
+
+async def test_what_waits_in_the_users_run_when_the_watch_is_turned_on_runs_once(open_shop: Open, shop: Shop) -> None:
+    shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\nconcurrency = 1\n")
+    async with open_shop(watches=False) as watched:
+        slow_ship = TOOLS.replace(
+            '    return {"tool_name": "ship"', '    import time; time.sleep(4)\n    return {"tool_name": "ship"'
+        )
+        shop.save("tools.py", slow_ship)
+        await watched.go_to("ship_1")
+        await watched.press("left", "R")
+        await watched.until_true(lambda: watched.standing("ship_1") is Standing.RUNNING)
+        await watched.press("w")
+        await watched.until_true(lambda: watched.watch.files)
+
+        shop.save("tools.py", slow_ship.replace('"tool_input": {}', '"tool_input": {"x": 1}'))
+
+        await watched.until_true(lambda: not watched.state.is_running and not watched.watch.stale, seconds=30)
+        assert watched.standing("ship_2") is Standing.FAILED
+        with History.open(shop.path) as history:
+            ran = Counter(job.case.eval_id for run in history.runs() for job in history.jobs(run.run_id))
+        assert (ran["ship_1"], ran["ship_2"]) == (3, 2)  # ship_1 had begun before the save
+
+
+async def test_turning_it_off_stops_what_it_runs(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.save("tools.py", SLOW)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+
+        (thread,) = [thread for thread in threading.enumerate() if thread.name == "watcher"]
+
+        await watched.press("alt+w")
+
+        await watched.until_true(lambda: not watched.watch.is_on and not watched.state.is_running)
+        assert watched.standing("refund_1") is Standing.PASSED
+        assert watched.is_stale("refund_1")  # what is known of it stays known
+        await watched.until_true(lambda: not thread.is_alive())
+
+
+async def test_quitting_while_it_runs_leaves_nothing_behind(open_shop: Open, shop: Shop) -> None:
+    threads = set(threading.enumerate())
+    tasks = asyncio.all_tasks()
+    async with open_shop() as watched:
+        shop.save("tools.py", SLOW)
+        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+        children = children_of_us()
+        assert children
+        await watched.press("q")
+        await watched.until("Stop it and quit?")
+        await watched.press("y")
+        await asyncio.sleep(0.2)
+
+    left = [t.name for t in set(threading.enumerate()) - threads if "watch" in t.name or "workbench" in t.name]
+    assert left == []
+    assert {task for task in asyncio.all_tasks() - tasks if not task.done()} == set()
+    assert not children & children_of_us()
+
+
+def children_of_us() -> set[int]:
+    found = set()
+    for file in Path("/proc/self/task").glob("*/children"):
+        found.update(int(pid) for pid in file.read_text().split())
+    return found
+
+
+async def test_a_project_without_cases_is_watched_until_it_has_some(open_app: Open, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.save("workbench.toml", "")
+    async with open_app(tmp_path) as screen:
+        await screen.press("w", "O")
+        await screen.until("◉ watching ", "there is no eval set", "There are no eval cases yet")
+
+        shop.cases("ship_1")
+        await screen.until("shop.evalset.json", "no agent")
+        shop.save("tools.py", TOOLS)
+        shop.save("agent.py", AGENT)
+        shop.save("workbench.toml", '[targets.shop]\nkind = "function"\ntarget = "agent:answer"\n')
+        await screen.until("✗ ship_1")  # by the criteria that count where there are none
+        shop.save("test_config.json", '{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+        await screen.until("✓ ship_1")
+
+
+async def test_a_watch_whose_cases_all_vanish_goes_on_and_takes_up_the_next(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        (shop.path / "shop.evalset.json").unlink()
+        await watched.until("there is no eval set")
+        assert watched.watch.mode is WatchMode.ON
+        assert watched.watch.total == watched.watch.stale == 0
+        await watched.until("0 eval sets")
+
+        shop.cases("ship_1", "ship_3")
+
+        await watched.until("ship_3")
+        await watched.until_true(lambda: watched.standing("ship_3") is Standing.PASSED)
+        assert not watched.is_stale("ship_1")
+
+
+async def test_whether_it_was_on_is_kept_with_the_layout(open_shop: Open) -> None:
+    async with open_shop(runs=False) as watched:
+        assert watched.screen.app.layout_now.watching
+        await watched.press("alt+w")
+        await watched.until_true(lambda: not watched.watch.is_on)
+        assert not watched.screen.app.layout_now.watching
+
+
+@pytest.mark.parametrize(("width", "words"), [(140, "◉ watching "), (80, "◉ watching "), (50, " ◉ ")])
+async def test_the_header_is_as_long_as_there_is_room_for(open_shop: Open, width: int, words: str) -> None:
+    async with open_shop(runs=False, size=(width, 24)) as watched:
+        await watched.until_true(lambda: watched.watch.mode is WatchMode.ON)
+        await watched.until_true(lambda: words in watched.text.splitlines()[0])
+        assert ("files" in watched.text.splitlines()[0]) == (width == 140)
+
+
+async def test_of_what_is_affected_the_selected_case_runs_first(open_shop: Open, shop: Shop) -> None:
+    shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\nconcurrency = 1\n")
+    async with open_shop() as watched:
+        await watched.go_to("refund_2")
+        shop.save("tools.py", SLOW)
+
+        await watched.until_true(lambda: watched.state.is_running and watched.standing("refund_2") is Standing.RUNNING)
+
+        assert watched.standing("refund_1") is Standing.WAITING

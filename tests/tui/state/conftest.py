@@ -1,0 +1,63 @@
+"""The state of a project whose cases have been listed, read and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from workbench.model.evalset import EvalCase
+from workbench.model.results import CaseStatus
+from workbench.tui.state.browser_list import Hashes, ListedSet, case_row, content_of
+from workbench.tui.state.project_state import ProjectState
+
+SET = "sets/lights.evalset.json"
+
+
+class Listed:
+    """The state of a project with one set, filled from the outside as the gateway does."""
+
+    def __init__(self, make: Any) -> None:
+        self.state = ProjectState()
+        self.browser = self.state.browser
+        self._make = make
+
+    def key(self, eval_id: str) -> Any:
+        return self._make.key(eval_id, eval_set=SET)
+
+    def list(self, *eval_ids: str) -> None:
+        listed = ListedSet(SET, "home", tuple(case_row(self.key(eval_id)) for eval_id in eval_ids))
+        self.browser.show(["home"], [ListedSet(SET, "home")])
+        self.state.list_set(listed)
+
+    def read(self, *cases: EvalCase, hashes: Hashes | None = None) -> None:
+        self.browser.show_contents(content_of(self.key(case.eval_id), case, hashes) for case in cases)
+        self.browser.refresh()
+
+    def store(self, **statuses: CaseStatus) -> None:
+        """Results of earlier sessions, judged by other criteria than anybody has now."""
+        for eval_id, status in statuses.items():
+            job = self._make.stored_job(self._make.result(self.key(eval_id), status))
+            self.state.show_stored({self.key(eval_id): [job._replace(execution_key="e", scoring_key="old")]})
+
+    @property
+    def ids(self) -> list[str]:
+        """The cases on the screen, from top to bottom."""
+        return [row.case.eval_id for row in self.browser.rows if row.case is not None]
+
+    def select(self, eval_id: str) -> None:
+        assert self.browser.go_to(self.key(eval_id))
+
+    def marked(self) -> list[str]:
+        return [key.eval_id for key in self.browser.marks]
+
+
+@pytest.fixture
+def listed(make: Any) -> Callable[..., Listed]:
+    def fill(eval_ids: Iterable[str]) -> Listed:
+        project = Listed(make)
+        project.list(*eval_ids)
+        return project
+
+    return fill

@@ -1,0 +1,96 @@
+"""Drafts: typed text is a value of the right type, or a sentence that says where it is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tui.state.cases import FREE, TEXTS
+from workbench.tui.state.case_edits import Slot
+from workbench.tui.state.case_outline import ABSENT, Input
+from workbench.tui.state.editor_state import Draft, Form, Invalid, is_plain
+
+
+def _slot(input: Input) -> Slot:
+    return Slot(place=("x",), title="x", input=input)
+
+
+@given(FREE, st.sampled_from([Input.VALUE, Input.JSON]))
+def test_what_is_not_changed_is_the_same_value(value: Any, input: Input) -> None:
+    draft = Draft.of(_slot(input), value)
+
+    assert draft.is_untouched
+    assert draft.value() == value
+    assert type(draft.value()) is type(value)
+
+
+@given(TEXTS, st.sampled_from([Input.LINE, Input.TEXT]))
+def test_any_text_can_be_typed_whatever_is_in_it(text: str, input: Input) -> None:
+    draft = Draft.of(_slot(input), text)
+
+    assert draft.value() == text
+    assert is_plain(draft.text)
+
+
+@given(FREE)
+def test_a_value_can_be_read_as_every_type_in_turn_and_is_still_there(value: Any) -> None:
+    draft = Draft.of(_slot(Input.JSON), value)
+    as_value = Draft(_slot(Input.VALUE), Form.JSON, draft.text, value)
+
+    for _ in range(len(Form)):
+        as_value = as_value.next_form()
+
+    if not isinstance(value, str):
+        assert as_value.form is Form.JSON
+        assert as_value.value() == value
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "why"),
+    [
+        ("", Form.NUMBER, "found nothing, expected a number"),
+        ("12a", Form.NUMBER, 'found "12a", expected a number'),
+        ("true", Form.NUMBER, "expected a number"),
+        ("1e999", Form.NUMBER, "expected a number"),
+        ("yes", Form.TRUTH, "expected true or false"),
+        ("none", Form.NULL, "expected null"),
+        ('{"a": 1,}', Form.JSON, "expected a key in double quotes"),
+        ('{"a": 1, "a": 2}', Form.JSON, "stands twice"),
+        ("[\n1\n2]", Form.JSON, "line 3, column 1"),
+        ("NaN", Form.JSON, "NaN is no number"),
+        ("[" * 100_000, Form.JSON, "nested too deeply"),
+        ("", Form.JSON, "found the end, expected a value"),
+        ("{} x", Form.JSON, 'line 1, column 4: found "x", expected nothing after the value'),
+    ],
+)
+def test_what_is_no_value_says_why(text: str, form: Form, why: str) -> None:
+    draft = Draft(_slot(Input.VALUE), form, text, None)
+
+    with pytest.raises(Invalid, match=why):
+        draft.value()
+    assert why in (draft.problem or "")
+
+
+@pytest.mark.parametrize("input", [Input.LINE, Input.TEXT])
+def test_a_text_stays_a_text(input: Input) -> None:
+    assert "in quotes" in (Draft(_slot(input), Form.JSON, "3", "x").problem or "")
+    assert Draft(_slot(input), Form.JSON, '"a\\tb"', "x").value() == "a\tb"
+
+
+def test_something_new_begins_empty_and_null_is_no_nothing() -> None:
+    assert Draft.of(_slot(Input.VALUE), ABSENT) == Draft(_slot(Input.VALUE), Form.TEXT, "", ABSENT)
+    assert Draft.of(_slot(Input.JSON), ABSENT).text == ""
+    assert Draft.of(_slot(Input.VALUE), None).form is Form.NULL
+    assert Draft.of(_slot(Input.VALUE), ABSENT).is_new and not Draft.of(_slot(Input.VALUE), None).is_new
+
+
+def test_an_id_has_one_line() -> None:
+    assert Draft(_slot(Input.LINE), Form.TEXT, "a\nb", "x").problem == "expected one line"
+
+
+def test_a_long_text_is_for_the_users_editor() -> None:
+    assert Draft.of(_slot(Input.TEXT), "x" * 100_000).is_too_long
+    assert not Draft.of(_slot(Input.TEXT), "x").is_too_long

@@ -1,0 +1,175 @@
+"""The outline: every value of every case has a row, in the words of the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from pydantic.alias_generators import to_camel
+
+from tests.tui.state.cases import CASES, FILES, file_name, leaves, rows_of, sound_cases
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.tui.state.case_edits import additions
+from workbench.tui.state.case_outline import Input, Kind, Place, Row, case_rows, set_rows
+
+
+def _uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
+    """The values that no row shows."""
+    whole = {row.edits if row.edits is not None else row.place for row in rows}
+    shown = whole.union(*(row.also for row in rows)) if rows else whole
+    return [place for place in leaves(data) if not any(place[:end] in shown for end in range(len(place), -1, -1))]
+
+
+def _exactly_uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
+    shown = {row.edits if row.edits is not None else row.place for row in rows}
+    shown |= {place for row in rows for place in row.also}
+    return [place for place in leaves(data) if place not in shown]
+
+
+@pytest.mark.parametrize("path", FILES, ids=file_name)
+def test_every_value_of_every_file_has_its_row(path: Path) -> None:
+    document = EvalSetDocument.open(path)
+
+    for index in sound_cases(document):
+        assert _exactly_uncovered(document.raw_case(index), rows_of(document, index)) == []
+    header = {key: value for key, value in document.header.items() if key != document.cases_key}
+    assert _exactly_uncovered(header, set_rows(header)) == ([] if header else [()])
+
+
+@settings(max_examples=200, deadline=None)
+@given(CASES)
+def test_every_value_of_any_case_has_its_row(case: Any) -> None:
+    assert _exactly_uncovered(case, case_rows(case)) == []
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        None,
+        [],
+        "text",
+        {},
+        {"eval_id": 3, "conversation": {"a": 1}, "conversation_scenario": [1], "session_input": "x", "rubrics": 5},
+        {"conversation": [1, [], {}, {"user_content": "hi", "intermediate_data": [1], "final_response": 2.5}]},
+        {"conversation": [{"user_content": {"parts": "x", "role": 1}, "intermediate_data": {"tool_uses": {"a": 1}}}]},
+        {"conversation": [{"intermediate_data": {"tool_uses": ["roll", 1, {"name": 2, "args": [1]}, {}]}}]},
+        {"conversation": [{"intermediate_data": {"intermediate_responses": [["a"], ["a", "b"], {"author": 1}, 4]}}]},
+        {"conversation": [{"intermediate_data": {"invocation_events": [1, {"content": 1}, {"author": "a", "x": {}}]}}]},
+        {"rubrics": [{"rubric_id": "a", "rubric_content": {"text_property": "x", "more": 1}}, {"rubric_id": None}]},
+        {"conversation_scenario": {"user_persona": {"id": "x", "behaviors": [{"name": "n", "violation_rubrics": 3}]}}},
+    ],
+    ids=repr,
+)
+def test_what_is_not_as_the_format_has_it_is_shown_all_the_same(case: Any) -> None:
+    assert _exactly_uncovered(case, case_rows(case)) == []
+
+
+def test_deep_json_is_one_row_from_some_level_on() -> None:
+    deep: Any = 1
+    for _ in range(150):
+        deep = {"a": [deep]}
+
+    rows = case_rows({"eval_id": "x", "conversation": [], "session_input": {"state": deep}})
+
+    assert _uncovered({"eval_id": "x", "session_input": {"state": deep}}, rows) == []
+    assert rows[-1].input is Input.JSON
+    assert len(rows) < 60
+
+
+def test_a_case_reads_as_people_think_of_it() -> None:
+    case = {
+        "conversation": [
+            {
+                "intermediate_data": {
+                    "tool_uses": [{"args": {"location": "Bedroom", "size": {"w": 1}}, "name": "find"}]
+                },
+                "final_response": {"parts": [{"text": "Done."}], "role": "model"},
+                "user_content": {"parts": [{"text": "Find it."}], "role": "user"},
+            }
+        ],
+        "session_input": {"app_name": "home", "user_id": "u", "state": {}},
+        "eval_id": "x",
+    }
+
+    assert [(row.depth, row.label) for row in case_rows(case)] == [
+        (0, "eval id"),
+        (0, "turn 1"),
+        (1, "user"),
+        (1, "call"),
+        (2, "location"),
+        (2, "size"),
+        (3, "w"),
+        (1, "response"),
+        (0, "session"),
+        (1, "app name"),
+        (1, "user id"),
+        (1, "state"),
+    ]
+
+
+def test_members_that_are_null_take_no_room() -> None:
+    nulls = {"video_metadata": None, "thought": None, "inline_data": None, "file_data": None, "function_response": None}
+    content = {"parts": [{**nulls, "function_call": None, "text": "Hi."}], "role": None}
+    call = {"id": None, "args": None, "name": "find", "partial_args": None}
+    events = [
+        {"author": "home", "content": {"parts": [{**nulls, "text": None, "function_call": call}], "role": "model"}}
+    ]
+    case = {
+        "eval_id": "x",
+        "conversation": [
+            {"user_content": content, "final_response": content, "intermediate_data": {"invocation_events": events}}
+        ],
+    }
+
+    rows = case_rows(case)
+
+    assert [(row.depth, row.label, row.value) for row in rows if row.kind is not Kind.TURN] == [
+        (0, "eval id", "x"),
+        (1, "user", "Hi."),
+        (1, "event", "home"),
+        (2, "call", "find"),
+        (1, "response", "Hi."),
+    ]
+    assert _exactly_uncovered(case, rows) == []
+    at = next(index for index, row in enumerate(rows) if row.label == "call")
+    (argument,) = [addition for addition in additions(rows, at, case) if addition.label == "argument"]
+    edit = argument.with_key("location").edit("Bedroom", case)
+    made = edit.in_data(case)["conversation"][0]["intermediate_data"]["invocation_events"][0]["content"]["parts"][0]
+    assert made["function_call"]["args"] == {"location": "Bedroom"}
+
+
+def test_both_spellings_give_the_same_outline() -> None:
+    case = {
+        "eval_id": "x",
+        "conversation": [
+            {
+                "user_content": {"parts": [{"text": "hi"}], "role": "user"},
+                "intermediate_data": {
+                    "invocation_events": [
+                        {"author": "a", "content": {"parts": [{"function_call": {"name": "f", "args": {"a_b": 1}}}]}}
+                    ]
+                },
+                "invocation_id": "e-1",
+                "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "is kind"}}],
+            }
+        ],
+    }
+
+    camel = _renamed(case, lambda key: key if key == "a_b" else to_camel(key))
+
+    assert "functionCall" in json.dumps(camel)
+    assert [_gist(row) for row in case_rows(camel)] == [_gist(row) for row in case_rows(case)]
+
+
+def _gist(row: Row) -> tuple[Any, ...]:
+    return row.kind, row.depth, row.label, row.input, row.edits is None
+
+
+def _renamed(data: Any, rename: Callable[[str], str]) -> Any:
+    if isinstance(data, dict):
+        return {rename(key): _renamed(value, rename) for key, value in data.items()}
+    return [_renamed(item, rename) for item in data] if isinstance(data, list) else data

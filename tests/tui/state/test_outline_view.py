@@ -1,0 +1,201 @@
+"""The outline on the screen: texts wrapped and shortened, the cursor where it was, edits and drafts marked."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tests.tui.state.cases import CASES
+from workbench.model.identity import CaseKey
+from workbench.tui.state.case_edits import MoveItem, RemoveValue, SetValue, slot_of
+from workbench.tui.state.case_outline import Row, case_rows
+from workbench.tui.state.editor_state import Desk, Edited, Opened, became, changed_places
+from workbench.tui.state.outline_view import MOST_LINES, OutlineView
+
+KEY = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="x", occurrence=0))
+
+
+def _turn(text: str) -> dict[str, Any]:
+    return {"user_content": {"parts": [{"text": text}]}}
+
+
+def _case(*texts: str) -> dict[str, Any]:
+    return {"eval_id": "x", "conversation": [_turn(text) for text in texts]}
+
+
+def _opened(data: Any, *, is_changed: bool = False) -> Opened:
+    return Opened(edited=KEY, index=0, data=data, rows=case_rows(data), revision=1, is_changed=is_changed)
+
+
+def _lines(view: OutlineView, width: int) -> list[str]:
+    view.fit(width)
+    return ["".join(piece.text for piece in view.line(index, width)) for index in range(len(view))]
+
+
+@settings(max_examples=60, deadline=None)
+@given(CASES, st.integers(30, 120))
+def test_any_case_can_be_drawn_at_any_width(case: Any, width: int) -> None:
+    view = OutlineView()
+    view.show(case_rows(case))
+
+    lines = _lines(view, width)
+
+    assert len(lines) >= len(view.rows)
+    assert all("\n" not in line and "\x1b" not in line for line in lines)
+
+
+def test_a_long_text_wraps_and_what_is_left_out_is_counted() -> None:
+    view = OutlineView()
+    view.show(case_rows(_case("word " * 10_000)))
+
+    lines = _lines(view, 60)
+
+    assert all(cell_len(line) <= 60 for line in lines)
+    assert len(lines) == 2 + MOST_LINES + 1
+    assert lines[-1].strip().startswith("… 49,") and lines[-1].endswith("more characters")
+
+
+def test_a_row_of_several_lines_is_one_row_for_the_cursor() -> None:
+    view = OutlineView()
+    view.show(case_rows(_case("a\nb\nc", "d")))
+    view.fit(60)
+
+    view.move_to_line(4)
+    assert view.row is not None and view.row.value == "a\nb\nc"
+    view.move(1)
+    assert view.row.label == "turn 2"
+    view.move_to_line(10_000)
+    assert view.row.value == "d"
+    view.move(-10_000)
+    assert view.row.label == "eval id"
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        (lambda data: data["conversation"].insert(0, _turn("new")), "b"),
+        (lambda data: data["conversation"].pop(0), "b"),
+        (lambda data: data["conversation"].reverse(), "b"),
+        (lambda data: data["conversation"][1]["user_content"]["parts"][0].update(text="other"), "other"),
+        (lambda data: data["conversation"][1].update(user_content=None), None),
+    ],
+)
+def test_the_cursor_stays_on_its_row_whatever_becomes_of_the_file(change: Any, value: Any) -> None:
+    data = _case("a", "b", "c")
+    view = OutlineView()
+    view.show(case_rows(data))
+    view.select(("conversation", 1, "user_content"))
+    after = copy.deepcopy(data)
+    change(after)
+
+    view.show(case_rows(after))
+
+    assert view.row is not None
+    assert view.row.value == value
+
+
+def _marked(desk: Desk, mark: str) -> list[str]:
+    desk.view.fit(80)
+    lines = ("".join(piece.text for piece in desk.view.line(index, 80)) for index in range(len(desk.view)))
+    return [line[1:].strip() for line in lines if line.startswith(mark)]
+
+
+def test_what_has_unsaved_edits_is_marked() -> None:
+    desk = Desk()
+    desk.open(_opened(_case("a", "b")))
+
+    desk.open(_opened(_case("a", "new", "b, too"), is_changed=True))
+    assert _marked(desk, "*") == ["user  new", "turn 3", "user  b, too"]
+    assert desk.notes == ["* unsaved edits"]
+
+    desk.open(_opened(_case("a", "new", "b, too")))
+    assert _marked(desk, "*") == []
+
+
+def test_inserting_marks_only_what_is_new() -> None:
+    old = _case("a", "b", "c")
+
+    assert changed_places(old, _case("new", "a", "b", "c")) == {("conversation", 0)}
+    assert changed_places(old, _case("a", "c")) == frozenset()
+    assert changed_places({"a": 1}, {"a": True}) == {("a",)}
+    assert changed_places({"a": {"b": 1}}, {"a": {}}) == {("a",)}
+
+
+def test_a_draft_is_kept_through_other_cases_and_marked() -> None:
+    desk = Desk()
+    first = _opened(_case("a", "b"))
+    desk.open(first)
+    desk.begin(slot_of(_row(first, "b"), first.data))
+    desk.type("typed")
+
+    other = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="y", occurrence=0))
+    desk.open(Opened(edited=other, index=1, data=_case("z"), rows=case_rows(_case("z")), revision=1, is_changed=False))
+    assert desk.typing is None
+    assert desk.notes == []
+    desk.open(first)
+
+    assert _marked(desk, "~") == ["user  b"]
+    assert desk.begin(slot_of(_row(first, "b"), first.data)).text == "typed"
+    desk.restore()
+    assert desk.typing is not None and desk.typing.text == "b"
+    assert desk.leave() is False
+
+
+def test_a_value_that_changes_under_the_typing_is_noticed() -> None:
+    desk = Desk()
+    opened = _opened(_case("a"))
+    desk.open(opened)
+    desk.begin(slot_of(_row(opened, "a"), opened.data))
+    desk.type("typed")
+    assert not desk.was_changed_meanwhile
+
+    desk.open(_opened(_case("other")))
+
+    assert desk.was_changed_meanwhile
+    assert desk.typing is not None and desk.typing.text == "typed"
+
+
+def test_after_removing_the_last_item_the_one_before_is_selected() -> None:
+    desk = Desk()
+    desk.open(_opened(_case("a", "b")))
+    edit = RemoveValue(("conversation", 1))
+    desk.put(KEY, None, edit, now=KEY)
+
+    desk.open(_opened(_case("a"), is_changed=True))
+
+    assert desk.row is not None and desk.row.label == "turn 1"
+
+
+def test_drafts_follow_a_case_to_its_new_id() -> None:
+    desk = Desk()
+    opened = _opened(_case("a"))
+    desk.open(opened)
+    desk.begin(slot_of(_row(opened, "a"), opened.data))
+    desk.type("typed")
+    desk.leave()
+    edit = SetValue(("eval_id",), "z")
+    now = became(opened, edit)
+    assert now.case is not None and now.case.eval_id == "z"
+
+    desk.put(KEY, None, edit, now=now)
+    data = edit.in_data(opened.data)
+    desk.open(Opened(edited=now, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
+
+    assert _marked(desk, "~") == ["user  a"]
+    assert _marked(desk, "*") == ["eval id  z"]
+
+
+def test_only_the_id_makes_another_case_of_it() -> None:
+    opened = _opened(_case("a", "b"))
+
+    assert became(opened, MoveItem(("conversation",), 0, 1)) == KEY
+    assert became(opened, SetValue(("name",), "z")) == KEY
+
+
+def _row(opened: Opened, value: str) -> Row:
+    return next(row for row in opened.rows if row.value == value)

@@ -1,0 +1,149 @@
+"""What is inside what, and what it adds up to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.tui.state.spans import span, turn_result
+from workbench.model.trace import SpanKind
+from workbench.tui.state.text_layout import time_text
+from workbench.tui.state.trace_tree import Axis, SpanKey, TraceTree, tokens_of
+
+
+def test_spans_stand_below_their_parents_by_the_time_they_began_whatever_came_first() -> None:
+    tree = TraceTree(
+        [
+            span("late", "agent", at=(0.5, 0.6)),
+            span("early", "agent", at=(0.1, 0.2)),
+            span("reported", "agent"),
+            span("agent", at=(0.0, 1.0)),
+        ]
+    )
+
+    assert [node.span.name for node in tree.ordered] == ["agent", "early", "late", "reported"]
+    assert [node.depth for node in tree.ordered] == [0, 1, 1, 1]
+
+
+def test_a_span_without_its_parent_stands_below_its_turn_until_that_comes() -> None:
+    inner = span("inner", "outer", at=(0.1, 0.2))
+
+    assert [root.span.name for root in TraceTree([inner]).turns[0].roots] == ["inner"]
+    whole = TraceTree([inner, span("outer", at=(0.0, 0.3))])
+    assert [root.span.name for root in whole.turns[0].roots] == ["outer"]
+
+
+def test_a_span_that_comes_again_when_it_ends_is_one_span() -> None:
+    began = span("tool", start=0.1)
+    tree = TraceTree([began, began.model_copy(update={"end": 0.4})])
+
+    assert [node.span.duration for node in tree.ordered] == [pytest.approx(0.3)]
+
+
+def test_the_same_ids_in_another_turn_are_other_spans() -> None:
+    tree = TraceTree([span("a"), span("b", "a"), span("a", turn=1), span("b", "a", turn=1)])
+
+    assert [(turn.index, turn.steps) for turn in tree.turns] == [(0, 2), (1, 2)]
+
+
+def test_spans_that_name_each_other_as_parents_are_all_listed() -> None:
+    tree = TraceTree([span("a", "c"), span("b", "a"), span("c", "b"), span("self", "self"), span("below", "a")])
+
+    assert sorted(node.span.name for node in tree.ordered) == ["a", "b", "below", "c", "self"]
+
+
+def test_a_chain_of_five_thousand_is_no_deeper_than_the_stack() -> None:
+    chain = [span(f"s{number}", f"s{number - 1}" if number else None) for number in range(5_000)]
+
+    assert TraceTree(reversed(chain)).ordered[-1].depth == 4_999
+
+
+def test_own_time_is_without_what_the_children_account_for_and_the_same_time_counts_once() -> None:
+    tree = TraceTree(
+        [span("a", at=(0.0, 1.0)), span("b", "a", at=(0.1, 0.5)), span("c", "a", at=(0.3, 0.6)), span("d", "a")]
+    )
+
+    own = {node.span.name: node.own_seconds for node in tree.ordered}
+    assert own == {"a": pytest.approx(0.5), "b": pytest.approx(0.4), "c": pytest.approx(0.3), "d": None}
+    assert tree.slowest is tree.nodes[SpanKey(0, "a")]
+
+
+def test_tokens_add_up_and_unknown_is_not_none_at_all() -> None:
+    usage = {"usage_metadata": {"total_token_count": 12}}
+    tree = TraceTree(
+        [span("a"), span("m1", "a", response=usage), span("t", "a"), span("inner", "t", response=usage), span("x")]
+    )
+
+    tokens = {node.span.name: (node.own_tokens, node.tokens) for node in tree.ordered}
+    assert tokens == {"a": (None, 24), "m1": (12, 12), "t": (None, 12), "inner": (12, 12), "x": (None, None)}
+    assert (tree.turns[0].tokens, tree.tokens) == (24, 24)
+
+
+def test_a_turn_says_its_own_time_and_tokens_where_its_result_has_them() -> None:
+    turn = turn_result("hi", "ho").model_copy(update={"duration_seconds": 3.0})
+    tree = TraceTree([span("a", at=(0.0, 1.0))], [turn])
+
+    assert tree.turns[0].seconds == 3.0
+    assert TraceTree([span("a", at=(0.5, 1.0))]).turns[0].seconds == 0.5
+    assert TraceTree([span("a")]).turns[0].seconds is None
+
+
+def test_what_takes_a_good_part_of_its_turn_is_slow() -> None:
+    tree = TraceTree(
+        [
+            span("agent", at=(0.0, 1.0)),
+            span("a", "agent", at=(0.0, 0.1)),
+            span("b", "agent", at=(0.1, 0.8)),
+            span("c", "agent", at=(0.8, 1.0)),
+        ]
+    )
+
+    assert [node.span.name for node in tree.ordered if node.slow] == ["b"]
+
+
+def test_errors_below_are_counted() -> None:
+    tree = TraceTree([span("a"), span("b", "a", error="x"), span("c", "b", error="y"), span("d", "a")])
+
+    assert [node.errors_below for node in tree.ordered] == [2, 1, 0, 0]
+    assert tree.turns[0].errors == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"response": {"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 4}}}, 7),
+        ({"response": {"usage": {"prompt_tokens": 3, "completion_tokens": 4}}}, 7),
+        ({"attributes": {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 1}}, 6),
+        ({"attributes": {"usage": {"total": 9, "prompt": 1}}}, 9),
+        ({"response": {"usage_metadata": "many"}}, None),
+        ({"response": {"usage_metadata": {"total_token_count": True}}}, None),
+        ({"response": "text"}, None),
+    ],
+)
+def test_tokens_are_read_in_the_spellings_that_there_are(facts: dict[str, Any], expected: int | None) -> None:
+    assert tokens_of(span("m", kind=SpanKind.MODEL, **facts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.0, "0.0 ms"),
+        (0.00000812, "8.1 µs"),
+        (0.0004, "0.4 ms"),
+        (0.0124, "12 ms"),
+        (1.254, "1.25 s"),
+        (12.34, "12.3 s"),
+        (125.0, "2 min 5 s"),
+        (7260, "2 h 1 min"),
+    ],
+)
+def test_times_are_as_short_as_they_can_be_read(seconds: float, expected: str) -> None:
+    assert time_text(seconds) == expected
+
+
+def test_a_turn_of_a_few_microseconds_has_an_axis_whose_times_differ() -> None:
+    labels = Axis(0.0, 0.00001, width=40).labels()
+
+    shown = [label.strip() for label in labels.split("├")[1:]]
+    assert len(set(shown)) == len(shown) > 1 and shown[1].endswith(" µs")

@@ -1,0 +1,438 @@
+"""Nothing that changes in a project is passed over: real files, real events, and the same promises without events."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import modules_after
+from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until, watching
+from tests.watch.folder_scanner.test_folders import tree
+from workbench.watch.file_watcher import SETTING, Watcher
+from workbench.watch.folder_scanner import Folders
+
+
+@pytest.fixture(params=["events", "scanning"])
+def scan(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "scanning")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return tree(tmp_path / "project", "agent.py", "tools/search.py", "prompts/system.md")
+
+
+@pytest.fixture
+async def eyes(project: Path, scan: bool) -> AsyncIterator[Eyes]:
+    async with watching(project, scan=scan) as found:
+        yield found
+
+
+@pytest.mark.parametrize("save", SAVES)
+async def test_every_way_of_saving_is_told(project: Path, eyes: Eyes, save: Callable[[Path, str], None]) -> None:
+    path = project / "tools/search.py"
+    for number in range(3):
+        save(path, f"content {number}")
+        await eyes.see(path)
+        await eyes.settle()
+
+
+async def test_a_start_that_is_cancelled_leaves_no_thread(project: Path) -> None:
+    async def watch() -> None:
+        async with Watcher(Folders(project)):
+            raise AssertionError("it was to be cancelled")
+
+    before = set(threading.enumerate())
+    starting = asyncio.create_task(watch())
+    await asyncio.sleep(0)  # its thread runs, and what that has found cannot have been taken up
+    starting.cancel()
+    await asyncio.wait({starting})
+
+    assert starting.cancelled()
+    assert set(threading.enumerate()) <= before
+
+
+async def test_a_save_names_the_file_and_nothing_else(project: Path, eyes: Eyes) -> None:
+    save_by_renaming(project / "agent.py", "other")
+
+    await eyes.see(project / "agent.py")
+    assert eyes.paths == {project / "agent.py"}
+    assert not eyes.everything
+    assert all(change.at <= time.monotonic() for change in eyes.changes)
+
+
+async def test_saves_of_equal_length_within_one_second_are_all_told(project: Path, eyes: Eyes) -> None:
+    path = project / "agent.py"
+    for number in range(10):
+        path.write_text(f"version {number}")
+        await eyes.see(path)
+        eyes.forget()
+
+
+async def test_a_time_of_change_in_the_past_or_future_hides_nothing(project: Path, eyes: Eyes) -> None:
+    path = project / "agent.py"
+    for when in (4_000_000_000, 0, 1_000_000_000, 1_000_000_000):
+        text = path.read_text()
+        path.write_text(text[::-1])
+        os.utime(path, (when, when))
+        await eyes.see(path)
+        await eyes.settle()
+
+
+async def test_what_appears_and_disappears_is_told_with_its_folder(project: Path, eyes: Eyes) -> None:
+    (project / "tools/new.py").write_text("")
+    await eyes.see(project / "tools/new.py", project / "tools")
+    await eyes.settle()
+
+    (project / "tools/search.py").unlink()
+    await eyes.see(project / "tools/search.py", project / "tools")
+
+
+async def test_a_burst_is_told_completely(project: Path, eyes: Eyes) -> None:
+    paths = [project / f"tools/f{number}.py" for number in range(500)]
+    for round_ in range(2):
+        for path in paths:
+            path.write_text(str(round_))
+        await eyes.see_all(paths)
+        await eyes.settle()
+
+
+async def test_thousands_of_files_at_once_are_told_completely(tmp_path: Path, scan: bool) -> None:
+    count = 5_000 if scan else 20_000  # more events than the queue of inotify holds
+    project = tree(tmp_path / "project", *(f"d{number}/first.txt" for number in range(100)))
+    paths = [project / f"d{number % 100}/f{number}.txt" for number in range(count)]
+    for path in paths:
+        path.write_text("")
+    async with watching(project, scan=scan) as eyes:
+        assert eyes.watcher.watching.files == count + 100
+        await asyncio.to_thread(lambda: [path.write_text("other content") for path in paths])
+        await eyes.see_all(paths)
+
+
+async def test_what_is_written_at_once_into_new_nested_folders_is_told(project: Path, eyes: Eyes, scan: bool) -> None:
+    for number in range(5 if scan else 20):
+        paths = [
+            project / f"new{number}" / "a" / "b" / f"{name}.py" if deep else project / f"new{number}" / f"{name}.py"
+            for deep in (True, False)
+            for name in ("x", "y", "z")
+        ]
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
+        await eyes.see_all(paths)
+        eyes.forget()
+        late = project / f"new{number}" / "a" / "b" / "late.py"
+        late.write_text("")
+        await eyes.see(late)
+        eyes.forget()
+
+
+async def test_folders_that_grow_while_they_are_found_are_told_completely(project: Path, eyes: Eyes) -> None:
+    def grow() -> list[Path]:
+        made = []
+        for number in range(150):
+            path = project / "grown" / "/".join(str(number * 7919 % 10**9)[:6]) / "x.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(str(number))
+            made.append(path)
+        return made
+
+    made = await asyncio.to_thread(grow)
+    await eyes.see_all(made)
+
+
+async def test_a_folder_that_moves_within_out_and_in_is_told_with_all_in_it(
+    tmp_path: Path, project: Path, eyes: Eyes
+) -> None:
+    tree(project, "tools/deep/x.py")
+    await eyes.see(project / "tools/deep/x.py")
+    await eyes.settle()
+
+    (project / "tools").rename(project / "moved")
+    await eyes.see(project / "tools/deep/x.py", project / "moved/deep/x.py")
+    await eyes.settle()
+    (project / "moved/deep/x.py").write_text("watched where it is now")
+    await eyes.see(project / "moved/deep/x.py")
+    await eyes.settle()
+
+    (project / "moved").rename(tmp_path / "outside")
+    await eyes.see(project / "moved/deep/x.py")
+    await eyes.settle()
+    (tmp_path / "outside/deep/x.py").write_text("not ours")
+    (tmp_path / "outside").rename(project / "back")
+    await eyes.see(project / "back/deep/x.py", project / "back/search.py")
+    assert not any(path.is_relative_to(tmp_path / "outside") for path in eyes.paths)
+
+
+async def test_a_folder_that_is_replaced_by_another_stays_watched(tmp_path: Path, project: Path, eyes: Eyes) -> None:
+    for number in range(3):
+        shutil.rmtree(project / "tools")
+        tree(project, "tools/search.py")
+        await eyes.see(project / "tools/search.py")
+        await eyes.settle()
+        (project / "tools/search.py").write_text(f"after {number}")
+        await eyes.see(project / "tools/search.py")
+        await eyes.settle()
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved"])
+async def test_a_project_that_vanishes_and_returns_is_told_and_watched_again(
+    tmp_path: Path, project: Path, eyes: Eyes, how: str
+) -> None:
+    for number in range(2):
+        if how == "deleted":
+            shutil.rmtree(project)
+        else:
+            project.rename(tmp_path / "away")
+        await eyes.until(lambda: eyes.everything, "it vanished")
+        assert "not there" in eyes.watcher.watching.reason
+        assert eyes.watcher.watching.files == 0
+        eyes.forget()
+
+        if how == "deleted":
+            tree(project, "agent.py", "tools/search.py")
+        else:
+            (tmp_path / "away").rename(project)
+        await eyes.until(lambda: eyes.everything and not eyes.watcher.watching.reason.startswith("not"), "it returned")
+        await eyes.settle()
+
+        (project / "tools/search.py").write_text(f"after {number}")
+        await eyes.see(project / "tools/search.py")
+        eyes.forget()
+
+
+async def test_a_folder_above_that_is_moved_away_is_noticed(tmp_path: Path, scan: bool) -> None:
+    project = tree(tmp_path / "home/project", "agent.py")
+    async with watching(project, scan=scan) as eyes:
+        (tmp_path / "home").rename(tmp_path / "other")
+        await eyes.until(lambda: eyes.everything, "it vanished")
+
+
+async def test_a_project_that_does_not_exist_yet_is_watched_from_its_first_file(tmp_path: Path, scan: bool) -> None:
+    project = tmp_path / "not/yet"
+    async with watching(project, scan=scan) as eyes:
+        tree(project, "agent.py")
+        await eyes.until(lambda: eyes.everything and eyes.watcher.watching.files == 1, "it appeared")
+        eyes.forget()
+        (project / "agent.py").write_text("other")
+        await eyes.see(project / "agent.py")
+
+
+async def test_folders_come_and_go_with_the_gitignore_file(project: Path, eyes: Eyes) -> None:
+    tree(project, "out/x.py", "out/deep/y.py")
+    await eyes.see(project / "out/deep/y.py")
+    await eyes.settle()
+
+    (project / ".gitignore").write_text("out/\n")
+    await eyes.see(project / ".gitignore")
+    await eyes.settle()
+    (project / "out/x.py").write_text("ignored now")
+    await eyes.settle()
+    (project / "agent.py").write_text("other")
+    await eyes.see(project / "agent.py")
+    assert project / "out/x.py" not in eyes.paths
+
+    (project / ".gitignore").write_text("")
+    await eyes.see(project / "out/x.py", project / "out/deep/y.py")
+    await eyes.settle()
+    (project / "out/deep/y.py").write_text("watched again")
+    await eyes.see(project / "out/deep/y.py")
+
+
+async def test_what_is_left_out_is_not_told(project: Path, eyes: Eyes) -> None:
+    await eyes.settle()
+    tree(project, "tools/search.py~", "tools/.search.py.swp", "tools/4913", "__pycache__/agent.pyc", ".venv/lib/x.py")
+    tree(project, "node_modules/p/x.js", ".workbench/history.db", ".git/index", "tools/__pycache__/search.pyc")
+    (project / "agent.py").write_text("other")
+
+    await eyes.see(project / "agent.py")
+    left = {path for path in eyes.paths if path not in {project, project / "agent.py"}}
+    assert not left
+
+
+async def test_links_are_told_by_the_paths_that_lead_there(tmp_path: Path, scan: bool) -> None:
+    project = tree(tmp_path / "project", "agent.py")
+    tree(tmp_path, "shared/lib/x.py", "far/prompt.md")
+    (project / "shared").symlink_to(tmp_path / "shared")
+    (project / "loop").symlink_to(project)
+    (project / "prompt.md").symlink_to(tmp_path / "far/prompt.md")
+    async with watching(project, scan=scan) as eyes:
+        (tmp_path / "shared/lib/x.py").write_text("other")
+        await eyes.see(project / "shared/lib/x.py", tmp_path / "shared/lib/x.py")
+        save_by_renaming(tmp_path / "far/prompt.md", "other")
+        await eyes.see(project / "prompt.md")
+        (project / "agent.py").write_text("other")
+        await eyes.see(project / "agent.py", project / "loop/agent.py")
+
+
+async def test_import_origins_and_other_paths_are_watched(tmp_path: Path, scan: bool) -> None:
+    project = tree(tmp_path / "project", "agent.py")
+    tree(tmp_path, "library/src/lib.py", "rules.md")
+    more = (tmp_path / "library/src", tmp_path / "rules.md")
+    async with watching(Folders(project, more), scan=scan) as eyes:
+        for path in (tmp_path / "library/src/lib.py", tmp_path / "rules.md"):
+            save_by_renaming(path, "other")
+            await eyes.see(path)
+        tree(tmp_path, "library/src/new/x.py")
+        await eyes.see(tmp_path / "library/src/new/x.py")
+
+
+async def test_what_a_case_uses_is_told_from_when_it_was_added(tmp_path: Path, project: Path, eyes: Eyes) -> None:
+    tree(project, ".cache/deep/data.json", ".cache/deep/other.json", ".cache/deep/listed/a")
+    tree(tmp_path, "far/file.csv")
+    used = [project / ".cache/deep/data.json", project / ".cache/deep/listed", tmp_path / "far/file.csv"]
+    missing = tmp_path / "not/there/yet.md"
+    await eyes.settle()
+
+    await eyes.watcher.add([*used, missing])
+    await eyes.settle()
+    save_by_renaming(used[0], "[]")
+    save_by_renaming(project / ".cache/deep/other.json", "[]")
+    (used[1] / "b").write_text("")
+    used[2].write_text("1")
+    await eyes.see(*used)
+    assert project / ".cache/deep/other.json" not in eyes.paths
+    tree(tmp_path, "not/there/yet.md")
+    await eyes.see(missing)
+    await eyes.settle()
+
+    (project / ".cache").rename(project / "x.tmp")
+    await eyes.see(used[0])
+
+    await eyes.watcher.keep([missing])
+    await eyes.settle()
+    used[2].write_text("2")
+    missing.write_text("other")
+    await eyes.see(missing)
+    assert used[2] not in eyes.paths
+
+
+async def test_nothing_is_lost_while_it_pauses(project: Path, eyes: Eyes) -> None:
+    eyes.watcher.pause()
+    for path in ("agent.py", "tools/search.py", "new/deep/x.py"):
+        tree(project, path)
+        (project / path).write_text("other")
+    (project / "prompts/system.md").unlink()
+    (project / "new/deep/x.py").write_text("once more")
+    waiting = eyes.watcher
+    await eyes.until(lambda: waiting._pending is not None and len(waiting._pending.paths) >= 5, "changes wait")
+    assert waiting.paused
+    assert not eyes.changes
+
+    waiting.resume()
+
+    await eyes.see(*(project / path for path in ("agent.py", "tools/search.py", "new/deep/x.py", "prompts/system.md")))
+
+
+async def test_a_slow_listener_gets_everything_in_one(project: Path, scan: bool) -> None:
+    async with Watcher(Folders(project), scan=scan) as watcher:
+        changes = watcher.changes()
+        for path in ("agent.py", "tools/search.py", "prompts/system.md"):
+            (project / path).write_text("other")
+            await wait_until(
+                lambda path=path: watcher._pending is not None and project / path in watcher._pending.paths
+            )
+        change = await anext(changes)
+        assert change.paths == {project / path for path in ("agent.py", "tools/search.py", "prompts/system.md")}
+        await changes.aclose()
+
+
+async def test_a_save_during_the_first_look_is_told(project: Path, scan: bool) -> None:
+    tree(project, *(f"d{number}/x.py" for number in range(200)))
+    async with Watcher(Folders(project), scan=scan) as watcher:
+        (project / "d1/x.py").write_text("other")
+        changes = watcher.changes()
+        async with asyncio.timeout(PATIENCE):
+            while project / "d1/x.py" not in (await anext(changes)).paths:
+                pass
+        await changes.aclose()
+
+
+async def test_stopping_is_prompt_and_leaves_nothing_behind(project: Path, scan: bool) -> None:
+    async def watch_once() -> None:
+        async with watching(project, scan=scan) as eyes:
+            tree(project, "come/and/go.py")
+            await eyes.see(project / "come/and/go.py")
+            shutil.rmtree(project / "come")
+            await eyes.see(project / "come/and/go.py")
+
+    def open_now() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), len(list(Path("/proc/self/task").iterdir()))
+
+    await watch_once()
+    before, threads = open_now(), threading.active_count()
+    for _ in range(5):
+        await watch_once()
+
+    assert threading.active_count() <= threads
+    await wait_until(lambda: all(now <= then for now, then in zip(open_now(), before, strict=True)))
+
+
+async def test_changes_end_when_the_watcher_stops_and_the_watcher_when_they_are_closed(project: Path) -> None:
+    watcher = Watcher(Folders(project))
+    changes = watcher.changes()
+    waiting = asyncio.ensure_future(anext(changes, None))
+    await wait_until(lambda: watcher._status is not None)
+    await watcher.stop()
+    assert await waiting is None
+
+    other = Watcher(Folders(project))
+    changes = other.changes()
+    waiting = asyncio.ensure_future(anext(changes, None))
+    await wait_until(lambda: other._status is not None)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await changes.aclose()
+    assert other._thread is not None
+    assert not other._thread.is_alive()
+
+
+async def test_a_loop_that_is_gone_ends_the_thread(project: Path) -> None:
+    watcher = Watcher(Folders(project))
+
+    def run_and_forget() -> None:
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(watcher.start())
+        loop.close()
+
+    await asyncio.to_thread(run_and_forget)
+    assert watcher._thread is not None
+    deadline = time.monotonic() + PATIENCE
+    number = 0
+    while watcher._thread.is_alive():
+        assert time.monotonic() < deadline
+        number += 1
+        (project / "agent.py").write_text(str(number))
+        await asyncio.sleep(0.05)
+
+
+async def test_the_environment_asks_for_scanning(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SETTING, "scan")
+    async with Watcher(Folders(project)) as watcher:
+        assert (watcher.watching.mode, watcher.watching.reason) == ("scanning", f"{SETTING}=scan")
+        assert (watcher.watching.files, watcher.watching.folders) == (3, 3)
+
+
+async def test_what_makes_watching_impossible_is_raised(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher = Watcher(Folders(project))
+    monkeypatch.setattr(watcher._observer._scanner, "start", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        await watcher.start()
+    await watcher.stop()
+
+
+def test_a_program_that_watches_nothing_loads_nothing_for_it() -> None:
+    assert not modules_after("import workbench.watch.file_watcher") & {
+        "watchfiles",
+        "anyio",
+        "pathspec",
+        "textual",
+        "pydantic",
+    }

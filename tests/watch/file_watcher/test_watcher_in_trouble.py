@@ -1,0 +1,328 @@
+"""Git at work, events that fail, folders that cannot be read: the watcher loses nothing and says how it watches."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.watch.eyes import PATIENCE, save_by_renaming, watching
+from tests.watch.file_watcher.test_watcher import scan
+from tests.watch.folder_scanner.test_folders import tree
+from workbench.watch import file_watcher
+from workbench.watch.file_watcher import Watcher
+from workbench.watch.folder_scanner import Folders
+
+__all__ = ["scan"]
+
+
+def git(folder: Path, *arguments: str) -> None:
+    names = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environment = {**os.environ, **names, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    command = ["git", "-c", "protocol.file.allow=always", *arguments]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, env=environment)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Two branches in which 300 files differ, and 30 folders are only in the second."""
+    root = tree(tmp_path / "repository", *(f"d{number % 10}/f{number}.py" for number in range(300)))
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "one")
+    git(root, "checkout", "-qb", "other")
+    for path in root.glob("d*/*.py"):
+        path.write_text("other")
+    tree(root, *(f"new{number}/deep/x.py" for number in range(30)))
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "two")
+    git(root, "checkout", "-q", "main")
+    return root
+
+
+def files_of_the_other_branch(root: Path) -> list[Path]:
+    changed = [root / f"d{number % 10}/f{number}.py" for number in range(300)]
+    return changed + [root / f"new{number}/deep/x.py" for number in range(30)]
+
+
+async def test_a_checkout_is_told_completely(repository: Path, scan: bool) -> None:
+    async with watching(repository, scan=scan) as eyes:
+        for branch in ("other", "main", "other"):
+            await asyncio.to_thread(git, repository, "checkout", "-q", branch)
+            await eyes.see_all(files_of_the_other_branch(repository))
+            await eyes.settle()
+
+
+@pytest.mark.parametrize("kind", ["repository", "folder in it", "worktree", "submodule"])
+async def test_nothing_is_told_while_git_is_at_work(tmp_path: Path, repository: Path, scan: bool, kind: str) -> None:
+    work_tree, lock = repository, repository / ".git/index.lock"
+    if kind == "worktree":
+        work_tree, lock = tmp_path / "tree", repository / ".git/worktrees/tree/index.lock"
+        git(repository, "worktree", "add", "-q", str(work_tree), "other")
+    if kind == "submodule":
+        outer = tree(tmp_path / "outer", "x.py")
+        git(outer, "init", "-q")
+        git(outer, "submodule", "add", "-q", str(repository), "sub")
+        work_tree, lock = outer / "sub", outer / ".git/modules/sub/index.lock"
+    assert lock.parent.is_dir()
+    root = {"folder in it": work_tree / "d1", "submodule": work_tree.parent}.get(kind, work_tree)
+    path = work_tree / "d1/f1.py"
+    async with watching(root, scan=scan) as eyes:
+        lock.write_text("")
+        locked = time.monotonic()
+        path.write_text("half-way")
+        await asyncio.sleep(0.5)
+        assert not eyes.changes or time.monotonic() - locked > file_watcher._LOCKED
+        tree(work_tree, "d1/new/x.py")
+        lock.unlink()
+
+        await eyes.see(path, work_tree / "d1/new/x.py")
+        assert len(eyes.changes) == 1
+
+
+async def test_a_lock_that_was_left_behind_holds_nothing_up_for_long(
+    repository: Path, scan: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_watcher, "_LOCKED", 0.5)
+    async with watching(repository, scan=scan) as eyes:
+        locked = time.monotonic()
+        (repository / ".git/index.lock").write_text("")
+        (repository / "d1/f1.py").write_text("held")
+        await eyes.see(repository / "d1/f1.py")
+        assert locked + 0.5 <= time.monotonic()
+
+        monkeypatch.setattr(file_watcher, "_LOCKED", 1000.0)
+        for number in range(3):
+            eyes.forget()
+            (repository / "d1/f1.py").write_text(f"at once {number}")
+            await eyes.see(repository / "d1/f1.py")
+
+
+async def test_a_branch_switch_and_a_rebase_end_with_everything_told(repository: Path) -> None:
+    async with watching(repository) as eyes:
+        tree(repository, "mine.py")
+        git(repository, "add", "-A")
+        git(repository, "commit", "-qm", "mine")
+        await eyes.see(repository / "mine.py")
+        await eyes.settle()
+        (repository / "d1/f1.py").write_text("a change of my own")
+        await eyes.see(repository / "d1/f1.py")
+        eyes.forget()
+        git(repository, "stash")
+        await eyes.see(repository / "d1/f1.py")
+        await eyes.settle()
+        await asyncio.to_thread(git, repository, "rebase", "-q", "other")
+        await eyes.see_all(files_of_the_other_branch(repository))
+
+
+@pytest.fixture
+def noise(tmp_path: Path) -> Iterator[Path]:
+    """A project in which somebody writes into what is left out, without end."""
+    project = tree(tmp_path / "project", "agent.py", ".venv/lib/x.py", "node_modules/p/x.js", ".gitignore")
+    (project / ".gitignore").write_text("*.log\n")
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.wait(0.001):
+            number = (number + 1) % 1000
+            (project / f".venv/lib/n{number}.py").write_text(str(number))
+            (project / f"node_modules/p/n{number}.js").write_text(str(number))
+            (project / "agent.log").write_text(str(number))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    yield project
+    stop.set()
+    thread.join()
+
+
+async def test_what_is_left_out_delays_nothing_however_busy_it_is(noise: Path) -> None:
+    took = []
+    async with watching(noise) as eyes:
+        for number in range(20):
+            await asyncio.sleep(0.05)
+            eyes.forget()
+            began = time.monotonic()
+            save_by_renaming(noise / "agent.py", str(number))
+            await eyes.see(noise / "agent.py")
+            took.append(time.monotonic() - began)
+        assert eyes.paths == {noise / "agent.py"}
+    assert sorted(took)[len(took) // 2] < 0.3, "the median; about 0.035 on an idle machine"
+
+
+async def test_where_the_limit_of_watches_is_reached_it_scans_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tree(tmp_path / "project", "agent.py", "a/b.py")
+    real = file_watcher.Listener
+    limit = [OSError(24, "OS file watch limit reached.")]
+
+    def listen(folders: dict[str, object]) -> file_watcher.Listener:
+        if limit:
+            raise file_watcher.Unavailable(file_watcher._reason_of_failure(limit[0]))
+        return real(folders)
+
+    monkeypatch.setattr(file_watcher, "Listener", listen)
+    monkeypatch.setattr(file_watcher, "_AGAIN", 0.5)
+    async with watching(project) as eyes:
+        assert eyes.watcher.watching.mode == "scanning"
+        assert "max_user_watches" in eyes.watcher.watching.reason
+        tree(project, "new/deep/x.py")
+        save_by_renaming(project / "agent.py", "other")
+        await eyes.see(project / "new/deep/x.py", project / "agent.py")
+
+        limit.clear()
+        await eyes.until(lambda: eyes.watcher.watching.mode == "events", "events are tried again")
+        eyes.forget()
+        save_by_renaming(project / "agent.py", "more")
+        await eyes.see(project / "agent.py")
+
+
+def test_a_real_limit_is_recognised(tmp_path: Path) -> None:
+    """That of one process, in a process of its own: the system's is shared with everybody."""
+    code = (
+        "import resource, sys, watchfiles\n"
+        "from workbench.watch.file_watcher import *\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))\n"
+        "taken = []\n"
+        "try:\n"
+        "    while len(taken) < 100: taken.append(Listener([sys.argv[1]]))\n"
+        "except Unavailable as reason: print(reason)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    assert "limit of watched folders is reached" in done.stdout
+
+
+def test_a_real_limit_of_folders_is_recognised(tmp_path: Path) -> None:
+    """That of a user namespace of its own."""
+    folders = [tree(tmp_path / str(number), "a") for number in range(8)]
+    code = "import sys\nfrom workbench.watch.file_watcher import Listener\nListener(sys.argv[1:])"
+    command = 'echo 5 > /proc/sys/user/max_inotify_watches && echo limited && exec "$@"'
+    try:
+        done = subprocess.run(
+            ["unshare", "-Ur", "sh", "-c", command, "sh", sys.executable, "-c", code, *folders],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("needs unshare")
+    if "limited" not in done.stdout:
+        pytest.skip("needs user namespaces")
+    assert "limit of watched folders is reached" in done.stderr
+
+
+async def test_events_that_get_lost_are_found_by_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tree(tmp_path / "project", "agent.py", "a/b.py")
+
+    def hear_nothing(self: file_watcher.Listener, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
+        until = time.monotonic() + seconds
+        while not enough() and time.monotonic() < until:
+            time.sleep(0.01)
+        return frozenset()
+
+    monkeypatch.setattr(file_watcher.Listener, "wait", hear_nothing)
+    async with watching(project) as eyes:
+        assert eyes.watcher.watching.mode == "events"
+        save_by_renaming(project / "a/b.py", "other")
+        tree(project, "new/x.py")
+        await eyes.see(project / "a/b.py", project / "new/x.py")
+
+
+async def test_an_error_of_the_events_means_that_anything_may_have_changed(tmp_path: Path) -> None:
+    project = tree(tmp_path / "project", "agent.py", "a/b.py")
+    async with watching(project) as eyes:
+        Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9.txt")).write_text("its name cannot be told")
+        await eyes.until(lambda: eyes.everything, "an error")
+        assert all(not change.paths for change in eyes.changes if change.everything)
+        eyes.forget()
+        save_by_renaming(project / "a/b.py", "other")
+        await eyes.see(project / "a/b.py")
+
+
+async def test_events_that_fail_again_and_again_are_given_up(tmp_path: Path) -> None:
+    project = tree(tmp_path / "project", "agent.py")
+    async with watching(project) as eyes:
+        deadline = time.monotonic() + PATIENCE
+        while eyes.watcher.watching.mode == "events":
+            assert time.monotonic() < deadline
+            Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9.txt")).write_text(str(time.monotonic()))
+            await asyncio.sleep(0.05)
+        assert "lost" in eyes.watcher.watching.reason
+        await eyes.settle()
+        save_by_renaming(project / "agent.py", "other")
+        await eyes.see(project / "agent.py")
+
+
+async def test_a_folder_whose_name_is_no_text_is_scanned(tmp_path: Path) -> None:
+    project = tree(tmp_path / "project", "agent.py")
+    odd = Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9"))
+    tree(odd, "x.py")
+    async with watching(project) as eyes:
+        assert eyes.watcher.watching.mode == "scanning"
+        assert "Unicode" in eyes.watcher.watching.reason
+        save_by_renaming(odd / "x.py", "other")
+        save_by_renaming(project / "agent.py", "other")
+        await eyes.see(odd / "x.py", project / "agent.py")
+
+
+@pytest.mark.needs_permissions
+async def test_a_folder_that_cannot_be_read_is_watched_once_it_can(tmp_path: Path, scan: bool) -> None:
+    project = tree(tmp_path / "project", "agent.py", "secret/x.py")
+    (project / "secret").chmod(0)
+    try:
+        async with watching(project, scan=scan) as eyes:
+            save_by_renaming(project / "agent.py", "other")
+            await eyes.see(project / "agent.py")
+            (project / "secret").chmod(0o700)
+            await eyes.see(project / "secret/x.py")
+            await eyes.settle()
+            (project / "secret/x.py").write_text("other")
+            await eyes.see(project / "secret/x.py")
+    finally:
+        (project / "secret").chmod(0o700)
+
+
+async def test_network_drives_are_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tree(tmp_path / "project", "agent.py")
+    monkeypatch.setattr(file_watcher, "silent_devices", lambda: {project.stat().st_dev: "nfs4"})
+    async with Watcher(Folders(project)) as watcher:
+        assert watcher.watching.mode == "scanning"
+        assert watcher.watching.reason == f"nfs4 sends no events: {project}"
+
+
+def test_silent_file_systems_are_told_from_the_list_of_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = (
+        "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+        "90 22 0:52 / /mnt/c rw,noatime - 9p drvfs rw,dirsync\n"
+        "91 22 0:53 / /mnt/with\\040space rw - fuse.sshfs me@there: rw\n"
+        "92 22 0:54 / /home/me rw shared:5 master:2 - nfs4 server:/home rw\n"
+        "93 22 8:17 / /media/stick rw - fuseblk /dev/sdb1 rw\n"
+        "nonsense\n"
+    )
+    monkeypatch.setattr(Path, "read_text", lambda self, **_: mounts)
+
+    found = file_watcher.silent_devices()
+
+    assert found == {os.makedev(0, 52): "9p", os.makedev(0, 53): "fuse.sshfs", os.makedev(0, 54): "nfs4"}
+
+
+async def test_a_wall_clock_that_jumps_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tree(tmp_path / "project", "agent.py", "a/b.py")
+    real = time.time
+    async with watching(project) as eyes:
+        for jump in (-86_400, 86_400, 0):
+            monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
+            path = project / "a/b.py"
+            path.write_text(f"jump {jump}")
+            os.utime(path, (real() + jump, real() + jump))
+            await eyes.see(path)
+            await eyes.settle()
