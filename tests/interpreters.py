@@ -11,7 +11,7 @@ import pytest
 
 def interpreter_of(version: str) -> Path:
     """The interpreter of a version such as `3.12`. Without one the test is skipped."""
-    found = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
+    found = [shutil.which(f"python{version}"), *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))]
     for python in filter(None, reversed(found)):
         if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
             return Path(python)

@@ -54,7 +54,7 @@ def _absences(path: Path, tree: ast.Module) -> Iterator[Absence]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "until_gone":
             text = node.args[0]
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and _prose(text.value):
-            yield Absence(f"{path.relative_to(ROOT)}:{node.lineno}", text.value)
+            yield Absence(f"{path.relative_to(ROOT)}:{text.lineno}", text.value)
 
 
 def _prose(text: str) -> str:

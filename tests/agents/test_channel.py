@@ -120,7 +120,7 @@ async def test_messages_arrive_whole_however_they_are_cut(listener: Listener) ->
 
     listener.expect(token, greet)
     _, writer = await _connect(listener)
-    messages = [{"type": "span", "text": "\u2713" * size} for size in (0, 1, 100_000, 3)]
+    messages: list[dict[str, Any]] = [{"type": "span", "text": "\u2713" * size} for size in (0, 1, 100_000, 3)]
     data = b"".join(wire.encode(message) for message in ({**HELLO, "token": token}, *messages))
     for start in range(0, len(data), 7_001):
         writer.write(data[start : start + 7_001])

@@ -184,11 +184,13 @@ async def test_metrics_run_at_the_same_time_and_one_that_dies_harms_no_other(ben
     )
     host = bench.host()
 
-    async def score(name: str) -> Any:
+    async def ask(name: str) -> Any:
         request = CustomScoreRequest(metric=name, function=f"metrics.{name}", actual=[_turn("p", "r")])
         return await host.score(request)
 
-    slow, deadly = await asyncio.gather(score("slow"), score("deadly"), return_exceptions=True)
+    slow: Any
+    deadly: Any
+    slow, deadly = await asyncio.gather(ask("slow"), ask("deadly"), return_exceptions=True)
 
     assert slow.score == 1.0
     assert isinstance(deadly, AgentError)

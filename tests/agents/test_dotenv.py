@@ -59,7 +59,7 @@ def test_variables_that_are_set_stay_and_of_two_files_the_first_counts(
     (tmp_path / "b").write_text("WB_A=b\nWB_B=b")
     monkeypatch.setenv("WB_SET", "set")
     environ = {"WB_SET": "set"}
-    monkeypatch.setattr(dotenv.os, "environ", environ)
+    monkeypatch.setattr(os, "environ", environ)
 
     dotenv.load([str(tmp_path / "a"), str(tmp_path / "missing"), str(tmp_path / "b")])
 

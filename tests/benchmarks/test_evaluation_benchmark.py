@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
     os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="benchmarks run with WORKBENCH_BENCHMARKS=1"
 )
 
-METRICS = [*(f"trajectory_{name}" for name in SIX[:-1]), TrajectorySingleToolUse(TOOL)]
+METRICS: list[Any] = [*(f"trajectory_{name}" for name in SIX[:-1]), TrajectorySingleToolUse(TOOL)]
 
 
 def dataset() -> dict[str, list[Any]]:

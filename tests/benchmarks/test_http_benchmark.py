@@ -89,7 +89,16 @@ def test_a_thousand_rows_of_an_agent_behind_http(tmp_path: Path, port: int) -> N
     )
     (tmp_path / "rows.evalset.json").write_text(eval_set(1000, tool=False))
     (tmp_path / "trajectory.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
-    command = [BIN / "workbench", "run", "--concurrency", "100", "--config", "trajectory.json", "--format", "json"]
+    command: list[str | Path] = [
+        BIN / "workbench",
+        "run",
+        "--concurrency",
+        "100",
+        "--config",
+        "trajectory.json",
+        "--format",
+        "json",
+    ]
 
     bare, seconds = [], []
     for _ in range(TIMES):  # by turns, as the machine is not always equally fast

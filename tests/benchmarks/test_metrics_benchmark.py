@@ -99,7 +99,8 @@ def cpu_seconds(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def run(subjects: list[JudgedCase], criteria: EvalConfig) -> list[Any]:
     """Judge without an event loop: trajectory metrics never wait."""
-    services, results = Services(), []
+    services: Any = Services()
+    results = []
     for item in subjects:
         try:
             judge_case(item, criteria, services).send(None)

@@ -86,7 +86,7 @@ class Watch:
     """`workbench watch` as a process of its own, and its lines with the times at which they came."""
 
     def __init__(self, root: Path) -> None:
-        command = [Path(sys.executable).with_name("workbench"), "watch", "--format", "jsonl", root]
+        command = [str(Path(sys.executable).with_name("workbench")), "watch", "--format", "jsonl", str(root)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, text=True)
         self._lines: queue.Queue[tuple[float, dict[str, Any]]] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()

@@ -31,7 +31,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         def closed(*given: object, close: object = printer.closed) -> None:
             gc.collect()
             numbers.append(sum(map(count, gc.get_objects())))
-            close(*given)  # type: ignore[operator]
+            close(*given)
 
         monkeypatch.setattr(printer, "closed", closed)
     return numbers

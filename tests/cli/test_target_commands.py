@@ -111,7 +111,7 @@ def test_what_cannot_be_added_is_refused_and_nothing_written(
 
 def test_in_a_terminal_it_asks_until_the_answer_fits(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    command = [Path(sys.executable).parent / "workbench", "target", "add"]
+    command = [str(Path(sys.executable).parent / "workbench"), "target", "add"]
     process = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     os.close(theirs)
     os.write(ours, b"http\nweb\nnowhere\n" + URL.encode() + b"\n\n")

@@ -81,7 +81,7 @@ def test_python_that_is_not_run_imports_what_is_there(block: Block) -> None:
     tree = ast.parse(block.text, str(block))
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
 
-    exec(compile(ast.Module(imports, []), str(block), "exec"), {})
+    exec(compile(ast.Module([*imports], []), str(block), "exec"), {})
 
 
 @pytest.mark.parametrize("block", blocks_of("toml"), ids=str)

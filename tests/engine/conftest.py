@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -40,7 +40,7 @@ class Project:
         """Replace the agent's module."""
         (self.root / "agent.py").write_text(dedent(code))
 
-    def add_set(self, cases: dict[str, list[dict[str, Any]] | dict[str, Any]], *, name: str = "set") -> str:
+    def add_set(self, cases: Mapping[str, list[dict[str, Any]] | dict[str, Any]], *, name: str = "set") -> str:
         """Write an eval set: for each case its turns, or the whole case without its id."""
         written = [
             {"eval_id": eval_id, **({"conversation": case} if isinstance(case, list) else case)}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +45,7 @@ def criteria(**given: object) -> EvalConfig:
     return read_config({"criteria": given}, source="test")
 
 
-def rows_file(project: Project, rows: list[dict[str, object]]) -> Path:
+def rows_file(project: Project, rows: Sequence[Mapping[str, Any]]) -> Path:
     path = project.root / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -104,7 +106,7 @@ def test_a_target_may_be_a_recording(project: Project) -> None:
     assert statuses(run) == {"a": "PASSED"}
     with pytest.raises(PlanError, match="no eval case 'typo'"):
         project.run(Selection(eval_set="set.evalset.json", cases=("a", "typo")))
-    assert result_of(run, "a").execution.turns[0].invocation.final_response.text() == "good day"  # type: ignore[union-attr]
+    assert result_of(run, "a").execution.turns[0].invocation.final_response.text() == "good day"
 
 
 def test_a_custom_metric_judges_a_recording(project: Project) -> None:

@@ -180,7 +180,7 @@ async def test_response_scores_are_adk_s(
         actual, expected = generator.case()
         judged = await judge_case(subject_of(actual, expected), ours, services)
         assert_same(judged[0], adk, theirs, actual, expected)
-        seen.add(round(judged[0].score, 3))
+        seen.add(judged[0].score and round(judged[0].score, 3))
     assert len(seen) > 100
 
 

@@ -82,7 +82,7 @@ async def test_adk_s_function_decides_the_verdict_itself(answer: Any) -> None:
     ],
 )
 async def test_a_verdict_against_the_threshold_is_said(
-    answer: Any, verdict: str | None, score: float, hint: str | None
+    answer: Any, verdict: Any, score: float, hint: str | None
 ) -> None:
     judged = await answer(CustomScoreAnswer(score=score, verdict=verdict))
 

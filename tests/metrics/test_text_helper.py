@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,7 +95,7 @@ async def test_scores_are_those_of_rouge_score_imported_whole() -> None:
     whole = json.loads(run_python(program, input=json.dumps(pairs)))
 
     scorer = TextScorer()
-    measures = ("rouge_1", "rouge_2", "rouge_l", "rouge_l_sum")
+    measures: tuple[Any, ...] = ("rouge_1", "rouge_2", "rouge_l", "rouge_l_sum")
     answers = await scorer.score(
         [
             TextTask(measure, candidate, reference, stemmer=True, tokenizer="rouge_score")
@@ -313,7 +314,7 @@ async def test_a_helper_that_cannot_start_is_not_tried_again_for_each_case(
 
 
 async def test_an_interpreter_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_worker.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     scorer = TextScorer()
 
     with pytest.raises(TextError, match="could not be started"):

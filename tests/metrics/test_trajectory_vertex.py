@@ -208,7 +208,7 @@ def scores(predicted: Any, reference: Any, *, membership: bool = False) -> dict[
     ]
     pair = Turn(expected=sides[1], result=TurnResult(invocation=sides[0], duration_seconds=0.0), is_row=False)
 
-    def count(pairing: CanonicalEquality, turn: Turn) -> Membership:
+    def count(pairing: Any, turn: Turn) -> Membership:
         matched = pairing.matched(turn)
         return pairing.membership(turn) if membership else Membership(matched, matched)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,20 +18,17 @@ pytestmark = pytest.mark.needs_adk
 def _random_part(chance: random.Random) -> Any:
     from google.genai import types
 
-    return chance.choice(
-        [
-            lambda: types.Part(text=chance.choice(["hello", "", "olá", "你好 😀"])),
-            lambda: types.Part(text="thinking", thought=True),
-            lambda: types.Part(
-                function_call=types.FunctionCall(name="f", args={"x": chance.choice([1, None, {"y": 2}])})
-            ),
-            lambda: types.Part(function_call=types.FunctionCall(id="c1", name="g")),
-            lambda: types.Part(function_response=types.FunctionResponse(id="c1", name="g", response={"r": None})),
-            lambda: types.Part(inline_data=types.Blob(data=b"\xff\xfe\x00", mime_type="image/png")),
-            lambda: types.Part(code_execution_result=types.CodeExecutionResult(outcome="OUTCOME_OK", output="1")),
-            lambda: types.Part(file_data=types.FileData(file_uri="gs://x/y")),
-        ]
-    )()
+    makers: list[Callable[[], Any]] = [
+        lambda: types.Part(text=chance.choice(["hello", "", "olá", "你好 😀"])),
+        lambda: types.Part(text="thinking", thought=True),
+        lambda: types.Part(function_call=types.FunctionCall(name="f", args={"x": chance.choice([1, None, {"y": 2}])})),
+        lambda: types.Part(function_call=types.FunctionCall(id="c1", name="g")),
+        lambda: types.Part(function_response=types.FunctionResponse(id="c1", name="g", response={"r": None})),
+        lambda: types.Part(inline_data=types.Blob(data=b"\xff\xfe\x00", mime_type="image/png")),
+        lambda: types.Part(code_execution_result=types.CodeExecutionResult(outcome="OUTCOME_OK", output="1")),
+        lambda: types.Part(file_data=types.FileData(file_uri="gs://x/y")),
+    ]
+    return chance.choice(makers)()
 
 
 def _random_event(chance: random.Random) -> Any:

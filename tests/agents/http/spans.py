@@ -9,7 +9,7 @@ from workbench.model.trace import Span
 NOTES = "workbench.telemetry"
 
 
-def parent_of(asked: Any) -> dict[str, str]:
+def parent_of(asked: Any) -> dict[str, Any]:
     """The trace and the span that a request names in its `traceparent`."""
     _, trace, span, _ = asked.headers["traceparent"].split("-")
     return {"trace": trace, "parent": span}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
@@ -58,7 +58,7 @@ def test_regressions_that_are_all_errors_are_exit_status_3(workbench: CommandLin
     assert "✓ PASSED → ! ERROR" in done.out
 
 
-def test_changed_criteria_and_expectations_are_stated(workbench: CommandLine, make_turn) -> None:
+def test_changed_criteria_and_expectations_are_stated(workbench: CommandLine, make_turn: Any) -> None:
     workbench("run", "home")
     workbench.write("home/test_config.json", {"criteria": {"tool_trajectory_avg_score": 0.5}})
     workbench("run", "home")
@@ -81,7 +81,7 @@ def test_a_run_that_is_not_there_is_one_message(workbench: CommandLine) -> None:
     assert done.out == ""
 
 
-def test_the_newest_run_is_compared_with_the_one_before_it(workbench: CommandLine, make_turn) -> None:
+def test_the_newest_run_is_compared_with_the_one_before_it(workbench: CommandLine, make_turn: Any) -> None:
     workbench("run", "home/light.evalset.json")
     assert "no run before" in (alone := workbench("compare")).error
     assert alone.status == 2

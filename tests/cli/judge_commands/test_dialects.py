@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.cli.conftest import CommandLine, turn
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"eval_id": "twice", "predicted_trajectory": ["a"], "reference_trajectory": ["a", "a"]},
     {"eval_id": "same", "predicted_trajectory": ["a"], "reference_trajectory": ["a"]},
     {"eval_id": "none", "prompt": "hello", "response": "hi"},

@@ -85,6 +85,7 @@ def test_summaries_are_whole(context: click.Context) -> None:
     shown = " ".join(context.get_help().split())
 
     for name in group.list_commands(context) if isinstance(group, click.Group) else ():
+        assert isinstance(group, click.Group)
         command = group.get_command(context, name)
         assert command is not None
         assert f"{name} {command.get_short_help_str(limit=1000)}" in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -104,12 +105,13 @@ def test_a_duplicate_has_what_is_shown_and_its_own_id(documents: OpenDocuments, 
 )  # fmt: skip
 def test_file_operations_never_leave_the_project(documents: OpenDocuments, tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to(tmp_path.parent)
-    for operation in (
+    operations: tuple[Callable[[], object], ...] = (
         lambda: documents.create_set(name, eval_set_id="out"),
         lambda: documents.rename_set(LIGHTS, name),
         lambda: documents.duplicate_set(LIGHTS, name),
         lambda: documents.delete_set(name),
-    ):
+    )
+    for operation in operations:
         with pytest.raises(StoreError):
             operation()
     assert not list(tmp_path.parent.glob("out*")) and (tmp_path / LIGHTS).exists()

@@ -69,7 +69,7 @@ async def test_after_so_many_tries_the_last_error_is_told(serve: Serve, open_mod
 @pytest.mark.parametrize("how", ["details", "header"])
 async def test_a_service_is_left_alone_for_as_long_as_it_wants(serve: Serve, open_models: OpenModels, how: str) -> None:
     delay = {"retry_delay": "0.4s"} if how == "details" else {"headers": {"Retry-After": "0.4"}}
-    answers = iter([gemini_error(429, "busy", **delay), gemini("yes"), gemini("and this")])  # type: ignore[arg-type]
+    answers = iter([gemini_error(429, "busy", **delay), gemini("yes"), gemini("and this")])
     models = open_models(serve(lambda _: next(answers)))
     began = time.monotonic()
 

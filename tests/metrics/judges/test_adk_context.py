@@ -115,7 +115,9 @@ def prompts(config: Config, judge: Judge, services: Services) -> Callable[..., A
 
     async def collect(metric: str, **options: Any) -> list[str]:
         services.model = reply
-        scenario = {"conversation_scenario": SCENARIO} if metric == USER_QUALITY else {"conversation": []}
+        scenario: dict[str, Any] = (
+            {"conversation_scenario": SCENARIO} if metric == USER_QUALITY else {"conversation": []}
+        )
         await judge(
             config({metric: criterion_of(**options)}),
             actual=[Invocation.model_validate(turn) for turn in TURNS],

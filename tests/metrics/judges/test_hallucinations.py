@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -245,7 +245,9 @@ async def test_a_sentence_that_no_sample_labels_is_an_error_and_no_zero(
 async def test_a_split_that_is_no_use_is_asked_for_again_as_often_as_there_are_samples(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    splits = cycle(["prose", failed(Trouble.EMPTY, "m", ""), '{"responses": [{"number": 1, "sentences": ["One."]}]}'])
+    splits: Iterator[Any] = cycle(
+        ["prose", failed(Trouble.EMPTY, "m", ""), '{"responses": [{"number": 1, "sentences": ["One."]}]}']
+    )
     services.model = lambda request: next(splits) if is_split(request) else labels("supported")
 
     result = (await judge(config(criterion(3)), actual=[turn("One.")]))[NAME]

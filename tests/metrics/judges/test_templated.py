@@ -134,7 +134,7 @@ async def test_the_prompt_has_all_parts_and_its_inputs_in_one_order(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
     says(services, 1)
-    metric = {
+    metric: dict[str, Any] = {
         **POLITE,
         "instruction": "INSTRUCTION",
         "metric_definition": "DEFINITION",

@@ -45,8 +45,8 @@ def test_rows_share_nothing_that_could_be_changed() -> None:
     one, other = (turn_of_row(prompt_of_row("a"), None, [ToolCall("f")]) for _ in range(2))
 
     assert one.intermediate_data is not None
-    one.intermediate_data.tool_responses.append(None)  # type: ignore[union-attr, arg-type]
-    one.intermediate_data.__pydantic_extra__["b"] = 1  # type: ignore[index]
+    one.intermediate_data.tool_responses.append(None)  # type: ignore[arg-type]
+    one.intermediate_data.__pydantic_extra__["b"] = 1
 
     assert other == turn_of_row(prompt_of_row("a"), None, [ToolCall("f")])
 

@@ -15,7 +15,8 @@ from workbench.report.run_report import ReportedCase
 from workbench.report.text_report import aligned_lines
 
 KEY = CaseKey(target="t", eval_set="s.evalset.json", eval_id="c")
-Calls = list[tuple[str, dict[str, Any] | None]]
+Call = tuple[str, dict[str, Any] | None]
+Calls = list[Call]
 
 
 def invocation(calls: Calls, response: str | None) -> dict[str, Any]:
@@ -54,7 +55,9 @@ def test_arguments_stand_below_each_other_key_by_key() -> None:
 
 
 def test_calls_that_one_side_has_or_has_elsewhere_say_so() -> None:
-    a, b, c = ("a", {"x": 1}), ("b", {}), ("c", {})
+    a: Call = ("a", {"x": 1})
+    b: Call = ("b", {})
+    c: Call = ("c", {})
 
     assert lines([a, b], [b, c, a]) == [
         "turn 1: go",

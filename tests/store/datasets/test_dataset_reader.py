@@ -19,7 +19,7 @@ from workbench.store.datasets.dataset_reader import read_dataset
 from workbench.store.datasets.dataset_rows import Row
 from workbench.store.errors import StoreError
 
-CALLS = [{"tool_name": "set", "tool_input": {"device": "d2", "updates": {"status": "OFF"}}}]
+CALLS: list[dict[str, Any]] = [{"tool_name": "set", "tool_input": {"device": "d2", "updates": {"status": "OFF"}}}]
 ROWS: list[dict[str, Any]] = [
     {
         "prompt": 'Turn off,\n"it" 关掉 🎲',

@@ -154,7 +154,7 @@ def test_calls_that_a_field_and_a_part_say_are_made_once() -> None:
 
 def test_nobody_knows_the_calls_of_messages_in_which_no_assistant_speaks() -> None:
     asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "light"}]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"messages": asked, "response": "done"},
         {"messages": asked, "reference_messages": [*asked, {"role": "assistant", "content": "done"}]},
     ]

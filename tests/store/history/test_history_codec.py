@@ -54,7 +54,7 @@ PARTS = st.fixed_dictionaries(
 )
 CONTENTS = st.fixed_dictionaries({"parts": st.none() | st.lists(PARTS, max_size=2)}, optional={"role": TEXT})
 EVENTS = st.lists(st.fixed_dictionaries({"author": TEXT}, optional={"content": CONTENTS}), max_size=2)
-INTERMEDIATE = st.one_of(
+INTERMEDIATE: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     st.just({}),
     st.fixed_dictionaries({"invocation_events": EVENTS}),

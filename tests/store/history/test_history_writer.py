@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
+from typing import Any
 
 import pytest
 
@@ -38,8 +39,8 @@ def test_states_in_which_agents_left_files_with_when_that_was_last(history: Hist
     left = [each for each in history.left_by_agents() if each.path == "/p/log"]
 
     assert left == [
-        LeftFile("/p/log", "two", 200.0, pytest.approx(199.99)),
-        LeftFile("/p/log", "one", 300.0, pytest.approx(295.0), "zero"),
+        LeftFile("/p/log", "two", 200.0, pytest.approx(199.99)),  # type: ignore[arg-type]
+        LeftFile("/p/log", "one", 300.0, pytest.approx(295.0), "zero"),  # type: ignore[arg-type]
     ]
     assert {each.path for each in history.left_by_agents()} == {"/p/log", "/p/scores"}
     assert history.listed_folders() == {"/p/out"}
@@ -77,7 +78,7 @@ def test_a_fresh_execution_beside_one_that_is_judged_again_is_one_of_its_own(his
 
 def test_what_was_recorded_is_stored_once_for_all_that_judge_it_until_it_is_forgotten(history: History) -> None:
     job = FinishedJob(make_result("a"), "what was said", "criteria", judged_again=True, recorded=True)
-    stored = []
+    stored: list[Any] = []
     for run in ("first", "again", "anew"):
         history.begin_run(make_record(run))
         stored += history.finish_jobs(run, [job])

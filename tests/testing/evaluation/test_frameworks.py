@@ -24,7 +24,7 @@ def evaluate(runnable: Any, **options: Any) -> EvalResult:
 def langchain_tool() -> Any:
     from langchain_core.tools import tool
 
-    @tool
+    @tool  # type: ignore[untyped-decorator]
     def weather(city: str) -> str:
         """Tell the weather of a city."""
         if city == "Atlantis":

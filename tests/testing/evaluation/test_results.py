@@ -165,7 +165,7 @@ def test_what_a_metric_function_does_to_its_row_is_nothing_to_others() -> None:
         return len(row["context"])
 
     dataset = {**ANSWERS, "context": [["one"], ["one"]]}
-    metrics = [CustomMetric("first", append), CustomMetric("second", append), "trajectory_exact_match"]
+    metrics: list[Any] = [CustomMetric("first", append), CustomMetric("second", append), "trajectory_exact_match"]
 
     result = EvalTask(dataset=dataset, metrics=metrics).evaluate()
 

@@ -40,11 +40,11 @@ class PytestProject:
         data = [{"eval_id": eval_id, "conversation": turns} for eval_id, turns in cases.items()]
         return self.write(name, {"eval_set_id": Path(name).name.split(".")[0], "eval_cases": data})
 
-    def pytest(self, *arguments: str) -> pytest.RunResult:
+    def pytest(self, *arguments: str) -> Any:
         """Run pytest here."""
         return self.cached("-p", "no:cacheprovider", *arguments)
 
-    def cached(self, *arguments: str) -> pytest.RunResult:
+    def cached(self, *arguments: str) -> Any:
         """Run pytest with its cache, which knows what failed last."""
         return self.pytester.runpytest_subprocess(*PLAIN, *arguments)
 

@@ -22,7 +22,7 @@ def test_a_fault_of_our_own_reaches_the_caller_and_no_traceback_the_terminal(
     def break_down(screen: MainScreen) -> None:
         raise RuntimeError("it broke here")
 
-    async def press_f5(pilot: Pilot[None]) -> None:
+    async def press_f5(pilot: Pilot[object]) -> None:
         await pilot.press("f5")
         await pilot.pause(1.0)
 

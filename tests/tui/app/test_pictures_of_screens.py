@@ -154,7 +154,7 @@ def result(eval_id: str, status: CaseStatus, *, trajectory: float, response: flo
         per_turn = tuple(InvocationScore(score=score) for _ in ACTUAL[eval_id])
         return MetricResult(name=name, score=score, threshold=threshold, status=outcome, per_invocation=per_turn)
 
-    metrics = (
+    metrics: tuple[MetricResult, ...] = (
         metric("tool_trajectory_avg_score", trajectory, 1.0),
         metric("response_match_score", response, 0.8),
     )
@@ -415,6 +415,7 @@ def hide_paths(screen: Screen) -> None:
     """The folder of the test is another one each time."""
     state = screen.app._main.state
     facts = (("kind", "function"), ("runs", "agent:answer"), ("in", "/project"))
+    assert state.project is not None
     state.project = replace(state.project, root="/project", targets={"pinger": facts})
     screen.app._main._shown.show_all()
 

@@ -22,10 +22,10 @@ def answer(prompt):
 
 
 def turn(make: Any, prompt: str, response: str | None = None, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    return make.turn(prompt, response or f"It is done: {prompt}", *calls)  # type: ignore[no-any-return]
+    return make.turn(prompt, response or f"It is done: {prompt}", *calls)
 
 
-RIGHT = (("look", {}), ("set", {"n": 2, "m": [1]}))
+RIGHT: tuple[tuple[str, dict[str, Any]], ...] = (("look", {}), ("set", {"n": 2, "m": [1]}))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def project(make: Any, make_project: Any) -> Path:
         {"eval_id": "right", "conversation": [turn(make, "on", None, *RIGHT)]},
     ]
     criteria = {"tool_trajectory_avg_score": 1.0, "exact_match": 1.0}
-    return make_project(agent=AGENT, criteria=criteria, lights=cases)  # type: ignore[no-any-return]
+    return make_project(agent=AGENT, criteria=criteria, lights=cases)
 
 
 def calls_of(project: Path, case: int, turn: int = 0) -> Any:

@@ -67,7 +67,7 @@ def document_of(*cases: Any, **header: Any) -> EvalSetDocument:
     return EvalSetDocument(Path("s.evalset.json"), set_of(*cases, **header), None)
 
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 NUMBERS = st.integers(-(10**6), 10**6) | st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
 FREE = st.recursive(

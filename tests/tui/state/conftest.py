@@ -26,7 +26,7 @@ class Listed:
     def key(self, eval_id: str) -> Any:
         return self._make.key(eval_id, eval_set=SET)
 
-    def list(self, *eval_ids: str) -> None:
+    def list_cases(self, *eval_ids: str) -> None:
         listed = ListedSet(SET, "home", tuple(case_row(self.key(eval_id)) for eval_id in eval_ids))
         self.browser.show(["home"], [ListedSet(SET, "home")])
         self.state.list_set(listed)
@@ -57,7 +57,7 @@ class Listed:
 def listed(make: Any) -> Callable[..., Listed]:
     def fill(eval_ids: Iterable[str]) -> Listed:
         project = Listed(make)
-        project.list(*eval_ids)
+        project.list_cases(*eval_ids)
         return project
 
     return fill

@@ -263,7 +263,7 @@ def test_the_cursor_moves_from_turn_to_turn_and_leaves_behind_the_last() -> None
     assert chat.chosen is None
     chat.begin(take(conversation("a", "b"), began(0, "a"), answered(0, "A"), began(1, "b"), answered(1, "B")))
 
-    seen = []
+    seen: list[Any] = []
     for by in (-1, -1, -1, 1, 1):
         chat.choose(by)
         seen.append(chat.chosen)
@@ -398,7 +398,7 @@ def test_the_initial_state_is_read_as_it_is_typed(text: str, state: dict[str, An
 
 
 def test_a_call_that_was_simulated_says_so_at_work_and_afterwards() -> None:
-    marked = {"attributes": {"workbench.simulated": "model"}}
+    marked: dict[str, Any] = {"attributes": {"workbench.simulated": "model"}}
     made = take(conversation("on"), began(0, "on"), tool("set_device", end=0.4, response={}, **marked))
     assert "→ set_device  id=1  (simulated: model)" in shown(made)
 

@@ -99,4 +99,4 @@ def test_text_from_outside_is_made_safe(problems: Problems) -> None:
 
 
 def test_without_problems_the_pane_says_so(problems: Problems) -> None:
-    assert "No problems" in problems.detail()[0].pieces[0].text  # type: ignore[union-attr]
+    assert "No problems" in problems.detail()[0].pieces[0].text

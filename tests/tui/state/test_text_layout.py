@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +52,7 @@ def test_wrapping_loses_nothing_but_the_blanks_and_line_feeds_it_breaks_at(text:
 
 @given(_TEXTS, _TEXTS, st.integers(8, 120), st.booleans(), st.booleans())
 def test_no_line_is_wider_than_the_pane(one: str, other: str, width: int, side_by_side: bool, differs: bool) -> None:
-    blocks = [Whole.of(one, indent=4), _both(one, other, differs=differs), Columns("EXPECTED", "ACTUAL")]
+    blocks: list[Any] = [Whole.of(one, indent=4), _both(one, other, differs=differs), Columns("EXPECTED", "ACTUAL")]
 
     lines = lay_out(blocks, width=width, side_by_side=side_by_side)
 

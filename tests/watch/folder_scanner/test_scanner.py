@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.watch.folder_scanner.test_folders import tree
 from workbench.watch import folder_scanner as scanning
 from workbench.watch import folder_scanner as watched
 from workbench.watch.folder_scanner import Folders, Scanner
+from workbench.watch.gitignore import Rules
 
 
 def scanner(folders: Folders | Path) -> Scanner:
@@ -106,8 +108,8 @@ def test_content_is_compared_only_for_a_while(tmp_path: Path, monkeypatch: pytes
     found = scanner(tmp_path)
     path.write_text("b.py")
     look(found, tmp_path)
-    later = scanning.time.monotonic() + 10
-    monkeypatch.setattr(scanning.time, "monotonic", lambda: later)
+    later = time.monotonic() + 10
+    monkeypatch.setattr(time, "monotonic", lambda: later)
     look(found, tmp_path)
 
     read: list[str] = []
@@ -230,7 +232,7 @@ def test_looking_at_many_folders_is_quick_and_asks_no_rule_twice(
     (tmp_path / ".gitignore").write_text("*.log\n")
     found = scanner(tmp_path)
     asked: list[str] = []
-    monkeypatch.setattr(watched.Rules, "leave_out", lambda self, path, *, folder: asked.append(path) or False)
+    monkeypatch.setattr(Rules, "leave_out", lambda self, path, *, folder: asked.append(path) or False)
     found.look()
 
     assert not [path for path in asked if path.endswith(".log")]

@@ -144,12 +144,9 @@ class Report:
         self.total.add(other.total)
         for kind, tally in other.by_kind.items():
             self.by_kind.setdefault(kind, Tally()).add(tally)
-        for own, others in (
-            (self.misses, other.misses),
-            (self.wrongly_neutral, other.wrongly_neutral),
-            (self.in_vain, other.in_vain),
-        ):
-            own.extend(others)
+        self.misses.extend(other.misses)
+        self.wrongly_neutral.extend(other.wrongly_neutral)
+        self.in_vain.extend(other.in_vain)
 
     def __str__(self) -> str:
         kinds = "".join(

@@ -124,7 +124,12 @@ class Oracle:
         missing = {name: case for name, case in zip(names, cases, strict=True) if name not in known}
         if missing:
             environment = _environment(root)
-            job = {"root": str(root), "target": TARGET, "environment": environment, "libraries": str(root / LIBRARIES)}
+            job: dict[str, Any] = {
+                "root": str(root),
+                "target": TARGET,
+                "environment": environment,
+                "libraries": str(root / LIBRARIES),
+            }
             job["cases"] = [*missing.values()]
             for name, found in zip(missing, self._ask(job), strict=True):
                 if found["failure"] is not None:

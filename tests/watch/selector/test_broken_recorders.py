@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -139,7 +139,7 @@ def _code_of_metrics_ignored(patch: pytest.MonkeyPatch) -> None:
 
     def decide(self: Selector, *arguments: Any, **options: Any) -> Any:
         if not isinstance(self._verdicts, Blind):
-            self._verdicts = Blind(self._verdicts)
+            self._verdicts = cast("Any", Blind(self._verdicts))
         return right(self, *arguments, **options)
 
     patch.setattr(Selector, "decide", decide)

@@ -249,5 +249,5 @@ async def _responses(workspace: Workspace) -> dict[str, str]:
 
 def _response(turns: object, failure: object) -> str:
     assert failure is None, failure
-    text: str = turns[-1].invocation.final_response.text()  # type: ignore[index]
+    text: str = turns[-1].invocation.final_response.text()
     return text

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import Folder, Watched, watching
+from workbench.model.run_events import Notice
 from workbench.store.history.history import History
-from workbench.watch.watch_events import AllKnown, Notice, RunBegun, SourceBroken
+from workbench.watch.watch_events import AllKnown, RunBegun, SourceBroken
 
 AGENT = """
 def answer(prompt):

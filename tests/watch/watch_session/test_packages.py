@@ -7,6 +7,7 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,7 +56,7 @@ def libraries(folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypa
 
 
 @asynccontextmanager
-async def _at_rest(folder: Folder, **options: object) -> AsyncIterator[Watched]:
+async def _at_rest(folder: Folder, **options: Any) -> AsyncIterator[Watched]:
     async with watching(folder.root, **options) as watched:
         assert set((await watched.until_quiet()).verdicts.values()) == {"PASSED"}
         yield watched

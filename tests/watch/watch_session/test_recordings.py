@@ -59,7 +59,7 @@ async def test_a_row_that_is_edited_is_judged_again_and_no_other(folder: Rows) -
 
 
 async def test_verdicts_of_rows_hold_from_session_to_session_and_wherever_rows_move(folder: Rows) -> None:
-    same = {f"twin_{number}": ("yes", f"other {number}") for number in range(30)}
+    same: dict[str, Any] = {f"twin_{number}": ("yes", f"other {number}") for number in range(30)}
     folder.rows(**same)
     async with watching(folder.root) as watched:
         assert len((await watched.until_quiet()).verdicts) == 30

@@ -223,14 +223,15 @@ def test_legacy_evals_are_edited_in_their_own_form(own: Callable[[str], Path]) -
 def test_every_edit_can_be_undone_and_done_again(own: Callable[[str], Path]) -> None:
     document = EvalSetDocument.open(own("comments.evalset.json"))
     contents = [document.content()]
-    for edit in (
+    edits: tuple[Callable[[], object], ...] = (
         lambda: document.set_value(FIRST_TEXT, "x", case=0),
         lambda: document.duplicate_case(0, eval_id="copy"),
         lambda: document.remove_case(0),
         lambda: document.move_case(0, 1),
         lambda: document.set_case_text(0, '{"eval_id": "t", "conversation": [],} // done'[:-8]),
         lambda: document.set_value(("name",), "n"),
-    ):
+    )
+    for edit in edits:
         edit()
         contents.append(document.content())
 

@@ -45,7 +45,7 @@ def test_a_failed_save_says_why_and_leaves_the_old_file_and_the_edits(
     edited: EvalSetDocument, monkeypatch: pytest.MonkeyPatch, function: str, number: int, message: str
 ) -> None:
     old = edited.path.read_bytes()
-    monkeypatch.setattr(files.os, function, _fails_with(number))
+    monkeypatch.setattr(os, function, _fails_with(number))
 
     with pytest.raises(StoreError, match=message):
         edited.save()
@@ -64,7 +64,7 @@ def test_an_interrupted_save_leaves_the_old_file(edited: EvalSetDocument, monkey
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files.os, "fsync", interrupt)
+    monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         edited.save()
 

@@ -346,7 +346,7 @@ async def test_quitting_while_it_runs_leaves_nothing_behind(open_shop: Open, sho
 
 
 def children_of_us() -> set[int]:
-    found = set()
+    found: set[Any] = set()
     for file in Path("/proc/self/task").glob("*/children"):
         found.update(int(pid) for pid in file.read_text().split())
     return found

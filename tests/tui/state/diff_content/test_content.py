@@ -352,7 +352,7 @@ def test_what_sub_agents_said_and_tools_gave_back_is_compared_where_the_case_has
         data = make.turn("Go", "Gone.", ("a", {}))
         data["intermediate_data"]["tool_responses"] = [{"name": "a", "response": {"n": gave}}]
         data["intermediate_data"]["intermediate_responses"] = [["cook", [{"text": said}]]]
-        return data  # type: ignore[no-any-return]
+        return data
 
     shown = "\n".join(_shown(_diff(make, turn("One moment.", 1), turn("Two moments.", 2)).blocks))
 

@@ -175,7 +175,8 @@ def test_a_spread_has_sample_deviation_histogram_and_the_worst_first() -> None:
     spread = spread_of(stored(one) for one in [*given, result("none", metric("response_match_score", None))])
 
     (found,) = spread.metrics
-    assert (found.mean, found.std) == (pytest.approx(0.475), pytest.approx(0.29580, abs=1e-4))
+    assert found.mean == pytest.approx(0.475)
+    assert found.std == pytest.approx(0.29580, abs=1e-4)
     assert (found.scored, found.total, found.failed) == (20, 21, 10)
     assert found.bins == (2,) * 10
     assert [worst.case.eval_id for worst in found.worst] == [f"c{n}" for n in range(10)]

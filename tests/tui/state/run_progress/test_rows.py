@@ -37,7 +37,9 @@ class Watched:
         result = self.make.turn_result(self.make.turn("hi", "hello"))
         self._apply(InvocationFinished(case=self.make.key(eval_id), repeat=0, turn=number, result=result))
 
-    def finish(self, eval_id: str, status: CaseStatus = CaseStatus.PASSED, *, message: str = "no", took: float = 0.25):
+    def finish(
+        self, eval_id: str, status: CaseStatus = CaseStatus.PASSED, *, message: str = "no", took: float = 0.25
+    ) -> None:
         key = self.make.key(eval_id)
         failure = Failure(kind=FailureKind.INFRASTRUCTURE, message=message) if status is CaseStatus.ERROR else None
         metrics = self.make.result(key, status).metrics if failure is None else ()
