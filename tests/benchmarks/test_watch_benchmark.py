@@ -30,7 +30,7 @@ from tests.benchmarks.measuring import tree_cpu
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.watch.selector import Selector
-from workbench.watch.snapshot import State
+from workbench.watch.snapshot import Snapshot
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="a benchmark: set WORKBENCH_BENCHMARKS=1"),
@@ -260,7 +260,7 @@ def test_selection_over_ten_thousand_cases(tmp_path: Path) -> None:
         for _ in workspace.start(plan).iter_events():
             pass
         verdicts = workspace.verdicts
-        selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
+        selector = Selector(verdicts, Snapshot(leftovers=verdicts.leftovers))
         jobs = list(plan.jobs)
 
         def select() -> None:

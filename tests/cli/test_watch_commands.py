@@ -21,7 +21,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.judged import AGENT, judged_folder, judging
 from tests.watch.watched import Folder
 from workbench.model.identity import DependencyKind
-from workbench.watch.watch_events import noun_of
+from workbench.watch.watch_events import name_kind
 
 WORKBENCH = str(Path(sys.executable).with_name("workbench"))
 TOOLS = """
@@ -334,10 +334,10 @@ def test_a_case_is_explained(folder: Folder, run: CommandLine) -> None:
 
 
 def test_every_kind_of_dependency_has_a_name_that_users_know() -> None:
-    names = {kind: (noun_of(kind), noun_of(kind, count=2)) for kind in DependencyKind}
+    names = {kind: (name_kind(kind), name_kind(kind, count=2)) for kind in DependencyKind}
 
     assert not [names for both in names.values() for name in both if "_" in name or "unknown" in name]
-    assert noun_of("of_another_version", count=47) == "unknown dependencies"
+    assert name_kind("of_another_version", count=47) == "unknown dependencies"
 
 
 def test_a_dataset_that_is_named_is_judged_where_it_has_changed(

@@ -19,7 +19,7 @@ from workbench.engine.verdict_index import LeftFiles, _Work
 from workbench.model.identity import Dependencies, Dependency, DependencyKind
 from workbench.watch import snapshot
 from workbench.watch.selector import Selector
-from workbench.watch.snapshot import Question, State, Surroundings
+from workbench.watch.snapshot import Question, Snapshot, Surroundings
 
 Kind = DependencyKind
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -92,7 +92,7 @@ def _is_no_library(_folder: str, name: str) -> bool:
 
 def _with_docstrings_in_bodies(patch: pytest.MonkeyPatch) -> None:
     """Docstrings counted to the body of a function, as test runners may."""
-    right = State._answer
+    right = Snapshot._answer
 
     def changed(kind: str, key: str, fingerprint: str) -> str:
         path, _, name = key.rpartition("::") if kind in (Kind.BLOCK, Kind.NAME) else (key, "", "")
@@ -106,18 +106,20 @@ def _with_docstrings_in_bodies(patch: pytest.MonkeyPatch) -> None:
         for node in _functions(tree):
             if ast.get_docstring(node) is not None:
                 node.body[0] = ast.Pass()
-        return snapshot._part_of(read_blocks(ast.unparse(tree).encode(), path), kind, name)
+        return snapshot._find_fingerprint(read_blocks(ast.unparse(tree).encode(), path), kind, name)
 
-    def answer(self: State, question: Question) -> str:
+    def answer(self: Snapshot, question: Question) -> str:
         found = right(self, question)
-        return changed(question.kind, question.key, found) if question.kind in snapshot.OF_SOURCE else found
+        return changed(question.kind, question.key, found) if question.kind in snapshot.SOURCE_KINDS else found
 
     def change(rows: list[Dependency]) -> Iterable[Dependency]:
         for kind, key, fingerprint in rows:
-            yield Dependency(kind, key, changed(kind, key, fingerprint) if kind in snapshot.OF_SOURCE else fingerprint)
+            yield Dependency(
+                kind, key, changed(kind, key, fingerprint) if kind in snapshot.SOURCE_KINDS else fingerprint
+            )
 
     _told(change)(patch)
-    patch.setattr(State, "_answer", answer)
+    patch.setattr(Snapshot, "_answer", answer)
 
 
 def _functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -140,52 +142,52 @@ def _first_answer_counts(kinds: Iterable[Kind]) -> Break:
     wanted = frozenset(kinds)
 
     def break_it(patch: pytest.MonkeyPatch) -> None:
-        right, known = State._answer, dict[Question, str]()
+        right, known = Snapshot._answer, dict[Question, str]()
 
-        def answer(self: State, question: Question) -> str:
+        def answer(self: Snapshot, question: Question) -> str:
             if question.kind not in wanted:
                 return right(self, question)
             return known.setdefault(question, right(self, question))
 
-        patch.setattr(State, "_answer", answer)
+        patch.setattr(Snapshot, "_answer", answer)
 
     return break_it
 
 
 def _env_file_unseen(patch: pytest.MonkeyPatch) -> None:
     """Variables come from `.env` only when they are first looked at."""
-    right, known = State._variable, dict[tuple[str, str], str]()
+    right, known = Snapshot._fingerprint_variable, dict[tuple[str, str], str]()
 
-    def variable(self: State, kind: str, key: str, around: Surroundings) -> str:
+    def variable(self: Snapshot, kind: str, key: str, around: Surroundings) -> str:
         return known.setdefault((kind, key), right(self, kind, key, around))
 
-    patch.setattr(State, "_variable", variable)
+    patch.setattr(Snapshot, "_fingerprint_variable", variable)
 
 
 def _coarse_stat_cache(patch: pytest.MonkeyPatch) -> None:
     """Files of the same size, changed in the same second, are taken for the same."""
-    right, known = State.file, dict[tuple[str, int, int], str]()
+    right, known = Snapshot.fingerprint_file, dict[tuple[str, int, int], str]()
 
-    def file(self: State, path: str) -> str:
+    def file(self: Snapshot, path: str) -> str:
         try:
             found = Path(path).stat()
         except OSError:
             return right(self, path)
         return known.setdefault((path, int(found.st_mtime), found.st_size), right(self, path))
 
-    patch.setattr(State, "file", file)
+    patch.setattr(Snapshot, "fingerprint_file", file)
 
 
 def _holding(holds: Callable[[Dependency], bool]) -> Break:
     """A selection that takes some rows for what they were."""
 
     def break_it(patch: pytest.MonkeyPatch) -> None:
-        right = Selector._compare
+        right = Selector._is_unchanged
 
         def compare(self: Selector, row: Dependency, around: Surroundings) -> bool:
             return holds(row) or right(self, row, around)
 
-        patch.setattr(Selector, "_compare", compare)
+        patch.setattr(Selector, "_is_unchanged", compare)
 
     return break_it
 
@@ -223,7 +225,7 @@ VARIANTS = (
     Variant("only modules", _holding(lambda row: row.kind not in (Kind.MODULE, Kind.REST, Kind.NAME))),
     Variant(
         "no files that agents write",
-        lambda patch: patch.setattr(Selector, "_is_as_left", lambda *_: True),
+        lambda patch: patch.setattr(Selector, "_is_agent_state_current", lambda *_: True),
         ("journal",),
         ("journal_begun_anew",),
     ),

@@ -19,9 +19,18 @@ from workbench.engine.workspace import Workspace
 from workbench.model.identity import DependencyKind
 from workbench.model.results import CaseResult
 from workbench.store.history.history import History
-from workbench.watch.selector import Action, Decision, Selector, Why, affected_part, decide_plan, plan_of, results_of
-from workbench.watch.snapshot import State
-from workbench.watch.watch_events import AllKnown, ChangeSeen, Decided, VerdictKnown, VerdictsHold, WatchEvent
+from workbench.watch.selector import (
+    Action,
+    Decision,
+    Selector,
+    Why,
+    decide_plan,
+    plan_decisions,
+    read_results,
+    select_affected,
+)
+from workbench.watch.snapshot import Snapshot
+from workbench.watch.watch_events import AllKnown, ChangeSeen, DecisionsMade, VerdictKnown, VerdictsReused, WatchEvent
 
 _TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
 _OPTIONS = RunOptions(adk_results=False, retries=0)
@@ -43,7 +52,7 @@ class Affected:
         """See Strategy."""
         self._workspace = Workspace.open(project)
         verdicts = self._workspace.verdicts
-        self._selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
+        self._selector = Selector(verdicts, Snapshot(leftovers=verdicts.leftovers))
         _results(self._workspace, self._plan(self._workspace))
 
     async def after_edit(self, project: Path) -> Claims:
@@ -56,7 +65,7 @@ class Affected:
         self._selector.forget()
         self.decisions = [self._selector.decide(job, planned) for job, planned in plan.jobs]
         with workspace.history() as history:
-            part = plan_of(plan, self.decisions, runs=_TO_RUN, history=history, with_stored=True)
+            part = plan_decisions(plan, self.decisions, runs=_TO_RUN, history=history, with_stored=True)
         return _claims(self.decisions, _results(workspace, part), project)
 
     async def close(self) -> None:
@@ -89,7 +98,7 @@ class RunAffected:
             with workspace:
                 plan = workspace.plan(selections_of(workspace, named, cases=()), _OPTIONS)
                 decisions = decide_plan(workspace, plan)  # to say why; what is run is decided on once more
-                return _claims(decisions, _results(workspace, affected_part(workspace, plan)), project)
+                return _claims(decisions, _results(workspace, select_affected(workspace, plan)), project)
 
 
 class Live:
@@ -166,12 +175,12 @@ class Live:
         raise AssertionError(f"the watch has not come to rest in {_PATIENCE:g} s")
 
     def _take(self, event: WatchEvent, project: Path) -> Iterable[tuple[str, Action]]:
-        if isinstance(event, Decided):
+        if isinstance(event, DecisionsMade):
             self._decisions = {each.job.case.eval_id: each for each in event.decisions}
             self._unfollowed |= _unfollowed(event.decisions)
-        elif isinstance(event, VerdictsHold):
+        elif isinstance(event, VerdictsReused):
             with History.open(project) as history:
-                self._results.update((job.case.eval_id, each) for job, each in results_of(history, event.verdicts))
+                self._results.update((job.case.eval_id, each) for job, each in read_results(history, event.verdicts))
         elif isinstance(event, VerdictKnown):
             eval_id = event.result.case.eval_id
             self._results[eval_id] = event.result

@@ -15,7 +15,7 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.run_events import CaseStarted
-from workbench.watch.watch_events import AllKnown, ChangeSeen, VerdictKnown, VerdictsHold, WatchEvent
+from workbench.watch.watch_events import AllKnown, ChangeSeen, VerdictKnown, VerdictsReused, WatchEvent
 from workbench.watch.watch_session import WatchSession, open_watch
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class Watched:
             self.events.append(event)
             if isinstance(event, VerdictKnown):
                 self._shown[event.case.eval_id] = event.result.status.value
-            elif isinstance(event, VerdictsHold):
+            elif isinstance(event, VerdictsReused):
                 self._shown.update(_statuses(event))
             self._news.set()
 
@@ -180,7 +180,7 @@ class Round:
     @property
     def stored(self) -> dict[str, str]:
         """The verdicts of earlier runs that hold, by case."""
-        told = [_statuses(event) for event in self.events if isinstance(event, VerdictsHold)]
+        told = [_statuses(event) for event in self.events if isinstance(event, VerdictsReused)]
         return {eval_id: status for each in told for eval_id, status in each.items()}
 
     @property
@@ -197,7 +197,7 @@ class Round:
         return any(isinstance(event, kind) for event in self.events)
 
 
-def _statuses(event: VerdictsHold) -> dict[str, str]:
+def _statuses(event: VerdictsReused) -> dict[str, str]:
     return {job.case.eval_id: verdict.job.status.value for job, verdict in event.verdicts.items()}
 
 

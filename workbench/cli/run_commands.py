@@ -177,9 +177,9 @@ def run(
             more = [text for text in _problems_of_files(workspace, meant, options) if text not in known]
             plan = replace(plan, problems=(*plan.problems, *more))
         if affected or resume is None:
-            from workbench.watch.selector import affected_part, with_unjudged
+            from workbench.watch.selector import reuse_unjudged, select_affected
 
-            plan = (affected_part if affected else with_unjudged)(workspace, plan)
+            plan = (select_affected if affected else reuse_unjudged)(workspace, plan)
         if dry_run:
             return _show_plan(plan, workspace.estimate(plan))
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)

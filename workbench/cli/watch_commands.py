@@ -33,17 +33,17 @@ from workbench.report.run_report import (
 from workbench.report.text_report import explain as explain_result
 from workbench.report.text_report import explain_at_length, quota_wait_text, spending_line
 from workbench.store.history.history import History
-from workbench.watch.selector import results_of
+from workbench.watch.selector import read_results
 from workbench.watch.watch_events import (
     AllKnown,
     ChangeSeen,
-    Decided,
-    RunBegun,
-    RunTold,
+    DecisionsMade,
     SourceBroken,
     VerdictKnown,
-    VerdictsHold,
+    VerdictsReused,
     WatchEvent,
+    WatchRunEvent,
+    WatchRunStarted,
     WatchStarted,
 )
 
@@ -103,7 +103,7 @@ def watch(
     from workbench.cli.run_commands import command_line, open_workspace, selections_of
     from workbench.engine.plan import NoCases, RunOptions
     from workbench.engine.project_selection import is_marked
-    from workbench.watch.watch_plan import without_addresses
+    from workbench.watch.watch_plan import drop_remote_sets
     from workbench.watch.watch_session import open_watch
 
     workspace, named = open_workspace(what, target=target)
@@ -130,7 +130,7 @@ def watch(
                 raise
 
     def refuse_nothing() -> None:
-        refuse_mistakes(lambda: workspace.plan(without_addresses(select(workspace), workspace.project), options))
+        refuse_mistakes(lambda: workspace.plan(drop_remote_sets(select(workspace), workspace.project), options))
 
     with workspace:
         said = workspace.problems
@@ -205,9 +205,11 @@ class Lines(ABC):
 
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
-        if isinstance(event, RunTold) and isinstance(event.event, QuotaWait):
+        if isinstance(event, WatchRunEvent) and isinstance(event.event, QuotaWait):
             self._print(event.event)
-        if isinstance(event, RunBegun | RunTold | Decided) or (isinstance(event, ChangeSeen) and not event.is_used):
+        if isinstance(event, WatchRunStarted | WatchRunEvent | DecisionsMade) or (
+            isinstance(event, ChangeSeen) and not event.is_used
+        ):
             return
         if not isinstance(event, AllKnown) or event.summary.models or _standing(event) != self._last:
             self._print(event)
@@ -228,11 +230,11 @@ class JsonLines(Lines):
         if isinstance(event, VerdictKnown):
             case = ReportedCase(event.result, event.case)
             write_document(_verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save))
-        elif isinstance(event, VerdictsHold):
+        elif isinstance(event, VerdictsReused):
             with self._open_history() as history:
                 lines = (
                     _verdict("stored", ReportedCase(result, event.planned[job].case), holds=True, seconds=None)
-                    for job, result in results_of(history, event.verdicts)
+                    for job, result in read_results(history, event.verdicts)
                 )
                 while several := "".join(islice(lines, _WRITTEN_TOGETHER)):
                     write_document(several)
@@ -271,7 +273,7 @@ class TextLines(Lines):
             yield self._style.paint(one_line(f"! {place} cannot be compiled: {event.message} ({waits})"), "35")
         elif isinstance(event, VerdictKnown):
             yield from self._verdict(event)
-        elif isinstance(event, VerdictsHold):
+        elif isinstance(event, VerdictsReused):
             for job, verdict in event.verdicts.items():
                 partly = (PARTLY_JUDGED,) if verdict.job.misses_samples else ()
                 yield self._headline(verdict.job.status, job, "(stored)", *partly)
@@ -379,8 +381,8 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
     from workbench.model.text import neutralise
     from workbench.report.run_report import PARTLY_JUDGED
     from workbench.watch.selector import Action
-    from workbench.watch.snapshot import State
-    from workbench.watch.watch_events import words_of
+    from workbench.watch.snapshot import Snapshot
+    from workbench.watch.watch_events import describe_reason
 
     does = {
         Action.NOTHING: "would not run: its verdict holds",
@@ -389,13 +391,13 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
         Action.WAIT: "waits until its source can be compiled",
         Action.LEAVE: "would not run in watch mode; `workbench run --affected` runs it",
     }
-    state = State()
+    state = Snapshot()
     repeat = f" [{decision.job.repeat + 1}]" if decision.job.repeat else ""
     is_recorded = decision.planned.is_recorded
     would = "would be judged" if is_recorded and decision.action is Action.JUDGE else does[decision.action]
     yield neutralise(f"{decision.job.case}{repeat}: {would}")
     for reason in decision.reasons:
-        yield neutralise(f"  because {words_of(reason, root=workspace.root, state=state)}")
+        yield neutralise(f"  because {describe_reason(reason, root=workspace.root, state=state)}")
     verdict = decision.verdict
     if verdict is None:
         return
@@ -411,17 +413,17 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
 def _dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, verbose: bool) -> Iterator[str]:
     """How many rows of each kind there are, and with `verbose` all of them."""
     from workbench.model.text import neutralise
-    from workbench.watch.watch_events import noun_of
+    from workbench.watch.watch_events import name_kind
 
-    found = sorted((workspace.verdicts.row(row) for row in rows), key=lambda row: (noun_of(row.kind), row.key))
-    counts = Counter(noun_of(row.kind) for row in found)
-    kinds_of = {noun_of(row.kind): row.kind for row in found}
-    kinds = ", ".join(f"{count} {noun_of(kinds_of[noun], count=count)}" for noun, count in sorted(counts.items()))
+    found = sorted((workspace.verdicts.row(row) for row in rows), key=lambda row: (name_kind(row.kind), row.key))
+    counts = Counter(name_kind(row.kind) for row in found)
+    kinds_of = {name_kind(row.kind): row.kind for row in found}
+    kinds = ", ".join(f"{count} {name_kind(kinds_of[noun], count=count)}" for noun, count in sorted(counts.items()))
     yield f"  it depends on: {kinds or nothing}"
     if verbose:
         prefix = f"{workspace.root}/"
         width = max(map(len, counts), default=0)
-        yield from (neutralise(f"    {noun_of(row.kind):<{width}}  {_shown_key(row, prefix)}") for row in found)
+        yield from (neutralise(f"    {name_kind(row.kind):<{width}}  {_shown_key(row, prefix)}") for row in found)
 
 
 def _shown_key(row: Dependency, prefix: str) -> str:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from workbench.agents.worker.recording import fingerprints
-from workbench.watch.folder_scanner import Folders, Scanner, Stopped
+from workbench.watch.folder_scanner import Folders, Scanner, ScanStopped
 
 # Events of the file system: one watch on each of a list of folders, none on what lies below.
 
@@ -25,15 +25,15 @@ _BATCH_SECONDS = 0.060  # at most so long for one batch; whoever wants longer as
 _SPARE = 0.5
 
 
-class Unavailable(Exception):
+class EventsUnavailable(Exception):
     """There are no events; the message says why."""
 
 
-class Vanished(Exception):
+class FolderVanished(Exception):
     """A folder of the list is not there any more."""
 
 
-class Lost(Exception):
+class EventsLost(Exception):
     """Something happened that could not be told."""
 
 
@@ -41,14 +41,14 @@ class Listener:
     """What happens in some folders from now on."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        """Begin to listen. Raises `Unavailable` or `Vanished`."""
+        """Begin to listen. Raises `EventsUnavailable` or `FolderVanished`."""
         folders = list(folders)
         try:
             # Private by its name, but documented ("Rust backend direct usage"). `watchfiles.watch` would begin to
             # listen too late, and end when it is asked to stop waiting.
             from watchfiles._rust_notify import RustNotify
         except ImportError as error:
-            raise Unavailable(f"watchfiles cannot be loaded: {error}") from None
+            raise EventsUnavailable(f"watchfiles cannot be loaded: {error}") from None
 
         def listen(*, ignore_permission_denied: bool) -> RustNotify:
             # No debug output, no polling (every 300 ms), not recursive.
@@ -60,9 +60,9 @@ class Listener:
             except PermissionError:  # to ignore that is to ignore the system's limit, too
                 self._notify = listen(ignore_permission_denied=True)
         except FileNotFoundError as error:
-            raise Vanished(str(error)) from None
+            raise FolderVanished(str(error)) from None
         except (OSError, RuntimeError, TypeError) as error:
-            raise Unavailable(_reason_of_failure(error)) from None
+            raise EventsUnavailable(_explain_failure(error)) from None
 
     def wait(self, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
         """The paths of which something was told; none where nothing was for so long, or once `enough` says so.
@@ -76,7 +76,7 @@ class Listener:
                 int(_BATCH_SECONDS * 1000), int(STEP * 1000), max(1, int(seconds * 1000)), deadline
             )
         except RuntimeError as error:
-            raise Lost(str(error)) from None
+            raise EventsLost(str(error)) from None
         return frozenset() if isinstance(told, str) else frozenset(path for _, path in told)
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class _Deadline:
         return self._enough() or time.monotonic() > self._at
 
 
-def _reason_of_failure(error: Exception) -> str:
+def _explain_failure(error: Exception) -> str:
     # Of inotify: ENOSPC where there are too many watches, EMFILE where too many instances. Not all come with a number.
     limits = ("limit", "os error 24", "os error 28")
     if any(sign in str(error) for sign in limits) or getattr(error, "errno", None) in (errno.EMFILE, errno.ENOSPC):
@@ -110,7 +110,7 @@ _SILENT = {
 }
 
 
-def silent_devices() -> dict[int, str]:
+def find_silent_devices() -> dict[int, str]:
     """The numbers of the devices that send no events for what others do to them, with the type of their file system."""
     found: dict[int, str] = {}
     if sys.platform != "linux":
@@ -161,7 +161,7 @@ class Change:
     """When the first of it was noticed, by `time.monotonic()`."""
 
     @property
-    def written_at(self) -> float | None:
+    def last_write_time(self) -> float | None:
         """When the last of it was written, by the clock of the disk; None where that is not known."""
         times = []
         for path in self.paths:
@@ -169,18 +169,18 @@ class Change:
                 times.append(path.lstat().st_ctime)
         return max(times, default=None)
 
-    def without(self, is_left_out: Callable[[Path], bool]) -> Change:
+    def exclude_paths(self, is_left_out: Callable[[Path], bool]) -> Change:
         """The same, but for some files."""
         return Change(frozenset(path for path in self.paths if not is_left_out(path)), self.everything, self.at)
 
-    def and_then(self, later: Change) -> Change:
+    def merge(self, later: Change) -> Change:
         """Both in one."""
         everything = self.everything or later.everything
         return Change(frozenset() if everything else self.paths | later.paths, everything, min(self.at, later.at))
 
 
 @dataclass(frozen=True)
-class Watching:
+class WatchStatus:
     """What is watched, and how."""
 
     files: int
@@ -199,7 +199,7 @@ class Observer:
         *,
         scan: str,
         report: Callable[[Change], None],
-        report_status: Callable[[Watching, int], None],
+        report_status: Callable[[WatchStatus, int], None],
     ) -> None:
         """`scan` is why no events are wanted, or empty; `report_status` gets the number of requests taken in, too."""
         self._scan = scan
@@ -219,15 +219,15 @@ class Observer:
         self._paths: set[str] = set()
         self._everything = False
         self._first = 0.0
-        self._look_due = 0.0
-        self._last_look = 0.0
+        self._scan_due = 0.0
+        self._last_scan = 0.0
         self._last_noted = time.monotonic()
         self._cost = 0.0  # of one look, in seconds
         self._listen_anew = False
         self._held_since: float | None = None
         self._unlocked_since: float | None = None
         self._left_behind: set[tuple[str, int, int]] = set()
-        self._told: Watching | None = None
+        self._published: WatchStatus | None = None
         self._is_incomplete = False  # what is being installed
         self.is_installing = False
         """Whether packages are being installed, so that what has changed is not told yet."""
@@ -236,7 +236,7 @@ class Observer:
         """End `run` soon."""
         self._stop.set()
 
-    def ask(self, folders: Folders) -> None:
+    def request_folders(self, folders: Folders) -> None:
         """Watch these from now on."""
         with self._lock:
             self._asked.append(folders)
@@ -245,11 +245,11 @@ class Observer:
         """Watch until `stop`."""
         try:
             self._scanner.start()
-            self._look(None)
-            self._tell_status()
+            self._scan_all(None)
+            self._publish_status()
             while not self._stop.is_set():
                 self._step()
-        except Stopped:
+        except ScanStopped:
             pass
         finally:
             if self._listener is not None:
@@ -257,47 +257,47 @@ class Observer:
 
     def _step(self) -> None:
         began = time.monotonic()
-        self._take_in_events(began)
+        self._collect_events(began)
         if self._is_locked():
             return
         with self._lock:
             asked, self._asked = self._asked, []
-        if asked or time.monotonic() >= self._look_due:
-            self._look(asked[-1] if asked else None)
+        if asked or time.monotonic() >= self._scan_due:
+            self._scan_all(asked[-1] if asked else None)
             self._taken_in += len(asked)
-            self._tell_status(always=bool(asked))
+            self._publish_status(always=bool(asked))
             if self._is_locked():
                 return
         self.is_installing = self._is_installing()
         if (self._paths or self._everything) and not self.is_installing:
-            self._tell()
+            self._publish_change()
 
-    def _tell(self) -> None:
+    def _publish_change(self) -> None:
         paths = frozenset() if self._everything else frozenset(map(Path, self._paths))
         change = Change(paths, self._everything, self._first)
         self._paths, self._everything = set(), False
-        self._tell_status()
+        self._publish_status()
         self._report(change)
 
-    def _take_in_events(self, began: float) -> None:
+    def _collect_events(self, began: float) -> None:
         """Wait for events and note what they say; returns early when something is due."""
         until = began + _DEBOUNCE_SECONDS
         while not self._stop.is_set():
             told = self._wait()
             before = len(self._paths)
             for path in told:
-                seen = self._scanner.touch(path)
+                seen = self._scanner.apply_event(path)
                 self._note(seen.paths, max(began, time.monotonic() - 2 * STEP))
-                if seen.look:
-                    self._look_due = 0.0
+                if seen.needs_scan:
+                    self._scan_due = 0.0
                     self._listen_anew = self._listen_anew or path in self._listening
             if told:
-                self._check_soon()
+                self._schedule_check()
             if len(self._paths) - before <= _BURST or time.monotonic() > until:
                 return
 
     def _wait(self) -> frozenset[str]:
-        due = max(0.001, min(self._look_due - time.monotonic(), 1.0))
+        due = max(0.001, min(self._scan_due - time.monotonic(), 1.0))
         if self._held_since is not None or self._paths:
             due = STEP
         elif self._asked:
@@ -308,11 +308,11 @@ class Observer:
         try:
             # Somebody waits for what was asked, and everything is looked at then: what was about to be told as well.
             return self._listener.wait(due, lambda: self._stop.is_set() or bool(self._asked))
-        except Lost as reason:
-            self._lose(str(reason))
+        except EventsLost as reason:
+            self._handle_lost_events(str(reason))
             return frozenset()
 
-    def _lose(self, reason: str) -> None:
+    def _handle_lost_events(self, reason: str) -> None:
         self._note_everything()
         self._listen_anew = True
         now = time.monotonic()
@@ -322,34 +322,34 @@ class Observer:
             self._listener, self._listening, self._no_events = None, {}, f"events get lost: {reason}"
             self._try_again = now + _AGAIN
 
-    def _look(self, folders: Folders | None) -> None:
+    def _scan_all(self, folders: Folders | None) -> None:
         """Look at everything, listen where things are now, and again while anything appeared where nobody listened."""
-        self._look_once(folders)
+        self._scan_once(folders)
         until = time.monotonic() + _GROWING
         settled = False
         while not (settled := not self._listen()) and time.monotonic() < until:
-            self._look_once(None)
-        self._silence = self._find_silence()
-        self._last_look = time.monotonic()
-        self._look_due = self._last_look + (self._interval() if settled else _CHECK)
+            self._scan_once(None)
+        self._silence = self._find_silent_folder()
+        self._last_scan = time.monotonic()
+        self._scan_due = self._last_scan + (self._compute_interval() if settled else _CHECK)
 
-    def _look_once(self, folders: Folders | None) -> None:
+    def _scan_once(self, folders: Folders | None) -> None:
         began, worked = time.monotonic(), time.thread_time()
         missing = self._scanner.picture.missing
-        self._note(self._scanner.look(folders), began)
+        self._note(self._scanner.scan(folders), began)
         if missing != self._scanner.picture.missing:
             self._note_everything()
         # Waiting for a slow drive is no work of ours, but may be some of another machine's.
         self._cost = max(time.thread_time() - worked, (time.monotonic() - began) / 10)
 
-    def _interval(self) -> float:
+    def _compute_interval(self) -> float:
         slower = 3 if time.monotonic() - self._last_noted > _QUIET else 1
         if self._listener is not None and not self._silence:
             return slower * max(2.0, 100 * self._cost)
         return slower * min(5.0, max(0.1, 20 * self._cost))
 
-    def _check_soon(self) -> None:
-        self._look_due = min(self._look_due, max(time.monotonic() + _CHECK, self._last_look + 20 * self._cost))
+    def _schedule_check(self) -> None:
+        self._scan_due = min(self._scan_due, max(time.monotonic() + _CHECK, self._last_scan + 20 * self._cost))
 
     def _listen(self) -> bool:
         """Listen to the folders that there are now; whether that was not so before."""
@@ -368,10 +368,10 @@ class Observer:
         try:
             self._listener = Listener(folders)
             self._listening, self._no_events = folders, ""
-        except Vanished:
+        except FolderVanished:
             self._listen_anew = True
             return True
-        except Unavailable as reason:
+        except EventsUnavailable as reason:
             self._listener, self._listening = None, {}
             if before is not None:  # that one and the new one together may be more than the system has
                 self._drain(before)
@@ -384,8 +384,8 @@ class Observer:
     def _drain(self, before: Listener) -> None:
         try:
             for path in before.wait(0.001, self._stop.is_set):
-                self._note(self._scanner.touch(path).paths, time.monotonic())
-        except Lost:
+                self._note(self._scanner.apply_event(path).paths, time.monotonic())
+        except EventsLost:
             self._note_everything()
         finally:
             before.close()
@@ -393,7 +393,7 @@ class Observer:
     def _is_locked(self) -> bool:
         """Whether git is at work, so that what is there is neither the old state nor the new one."""
         now = time.monotonic()
-        if not (self._paths or self._everything or self._held_since is not None or now >= self._look_due):
+        if not (self._paths or self._everything or self._held_since is not None or now >= self._scan_due):
             return False
         lock = next((lock for lock in map(_identify, self._scanner.picture.locks) if lock), None)
         if lock is None or lock in self._left_behind:
@@ -409,7 +409,7 @@ class Observer:
                 return True
             self._left_behind = {lock}
         self._held_since = self._unlocked_since = None
-        self._look_due = 0.0
+        self._scan_due = 0.0
         return False
 
     def _is_installing(self) -> bool:
@@ -420,7 +420,7 @@ class Observer:
         was_incomplete = self._is_incomplete
         self._is_incomplete = any(map(fingerprints.is_being_installed, folders))
         if was_incomplete and not self._is_incomplete:
-            self._look_due = 0.0  # no event tells of what completes it
+            self._scan_due = 0.0  # no event tells of what completes it
             return True
         return self._is_incomplete
 
@@ -435,13 +435,13 @@ class Observer:
         if not self._paths and not self._everything:
             self._first = time.monotonic()
         self._everything = True
-        self._look_due = 0.0
+        self._scan_due = 0.0
 
     def _reason_to_scan(self) -> str:
         return self._scan or self._no_events or self._silence
 
-    def _find_silence(self) -> str:
-        silent = silent_devices()
+    def _find_silent_folder(self) -> str:
+        silent = find_silent_devices()
         for folder in self._scanner.picture.folders.values():
             if folder.identity[0] in silent:
                 return f"{silent[folder.identity[0]]} sends no events: {folder.path}"
@@ -451,7 +451,7 @@ class Observer:
                 return f"its name is not Unicode: {folder.path!a}"
         return ""
 
-    def _tell_status(self, *, always: bool = False) -> None:
+    def _publish_status(self, *, always: bool = False) -> None:
         files, count = self._scanner.picture.count()
         why = self._reason_to_scan()
         reason = why
@@ -459,9 +459,9 @@ class Observer:
             reason = f"not there: {', '.join(sorted(self._scanner.picture.missing))}"
         elif not why and self._scanner.picture.too_much:
             reason = f"too many folders behind links, see {min(self._scanner.picture.too_much)}"
-        status = Watching(files, count, "scanning" if why else "events", reason)
-        if always or status != self._told:
-            self._told = status
+        status = WatchStatus(files, count, "scanning" if why else "events", reason)
+        if always or status != self._published:
+            self._published = status
             self._report_status(status, self._taken_in)
 
 
@@ -484,7 +484,7 @@ def _identify(lock: str) -> tuple[str, int, int] | None:
 
 # Tells what may have changed in a project, soon after it was saved, and never passes over anything.
 
-SETTING = "WORKBENCH_WATCH"
+SCAN_VARIABLE = "WORKBENCH_WATCH"
 """The environment variable that asks for scanning, with the value `scan`, where events do not arrive unnoticed."""
 
 _PATIENCE = 5.0  # seconds for the thread to end; a network drive may hang in the middle of a look
@@ -497,11 +497,11 @@ class Watcher:
         """Nothing happens yet. With `scan` it looks at everything again and again and waits for no events."""
         self._folders = folders
         self._observer = Observer(
-            folders, scan=_reason_to_scan(scan), report=self._from_thread_change, report_status=self._from_thread_status
+            folders, scan=_explain_scanning(scan), report=self._send_change, report_status=self._send_status
         )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._status: Watching | None = None
+        self._status: WatchStatus | None = None
         self._pending: Change | None = None
         self._news = asyncio.Event()
         self._progress = asyncio.Event()
@@ -511,18 +511,18 @@ class Watcher:
         self._failure: BaseException | None = None
         self._asked = 0
         self._taken_in = 0
-        self.on_other_mode: Callable[[Watching], None] = lambda _: None
+        self.on_mode_changed: Callable[[WatchStatus], None] = lambda _: None
         """Called where events are no longer to be had, or are again."""
 
     @property
-    def watching(self) -> Watching:
+    def status(self) -> WatchStatus:
         """What is watched now. Needs a watcher that was started."""
         if self._status is None:
             raise RuntimeError("the watcher was not started")
         return self._status
 
     @property
-    def paused(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether changes are kept back."""
         return self._paused
 
@@ -531,14 +531,14 @@ class Watcher:
         """Whether packages are being installed: once they are, a change is told."""
         return self._observer.is_installing
 
-    async def start(self) -> Watching:
+    async def start(self) -> WatchStatus:
         """Begin to watch; what changes after this returned is told, and much of what changed meanwhile."""
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
             self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
             self._thread.start()
-        await self._until(lambda: self._status is not None)
-        return self.watching
+        await self._await_condition(lambda: self._status is not None)
+        return self.status
 
     async def stop(self) -> None:
         """End watching, soon and with nothing left behind. What was not told yet is not told any more."""
@@ -571,21 +571,21 @@ class Watcher:
 
         What changes after this returned is told. How they were before is not known: look at them afterwards.
         """
-        folders = self._folders.using(paths)
+        folders = self._folders.add_used(paths)
         if folders != self._folders:
-            await self._exchange(folders)
+            await self._replace_folders(folders)
 
     async def replace(self, folders: Folders) -> None:
         """Watch these folders in place of those it began with, and still what was added."""
-        folders = folders.using(self._folders.used)
+        folders = folders.add_used(self._folders.used)
         if folders != self._folders:
-            await self._exchange(folders)
+            await self._replace_folders(folders)
 
     async def keep(self, paths: Iterable[Path]) -> None:
         """Like `add`, but forgets what was added before and is not among these."""
-        folders = Folders(self._folders.root, self._folders.more).using(paths)
+        folders = Folders(self._folders.root, self._folders.more).add_used(paths)
         if folders != self._folders:
-            await self._exchange(folders)
+            await self._replace_folders(folders)
 
     def pause(self) -> None:
         """Keep changes back from now on."""
@@ -617,15 +617,15 @@ class Watcher:
             if mine:
                 await self.stop()
 
-    async def _exchange(self, folders: Folders) -> None:
+    async def _replace_folders(self, folders: Folders) -> None:
         self._folders = folders
-        self._observer.ask(folders)
+        self._observer.request_folders(folders)
         self._asked += 1
         if self._thread is not None:
             mine = self._asked
-            await self._until(lambda: self._taken_in >= mine)
+            await self._await_condition(lambda: self._taken_in >= mine)
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
+    async def _await_condition(self, condition: Callable[[], bool]) -> None:
         while not condition() and not self._stopped:
             if self._failure is not None:
                 raise self._failure
@@ -638,44 +638,44 @@ class Watcher:
         try:
             self._observer.run()
         except BaseException as error:
-            self._call(self._failed, error)
+            self._call_in_loop(self._record_failure, error)
         finally:
-            self._call(self._ended.set)
+            self._call_in_loop(self._ended.set)
 
-    def _call(self, what: Callable[..., None], *arguments: object) -> None:
+    def _call_in_loop(self, what: Callable[..., None], *arguments: object) -> None:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(what, *arguments)
         except RuntimeError:  # the loop is closed, and with it whoever listened
             self._observer.stop()
 
-    def _from_thread_change(self, change: Change) -> None:
-        self._call(self._changed, change)
+    def _send_change(self, change: Change) -> None:
+        self._call_in_loop(self._add_change, change)
 
-    def _from_thread_status(self, status: Watching, taken_in: int) -> None:
-        self._call(self._has_status, status, taken_in)
+    def _send_status(self, status: WatchStatus, taken_in: int) -> None:
+        self._call_in_loop(self._update_status, status, taken_in)
 
-    def _changed(self, change: Change) -> None:
-        self._pending = self._pending.and_then(change) if self._pending else change
+    def _add_change(self, change: Change) -> None:
+        self._pending = self._pending.merge(change) if self._pending else change
         self._news.set()
 
-    def _has_status(self, status: Watching, taken_in: int) -> None:
+    def _update_status(self, status: WatchStatus, taken_in: int) -> None:
         before, self._status, self._taken_in = self._status, status, taken_in
         if before is not None and before.mode != status.mode:
-            self.on_other_mode(status)
+            self.on_mode_changed(status)
         self._progress.set()
 
-    def _failed(self, error: BaseException) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         self._failure = error
         self._news.set()
         self._progress.set()
 
 
-def _reason_to_scan(scan: bool) -> str:
+def _explain_scanning(scan: bool) -> str:
     if scan:
         return "it was asked for"
-    if os.environ.get(SETTING) == "scan":
-        return f"{SETTING}=scan"
+    if os.environ.get(SCAN_VARIABLE) == "scan":
+        return f"{SCAN_VARIABLE}=scan"
     if os.environ.get("WATCHFILES_FORCE_POLLING", "").lower() not in {"", "false", "disable", "disabled"}:
         return "WATCHFILES_FORCE_POLLING is set"
     return ""

@@ -44,17 +44,17 @@ class Folders:
     """Files and folders that cases depend on, a folder for its names: watched even where all around is left out."""
 
     @classmethod
-    def of(cls, root: Path, targets: Iterable[Target]) -> Folders:
+    def from_targets(cls, root: Path, targets: Iterable[Target]) -> Folders:
         """Those of a project and of its targets."""
         more = {path for target in targets for path in (target.path, *(target.path / each for each in target.watch))}
         return cls(root, tuple(sorted(more, key=Path.as_posix)))
 
-    def using(self, paths: Iterable[Path]) -> Folders:
+    def add_used(self, paths: Iterable[Path]) -> Folders:
         """The same, and these files and folders that cases depend on."""
         return replace(self, used=self.used.union(map(Path.absolute, paths)))
 
 
-class Stopped(Exception):
+class ScanStopped(Exception):
     """Nobody wants the picture any more."""
 
 
@@ -68,30 +68,30 @@ class Folder:
     names: list[str] = field(default_factory=list)  # all the paths that lead here, first the one it was found by
     files: dict[str, Signature] = field(default_factory=dict)
     inner: dict[str, str] = field(default_factory=dict)  # names of the folders in it that are watched: their `path`
-    left_out: set[str] = field(default_factory=set)  # names; those of folders end in a separator
+    excluded: set[str] = field(default_factory=set)  # names; those of folders end in a separator
     beside: frozenset[str] = frozenset()
     used: set[str] = field(default_factory=set)
     listed: bool = False
     readable: bool = True
 
-    def paths_of(self, name: str) -> Iterable[str]:
+    def list_paths(self, name: str) -> Iterable[str]:
         """All the paths of a file in it, or of the folder itself."""
         return (os.path.join(above, name) if name else above for above in self.names)
 
-    def leaves_out(self, name: str, *, folder: bool) -> bool:
+    def is_excluded(self, name: str, *, folder: bool) -> bool:
         """Whether something in it is left out (known answers are kept)."""
-        if folder and gitignore.is_left_out_folder(name, self.beside):
+        if folder and gitignore.is_excluded_folder(name, self.beside):
             return True
         key = name + os.sep if folder else name
-        if key in self.left_out:
+        if key in self.excluded:
             return True
         if self.rules is None:
             return name not in self.used
-        if not folder and (name in self.files or gitignore.is_kept_file(name)):
+        if not folder and (name in self.files or gitignore.is_always_watched(name)):
             return False
         path = os.path.join(self.path, name)
-        if (not folder and gitignore.is_left_out_file(name)) or self.rules.leave_out(path, folder=folder):
-            self.left_out.add(key)
+        if (not folder and gitignore.is_excluded_file(name)) or self.rules.is_excluded(path, folder=folder):
+            self.excluded.add(key)
             return True
         return False
 
@@ -113,21 +113,21 @@ class Picture:
         return sum(len(folder.files) for folder in self.folders.values()), whole
 
 
-def signature(path: str) -> Signature | None:
+def read_signature(path: str) -> Signature | None:
     """A file, link or folder as it is now; None where there is nothing."""
     try:
         there = os.stat(path)
     except OSError:
         return BROKEN_LINK if os.path.islink(path) else None
-    return FOLDER if stat.S_ISDIR(there.st_mode) else of_file(there)
+    return FOLDER if stat.S_ISDIR(there.st_mode) else make_file_signature(there)
 
 
-def of_file(there: os.stat_result) -> Signature:
+def make_file_signature(there: os.stat_result) -> Signature:
     """What is compared of a file: any of it that differs may mean other content, a time in the past as well."""
     return (there.st_mtime_ns, there.st_ctime_ns, there.st_size, there.st_ino)
 
 
-def of_names(path: str) -> Signature | None:
+def read_names_signature(path: str) -> Signature | None:
     """The names in a folder, whatever they are; where libraries are installed, also what replaces one of them."""
     if fingerprints.is_library_folder(path):
         return (hash(fingerprints.of_environment(path)),)
@@ -137,9 +137,9 @@ def of_names(path: str) -> Signature | None:
         return None
 
 
-def take(folders: Folders, known: Picture | None, stopped: Callable[[], bool]) -> Picture:
+def scan_folders(folders: Folders, known: Picture | None, stopped: Callable[[], bool]) -> Picture:
     """What is there now. What `known` already decided is not decided again."""
-    return _Walk(folders, known or Picture(), stopped).take()
+    return _Walk(folders, known or Picture(), stopped).scan()
 
 
 class _Walk:
@@ -155,58 +155,58 @@ class _Walk:
         self._linked = 0
         self._real: dict[str, str] = {}
 
-    def take(self) -> Picture:
+    def scan(self) -> Picture:
         asked = [os.path.abspath(path) for path in (self._folders.root, *self._folders.more)]
         wanted = [os.path.abspath(path) for path in self._folders.used]
         for path in dict.fromkeys(asked):
             real = os.path.realpath(path)
             if os.path.isdir(real):
                 self._roots.append(real)
-                wanted += self._root(path, real)
+                wanted += self._scan_root(path, real)
                 continue
             wanted.append(path)
             if not os.path.exists(real):
                 self._picture.missing.add(path)
         while self._links:
             link, real = self._links.popleft()
-            self._linked_folder(link, real)
+            self._scan_linked_folder(link, real)
         for path in wanted:
-            self._want(path)
+            self._watch_path(path)
         for target in [
             target for target in self._picture.links if os.path.dirname(target) not in self._picture.folders
         ]:
-            self._want(target)
+            self._watch_path(target)
         for folder, path in self._reached_again:
-            self._name(folder, path, ())
+            self._add_name(folder, path, ())
         for folder in self._picture.folders.values():
             if folder.path not in folder.names:
                 folder.names.append(folder.path)
         return self._picture
 
-    def _root(self, path: str, real: str) -> list[str]:
-        top = gitignore.top_of(real)
-        above, files = gitignore.rules_above(real, top)
-        if above.says_as(self._known.above.get(path)):
+    def _scan_root(self, path: str, real: str) -> list[str]:
+        top = gitignore.find_work_tree(real)
+        above, files = gitignore.read_parent_rules(real, top)
+        if above.is_equivalent(self._known.above.get(path)):
             above = self._known.above[path]
         self._picture.above[path] = above
-        if top is not None and (lock := gitignore.lock_of(top)):
+        if top is not None and (lock := gitignore.find_lock(top)):
             self._picture.locks.add(lock)
-        self._tree(path, real, above, asked=True)
+        self._scan_tree(path, real, above, asked=True)
         return files
 
-    def _linked_folder(self, link: str, real: str) -> None:
+    def _scan_linked_folder(self, link: str, real: str) -> None:
         if self._linked >= _LINKED_FOLDERS:
             self._picture.too_much.add(link)
             return
-        self._tree(link, real, Rules(real, b"", None), asked=False)
+        self._scan_tree(link, real, Rules(real, b"", None), asked=False)
 
-    def _tree(self, path: str, real: str, above: Rules, *, asked: bool) -> None:
+    def _scan_tree(self, path: str, real: str, above: Rules, *, asked: bool) -> None:
         """Look at a folder and all below, without following links."""
         waiting = [(path, real, above)]
         linked = not asked
         while waiting:
             path, real, above = waiting.pop()
-            folder = self._folder(path, real, above, asked=asked)
+            folder = self._scan_folder(path, real, above, asked=asked)
             asked = False
             if folder is None or folder.rules is None:
                 continue
@@ -224,10 +224,10 @@ class _Walk:
     def _is_inside(self, real: str) -> bool:
         return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
 
-    def _folder(self, path: str, real: str, above: Rules, *, asked: bool) -> Folder | None:
+    def _scan_folder(self, path: str, real: str, above: Rules, *, asked: bool) -> Folder | None:
         """Look at one folder, unless that was done, by another path perhaps; None where it is not to be watched."""
         if self._stopped():
-            raise Stopped
+            raise ScanStopped
         try:
             there = os.stat(real)
             identity = (there.st_dev, there.st_ino)
@@ -248,63 +248,65 @@ class _Walk:
         if entries is None:
             folder.readable = False
         else:
-            self._fill(folder, entries, known, above)
+            self._read_entries(folder, entries, known, above)
         return folder
 
-    def _fill(self, folder: Folder, entries: dict[str, os.DirEntry[str]], known: Folder | None, above: Rules) -> None:
-        if ".git" in entries and (lock := gitignore.lock_of(folder.path)):
+    def _read_entries(
+        self, folder: Folder, entries: dict[str, os.DirEntry[str]], known: Folder | None, above: Rules
+    ) -> None:
+        if ".git" in entries and (lock := gitignore.find_lock(folder.path)):
             if folder.path not in self._roots:
                 above = Rules(folder.path, b"", None)  # a repository in another one has its own rules
             self._picture.locks.add(lock)
-        text = gitignore.read(entries[".gitignore"].path) if ".gitignore" in entries else b""
-        rules = above.below(folder.path, text, known.rules if known else None)
+        text = gitignore.read_bytes(entries[".gitignore"].path) if ".gitignore" in entries else b""
+        rules = above.extend(folder.path, text, known.rules if known else None)
         folder.rules = rules
         folder.beside = gitignore.MARKERS & entries.keys()
         kept: dict[str, Signature] = {}
         if known is not None and known.rules is rules:
-            folder.left_out = {key for key in known.left_out if key.rstrip(os.sep) in entries}
+            folder.excluded = {key for key in known.excluded if key.rstrip(os.sep) in entries}
             kept = known.files if not known.used else {n: s for n, s in known.files.items() if n not in known.used}
         for name, entry in entries.items():
             if entry.is_dir(follow_symlinks=False):
-                if not folder.leaves_out(name, folder=True):
+                if not folder.is_excluded(name, folder=True):
                     folder.inner[name] = os.path.join(folder.path, name)
             elif entry.is_symlink():
-                self._link(folder, name)
-            elif (name in kept or not folder.leaves_out(name, folder=False)) and entry.is_file():
+                self._add_link(folder, name)
+            elif (name in kept or not folder.is_excluded(name, folder=False)) and entry.is_file():
                 try:
-                    folder.files[name] = of_file(entry.stat(follow_symlinks=False))
+                    folder.files[name] = make_file_signature(entry.stat(follow_symlinks=False))
                 except OSError:
                     continue
 
-    def _link(self, folder: Folder, name: str) -> None:
+    def _add_link(self, folder: Folder, name: str) -> None:
         path = os.path.join(folder.path, name)
-        there = signature(path)
-        if there is None or folder.leaves_out(name, folder=there == FOLDER):
+        there = read_signature(path)
+        if there is None or folder.is_excluded(name, folder=there == FOLDER):
             return
         target = os.path.realpath(path)
         if there == FOLDER:
-            if not gitignore.is_left_out_folder(os.path.basename(target), ()):
+            if not gitignore.is_excluded_folder(os.path.basename(target), ()):
                 folder.inner[name] = target
             return
         folder.files[name] = there
         if target != path:
             self._picture.links.setdefault(target, set()).add((folder.path, name))
 
-    def _want(self, path: str) -> None:
+    def _watch_path(self, path: str) -> None:
         """Watch one file or folder that somebody asked for, and the way to it."""
         if os.path.isdir(path):
-            self._part(path, LISTING)
+            self._watch_name(path, LISTING)
         while True:
             above, name = os.path.split(path)
             if not name:
                 return
-            there = self._part(above, name) if os.path.isdir(above) else None
+            there = self._watch_name(above, name) if os.path.isdir(above) else None
             # Inside the roots each folder above is watched for its name; elsewhere only the one that exists is.
             if there is not None and (there.rules is not None or not self._is_inside(there.path)):
                 return
             path = above
 
-    def _part(self, path: str, name: str) -> Folder | None:
+    def _watch_name(self, path: str, name: str) -> Folder | None:
         """Watch one name in a folder, or with no name the names in it."""
         real = self._real.get(path) or self._real.setdefault(path, os.path.realpath(path))
         folder = self._picture.folders.get(real)
@@ -322,10 +324,10 @@ class _Walk:
             folder.names.append(path)
         if not name:
             folder.listed = True
-            found = of_names(real)
+            found = read_names_signature(real)
         else:
             folder.used.add(name)
-            found = None if name in folder.files or name in folder.inner else signature(os.path.join(real, name))
+            found = None if name in folder.files or name in folder.inner else read_signature(os.path.join(real, name))
         if found is not None:
             folder.files[name] = found
             target = os.path.join(real, name)
@@ -333,7 +335,7 @@ class _Walk:
                 self._picture.links.setdefault(os.path.realpath(target), set()).add((real, name))
         return folder
 
-    def _name(self, folder: Folder, path: str, trail: tuple[Folder, ...]) -> None:
+    def _add_name(self, folder: Folder, path: str, trail: tuple[Folder, ...]) -> None:
         """Note one more path that leads to a folder, and with it to all below. A link to a folder above ends here."""
         if folder in trail or len(folder.names) >= _NAMES:
             return
@@ -342,7 +344,7 @@ class _Walk:
         for name, below in folder.inner.items():
             inner = self._picture.folders.get(below)
             if inner is not None and os.path.join(path, name) not in inner.names:
-                self._name(inner, os.path.join(path, name), (*trail, folder))
+                self._add_name(inner, os.path.join(path, name), (*trail, folder))
 
 
 # Where times are stored in full seconds (or every two), a file can change twice and look the same. Elsewhere they are
@@ -355,17 +357,17 @@ _MOST_COMPARED, _LARGEST_COMPARED = 500, 1_000_000
 
 
 @dataclass(frozen=True)
-class Seen:
+class EventEffect:
     """What one event or one look tells."""
 
     paths: frozenset[str] = frozenset()
     """What may be other than before."""
-    look: bool = False
+    needs_scan: bool = False
     """Whether folders came or went: then only a look at everything tells."""
 
 
 @dataclass(frozen=True)
-class _Young:
+class _RecentFile:
     """A file that changed so recently that another change may not show."""
 
     since: float
@@ -380,20 +382,20 @@ class Scanner:
         self._folders = folders
         self._stopped = stopped
         self.picture = Picture()
-        self._young: dict[tuple[str, str], _Young] = {}
+        self._recent: dict[tuple[str, str], _RecentFile] = {}
 
     def start(self) -> None:
         """Look for the first time."""
-        self.picture = take(self._folders, None, self._stopped)
+        self.picture = scan_folders(self._folders, None, self._stopped)
         now = time.time()
-        self._watch_closely(
+        self._remember_contents(
             (folder.path, name)
             for folder in self.picture.folders.values()
             for name, there in folder.files.items()
             if len(there) > 1 and abs(now - max(there[0], there[1]) / 1e9) < _COARSE_SECONDS
         )
 
-    def look(self, folders: Folders | None = None) -> frozenset[str]:
+    def scan(self, folders: Folders | None = None) -> frozenset[str]:
         """Look at everything; the paths that differ from the last look or event.
 
         With other `folders`, what they add has no before, and what they leave out no after: either is told only where
@@ -402,91 +404,91 @@ class Scanner:
         before, was = self.picture, self._folders.used
         if folders is not None:
             self._folders = folders
-        self.picture = take(self._folders, before, self._stopped)
+        self.picture = scan_folders(self._folders, before, self._stopped)
         paths, files = _compare(before, self.picture)
-        paths |= self._look_closely()
-        self._watch_closely(files)
+        paths |= self._compare_contents()
+        self._remember_contents(files)
         if self._folders.used != was:
             added, gone = self._folders.used - was, was - self._folders.used
             added = added.union(map(Path, map(os.path.realpath, added)))  # where links lead is watched with them
-            paths -= {path for path in _and_above(added) if not _is_watched(before, path)}
-            paths -= {path for path in _and_above(gone) if not _is_watched(self.picture, path)}
+            paths -= {path for path in _add_parents(added) if not _is_watched(before, path)}
+            paths -= {path for path in _add_parents(gone) if not _is_watched(self.picture, path)}
         return frozenset(paths)
 
-    def touch(self, path: str) -> Seen:
+    def apply_event(self, path: str) -> EventEffect:
         """Take in what an event says: that there was something about a path. Which kind of event says nothing more."""
         if path in self.picture.folders:
-            return Seen(frozenset(self.picture.folders[path].names), look=True)
+            return EventEffect(frozenset(self.picture.folders[path].names), needs_scan=True)
         above, name = os.path.split(path)
         folder = self.picture.folders.get(above)
         if folder is None:
-            return Seen(look=True)
-        paths = set(self._links_to(path))
-        listed = self._listing(folder) if folder.listed else set()
-        there = signature(path)
+            return EventEffect(needs_scan=True)
+        paths = set(self._update_links(path))
+        listed = self._update_listing(folder) if folder.listed else set()
+        there = read_signature(path)
         is_folder = there == FOLDER
-        if name not in folder.used and folder.leaves_out(name, folder=is_folder):
-            return Seen(frozenset(paths | listed), look=name in gitignore.MARKERS)
+        if name not in folder.used and folder.is_excluded(name, folder=is_folder):
+            return EventEffect(frozenset(paths | listed), needs_scan=name in gitignore.MARKERS)
         if is_folder or name in folder.inner or os.path.islink(path):
-            return Seen(frozenset(paths | listed | set(folder.paths_of(name))), look=True)
+            return EventEffect(frozenset(paths | listed | set(folder.list_paths(name))), needs_scan=True)
         if there is None and name not in folder.files:
-            return Seen(frozenset(paths | listed))  # came and went: an editor's own business
+            return EventEffect(frozenset(paths | listed))  # came and went: an editor's own business
         if (there is None) != (name not in folder.files):
             paths.update(folder.names)
         if there is None:
             folder.files.pop(name, None)
         else:
             folder.files[name] = there
-        paths.update(folder.paths_of(name), listed)
-        return Seen(frozenset(paths), look=name in gitignore.MARKERS)
+        paths.update(folder.list_paths(name), listed)
+        return EventEffect(frozenset(paths), needs_scan=name in gitignore.MARKERS)
 
-    def _links_to(self, path: str) -> Iterable[str]:
+    def _update_links(self, path: str) -> Iterable[str]:
         for above, name in self.picture.links.get(path, ()):
             folder = self.picture.folders[above]
-            there = signature(os.path.join(above, name))
+            there = read_signature(os.path.join(above, name))
             if there is not None:
                 folder.files[name] = there
-            yield from folder.paths_of(name)
+            yield from folder.list_paths(name)
 
-    def _listing(self, folder: Folder) -> set[str]:
-        names = of_names(folder.path)
+    def _update_listing(self, folder: Folder) -> set[str]:
+        names = read_names_signature(folder.path)
         if names is None or names == folder.files.get(LISTING):
             return set()
         folder.files[LISTING] = names
         return set(folder.names)
 
-    def _watch_closely(self, files: Iterable[tuple[str, str]]) -> None:
+    def _remember_contents(self, files: Iterable[tuple[str, str]]) -> None:
         now = time.monotonic()
         for above, name in files:
             folder = self.picture.folders.get(above)
             there = folder.files.get(name) if folder is not None else None
             if there is None or len(there) == 1 or there[2] > _LARGEST_COMPARED:
                 continue
-            if len(self._young) >= _MOST_COMPARED:
+            if len(self._recent) >= _MOST_COMPARED:
                 return
-            self._young[above, name] = _Young(now, there, _content(os.path.join(above, name)))
+            self._recent[above, name] = _RecentFile(now, there, _hash_content(os.path.join(above, name)))
 
-    def _look_closely(self) -> set[str]:
+    def _compare_contents(self) -> set[str]:
         """The paths of young files whose content changed though nothing else of them did."""
         paths: set[str] = set()
         now = time.monotonic()
-        for (above, name), young in list(self._young.items()):
-            del self._young[above, name]
+        for (above, name), young in list(self._recent.items()):
+            del self._recent[above, name]
             folder = self.picture.folders.get(above)
             if folder is None or folder.files.get(name) != young.signature:
                 continue  # seen without this
-            content = _content(os.path.join(above, name))
+            content = _hash_content(os.path.join(above, name))
             since = young.since
             if content != young.content:
-                paths.update(folder.paths_of(name))
+                paths.update(folder.list_paths(name))
                 since = now
             age = _FINE_SECONDS if young.signature[0] % 1_000_000 else _COARSE_SECONDS
             if now - since < age:
-                self._young[above, name] = _Young(since, young.signature, content)
+                self._recent[above, name] = _RecentFile(since, young.signature, content)
         return paths
 
 
-def _content(path: str) -> bytes:
+def _hash_content(path: str) -> bytes:
     try:
         return blake2b(Path(path).read_bytes(), digest_size=16).digest()
     except OSError:
@@ -504,7 +506,7 @@ def _compare(before: Picture, now: Picture) -> tuple[set[str], list[tuple[str, s
             assert one is not None
             if one.rules is not None:
                 paths.update(one.names)
-            paths.update(full for name in one.files for full in one.paths_of(name))
+            paths.update(full for name in one.files for full in one.list_paths(name))
             if new is not None:
                 files += [(path, name) for name in new.files]
             continue
@@ -513,14 +515,14 @@ def _compare(before: Picture, now: Picture) -> tuple[set[str], list[tuple[str, s
             names = names - {LISTING}
         if old.files != new.files:
             other = {name for name in names if old.files.get(name) != new.files.get(name)}
-            paths.update(full for name in other for full in new.paths_of(name))
+            paths.update(full for name in other for full in new.list_paths(name))
             files += [(path, name) for name in other]
         whole = old.rules is not None and new.rules is not None
         came_or_went = any((name in old.files) != (name in new.files) for name in names)
         if whole and (came_or_went or old.identity != new.identity or old.inner != new.inner):
             paths.update(new.names)
         if old.inner != new.inner:
-            paths.update(full for name in old.inner.keys() ^ new.inner.keys() for full in new.paths_of(name))
+            paths.update(full for name in old.inner.keys() ^ new.inner.keys() for full in new.list_paths(name))
         if old.names != new.names:
             for name in set(old.names) ^ set(new.names):
                 paths.add(name)
@@ -528,7 +530,7 @@ def _compare(before: Picture, now: Picture) -> tuple[set[str], list[tuple[str, s
     return paths, files
 
 
-def _and_above(paths: Iterable[Path]) -> set[str]:
+def _add_parents(paths: Iterable[Path]) -> set[str]:
     """The paths and all folders above them."""
     found: set[str] = set()
     for path in paths:
@@ -542,4 +544,4 @@ def _and_above(paths: Iterable[Path]) -> set[str]:
 def _is_watched(picture: Picture, path: str) -> bool:
     above, name = os.path.split(path)
     folder = picture.folders.get(above) or picture.folders.get(os.path.realpath(above))
-    return folder is not None and (name in folder.used or not folder.leaves_out(name, folder=os.path.isdir(path)))
+    return folder is not None and (name in folder.used or not folder.is_excluded(name, folder=os.path.isdir(path)))

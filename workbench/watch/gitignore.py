@@ -59,7 +59,7 @@ _FILES = re.compile(
     re.VERBOSE,
 )
 # Left out by most `.gitignore` files, and nearly every agent reads them.
-_KEPT = re.compile(r"\.env(?:\..*)?|.*\.env|workbench\.toml")
+_ALWAYS_WATCHED = re.compile(r"\.env(?:\..*)?|.*\.env|workbench\.toml")
 
 
 def is_environment_or_cache(names: Collection[str]) -> bool:
@@ -67,21 +67,21 @@ def is_environment_or_cache(names: Collection[str]) -> bool:
     return not _TELLTALES.isdisjoint(names)
 
 
-def is_left_out_folder(name: str, beside: Collection[str]) -> bool:
+def is_excluded_folder(name: str, beside: Collection[str]) -> bool:
     """Whether a folder is left out for its name, or for the names `beside` it that say that a build makes it."""
     if name in _FOLDERS or name.endswith((".egg-info", ".dist-info")):
         return True
     return name in _OUTPUTS and not _OUTPUTS[name].isdisjoint(beside)
 
 
-def is_left_out_file(name: str) -> bool:
+def is_excluded_file(name: str) -> bool:
     """Whether a file is left out for its name: what editors and systems write beside what somebody saves."""
     return _FILES.fullmatch(name) is not None
 
 
-def is_kept_file(name: str) -> bool:
+def is_always_watched(name: str) -> bool:
     """Whether a file is watched although a `.gitignore` file leaves it out."""
-    return _KEPT.fullmatch(name) is not None
+    return _ALWAYS_WATCHED.fullmatch(name) is not None
 
 
 class Rules:
@@ -94,7 +94,7 @@ class Rules:
         self._above = above
         self._spec = _parse(text)
 
-    def below(self, folder: str, text: bytes, known: Rules | None) -> Rules:
+    def extend(self, folder: str, text: bytes, known: Rules | None) -> Rules:
         """These rules and those of a file in `folder`; `known` itself where it says the same, so that it compares."""
         if not text:
             return self
@@ -102,13 +102,13 @@ class Rules:
             return known
         return Rules(folder, text, self)
 
-    def says_as(self, other: Rules | None) -> bool:
+    def is_equivalent(self, other: Rules | None) -> bool:
         """Whether other rules leave out the same."""
         if other is None or (self._folder, self._text) != (other._folder, other._text):
             return False
-        return other._above is None if self._above is None else self._above.says_as(other._above)
+        return other._above is None if self._above is None else self._above.is_equivalent(other._above)
 
-    def leave_out(self, path: str, *, folder: bool) -> bool:
+    def is_excluded(self, path: str, *, folder: bool) -> bool:
         """Whether a path is left out, given that no folder above it is. The nearest file that names it decides."""
         rules: Rules | None = self
         while rules is not None:
@@ -145,7 +145,7 @@ def _parse(text: bytes) -> GitIgnoreSpec | None:
 # Where git keeps what concerns a folder: the lock that tells that it is at work, and rules above the folder.
 
 
-def lock_of(work_tree: str) -> str | None:
+def find_lock(work_tree: str) -> str | None:
     """The file that exists while git changes the work tree that has a `.git` in it; None where that is no repository.
 
     In a worktree and in a submodule `.git` is a file that names the folder.
@@ -162,7 +162,7 @@ def lock_of(work_tree: str) -> str | None:
     return os.fspath(there / "index.lock")
 
 
-def top_of(folder: str) -> str | None:
+def find_work_tree(folder: str) -> str | None:
     """The nearest folder at or above this one with a `.git` in it."""
     path = Path(folder)
     for candidate in (path, *path.parents):
@@ -171,7 +171,7 @@ def top_of(folder: str) -> str | None:
     return None
 
 
-def rules_above(folder: str, top: str | None) -> tuple[Rules, list[str]]:
+def read_parent_rules(folder: str, top: str | None) -> tuple[Rules, list[str]]:
     """What the repository says about a folder in it, and the files that say so, which may not exist.
 
     A folder that is left out itself was asked for by name: then nothing said above it counts.
@@ -180,20 +180,20 @@ def rules_above(folder: str, top: str | None) -> tuple[Rules, list[str]]:
     if top is None:
         return none, []
     files: list[str] = []
-    exclude = Path(lock_of(top) or os.path.join(top, ".git", "index.lock")).with_name("info") / "exclude"
-    rules = Rules(top, read(exclude), None)
+    exclude = Path(find_lock(top) or os.path.join(top, ".git", "index.lock")).with_name("info") / "exclude"
+    rules = Rules(top, read_bytes(exclude), None)
     place = Path(top)
     for part in Path(folder).relative_to(top).parts:
         file = place / ".gitignore"
         files.append(os.fspath(file))
-        rules = rules.below(os.fspath(place), read(file), None)
+        rules = rules.extend(os.fspath(place), read_bytes(file), None)
         place /= part
-        if rules.leave_out(os.fspath(place), folder=True):
+        if rules.is_excluded(os.fspath(place), folder=True):
             return none, files
     return rules, files
 
 
-def read(path: str | Path) -> bytes:
+def read_bytes(path: str | Path) -> bytes:
     """The bytes of a file of rules; nothing where it cannot be read."""
     try:
         return Path(path).read_bytes()

@@ -20,9 +20,18 @@ from workbench.model.text import counted
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.settings import WatchSettings
-from workbench.watch.selector import Action, Decision, Place, Selector, Why, place_of, plan_of, scores_of
-from workbench.watch.watch_events import News, RunBegun, RunTold
-from workbench.watch.watch_plan import Planning
+from workbench.watch.selector import (
+    Action,
+    Decision,
+    Selector,
+    VerdictKey,
+    Why,
+    get_verdict_key,
+    plan_decisions,
+    read_scores,
+)
+from workbench.watch.watch_events import WatchReporter, WatchRunEvent, WatchRunStarted
+from workbench.watch.watch_plan import WatchPlanner
 
 # How much a change may cost by itself: what is more waits until the user wants it.
 
@@ -63,7 +72,7 @@ class LiveJob:
     def goes_on(self, decision: Decision, selector: Selector) -> bool:
         """Whether it may end, by what is decided now: nothing that it is known to need has changed since it began."""
         same_question = self.planned.execution_hash == decision.planned.execution_hash
-        return same_question and self.signature == selector.signature(decision)
+        return same_question and self.signature == selector.compute_signature(decision)
 
     @property
     def ends_with_its_processes(self) -> bool:
@@ -91,7 +100,7 @@ class Live:
         self.generation = 0
         self._jobs: dict[JobKey, LiveJob] = {}
         self._waiting: set[JobKey] = set()  # of them, those that have not begun
-        self._ran_in: dict[Place, int] = {}
+        self._ran_in: dict[VerdictKey, int] = {}
         self._ended: dict[JobKey, _End] = {}
 
     def __bool__(self) -> bool:
@@ -150,11 +159,11 @@ class Live:
 
     def note_run(self, run_id: str, jobs: Iterable[JobKey]) -> None:
         """A run begins, of the watch or not: what it will say is about how things are now."""
-        self._ran_in.update((Place(run_id, job), self.generation) for job in jobs)
+        self._ran_in.update((VerdictKey(run_id, job), self.generation) for job in jobs)
 
     def is_current(self, verdict: StoredVerdict) -> bool:
         """Whether nothing at all has changed since it began to run."""
-        return self._ran_in.get(place_of(verdict)) == self.generation
+        return self._ran_in.get(get_verdict_key(verdict)) == self.generation
 
 
 # Which of what is decided the watch is to do now: what is let be, what is held back, what goes on too long.
@@ -174,7 +183,7 @@ class Work:
         *,
         selector: Selector,
         live: Live,
-        news: News,
+        news: WatchReporter,
         first: Callable[[JobKey], float],
     ) -> None:
         """`first` sorts jobs that wait: the smallest come first, after those that did not pass last time."""
@@ -266,7 +275,11 @@ class Work:
         """What a job is about: the same as long as no change has concerned it."""
         planned = decision.planned
         generation = self._live.generation if _any_change_counts(decision) else None
-        now = (self._selector.signature(decision), self._selector.judging_signature(decision), generation)
+        now = (
+            self._selector.compute_signature(decision),
+            self._selector.compute_judging_signature(decision),
+            generation,
+        )
         return planned.execution_hash, planned.scoring_hash, *now
 
     def _passed(self, job: JobKey) -> bool:
@@ -288,7 +301,7 @@ def _any_change_counts(decision: Decision) -> bool:
 class Deciding:
     """Holds every job against how things are. For the thread on which the workspace may be used."""
 
-    def __init__(self, selector: Selector, *, shown: Mapping[JobKey, Place]) -> None:
+    def __init__(self, selector: Selector, *, shown: Mapping[JobKey, VerdictKey]) -> None:
         """`shown` are the verdicts that were told last: of several that hold, those."""
         self._selector = selector
         self._shown = shown
@@ -325,14 +338,16 @@ class OffLoop(Protocol):
     async def __call__(self, function: Callable[[], T], /) -> T: ...
 
 
-async def show_stored(decisions: Iterable[Decision], news: News, workspace: Workspace, *, off_loop: OffLoop) -> None:
+async def show_stored(
+    decisions: Iterable[Decision], news: WatchReporter, workspace: Workspace, *, off_loop: OffLoop
+) -> None:
     """Tell the verdicts that hold and are not the ones that were told last."""
     held = {
         each.job: each
         for each in decisions
         if each.action is Action.NOTHING
         and each.verdict is not None
-        and news.shown.get(each.job) != place_of(each.verdict)
+        and news.shown.get(each.job) != get_verdict_key(each.verdict)
     }
     if not held:
         return
@@ -343,7 +358,7 @@ async def show_stored(decisions: Iterable[Decision], news: News, workspace: Work
 
 def _scores(workspace: Workspace, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
     with workspace.history() as history:
-        return scores_of(history, verdicts)
+        return read_scores(history, verdicts)
 
 
 # Begins the runs of a watch, and tells the verdicts that they bring, unless a change has overtaken those.
@@ -355,13 +370,13 @@ class Runs:
     def __init__(
         self,
         workspace: Workspace,
-        planning: Planning,
+        planning: WatchPlanner,
         *,
         selector: Selector,
         deciding: Deciding,
         live: Live,
         work: Work,
-        news: News,
+        news: WatchReporter,
         off_loop: OffLoop,
         run_soon: Callable[[JobKey], None],
     ) -> None:
@@ -387,9 +402,9 @@ class Runs:
             self._tell_once(Notice(severity="error", message=str(error)))
             return None
         for each in ordered:
-            self._live.begin(each.job, LiveJob(run, each.planned, self._selector.signature(each), saved_at))
+            self._live.begin(each.job, LiveJob(run, each.planned, self._selector.compute_signature(each), saved_at))
         self._work.take_up(ordered)
-        self._news.tell(RunBegun(run, tuple(each.job for each in ordered), self._news.reason(ordered)))
+        self._news.tell(WatchRunStarted(run, tuple(each.job for each in ordered), self._news.reason(ordered)))
         return run
 
     async def follow(self, run: Run) -> None:
@@ -403,7 +418,7 @@ class Runs:
                 await self._on_finished(run, event)
             elif isinstance(event, RunFinished):
                 self._news.spent(event.summary.models)
-            self._news.tell(RunTold(run.run_id, event))
+            self._news.tell(WatchRunEvent(run.run_id, event))
 
     def _tell_once(self, notice: Notice) -> None:
         """Tell it, unless it is what was told last and no result has been stored since."""
@@ -426,9 +441,9 @@ class Runs:
                 self._live.end(decision.job)
 
     def _start(self, decisions: Sequence[Decision]) -> Run:
-        plan = self._planning.named(self._news.reason(decisions))
+        plan = self._planning.make_run_plan(self._news.reason(decisions))
         with self._workspace.history() as history:
-            part = plan_of(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
+            part = plan_decisions(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
         # Runs have come since the plan was made: what was the latest then is no longer.
         cases = with_baselines(part.cases, self._workspace.history)
         return self._workspace.start(replace(part, cases=cases), holds=Holds.VERDICTS)
@@ -455,7 +470,7 @@ class Runs:
         elif decision.action in (Action.RUN, Action.JUDGE) and self._work.may_run(decision):
             self._run_soon(job)
             return
-        place = Place(run.run_id, job)
+        place = VerdictKey(run.run_id, job)
         holds = decision.action is Action.NOTHING and event.in_history
         self._news.verdict(decision.planned, event.result, saved_at=live.saved_at, place=place, holds=holds)
 
@@ -485,7 +500,7 @@ class _OtherRun:
             return False
         if self.planned[job].execution_hash != decision.planned.execution_hash:
             return False
-        return job in self.waiting or self.running[job] == selector.signature(decision)
+        return job in self.waiting or self.running[job] == selector.compute_signature(decision)
 
 
 class Elsewhere:
@@ -513,7 +528,7 @@ class Elsewhere:
         for each in decisions:
             if each.job in run.planned:
                 run.waiting.discard(each.job)
-                run.running[each.job] = self._selector.signature(each)
+                run.running[each.job] = self._selector.compute_signature(each)
 
     def ended(self, run_id: str, job: JobKey) -> None:
         """A job of a run has ended, however it did."""
@@ -563,7 +578,7 @@ class ElsewhereTold:
         elsewhere: Elsewhere,
         deciding: Deciding,
         live: Live,
-        news: News,
+        news: WatchReporter,
         *,
         off_loop: OffLoop,
         run_soon: Callable[[JobKey], None],
@@ -593,7 +608,7 @@ class ElsewhereTold:
 
     async def _on_finished(self, run_id: str, event: CaseFinished) -> None:
         """Tell a verdict that was waited for; where it is none on how things are now, the case is run after all."""
-        job, place = job_of(event), Place(run_id, job_of(event))
+        job, place = job_of(event), VerdictKey(run_id, job_of(event))
         self._elsewhere.ended(run_id, job)
         if not self._elsewhere.awaits(job):
             return
@@ -603,6 +618,6 @@ class ElsewhereTold:
         saved_at = self._elsewhere.take(job)
         if event.status is CaseStatus.CANCELLED or decision.action in (Action.RUN, Action.JUDGE):
             self._run_soon(job)
-        elif decision.verdict is not None and place_of(decision.verdict) == place:
+        elif decision.verdict is not None and get_verdict_key(decision.verdict) == place:
             holds = decision.action is Action.NOTHING
             self._news.verdict(decision.planned, event.result, saved_at=saved_at, place=place, holds=holds)

@@ -19,7 +19,7 @@ from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredVerdict
 from workbench.store.history.history_schema import file_of
-from workbench.watch.snapshot import OF_SOURCE, State, Surroundings, question_of
+from workbench.watch.snapshot import SOURCE_KINDS, Snapshot, Surroundings, make_question
 
 # What has to be done about each case: nothing, judge again what its agent did, or run the agent. A pure decision.
 
@@ -108,14 +108,14 @@ class Decision:
     verdict: StoredVerdict | None = None
 
 
-class Place(NamedTuple):
+class VerdictKey(NamedTuple):
     """Where a verdict is in the history: its run, and the job in that."""
 
     run_id: str
     job: JobKey
 
 
-class _Special(NamedTuple):
+class _SpecialRows(NamedTuple):
     """The rows of a set that hold for one verdict and not for another."""
 
     opaque: tuple[Dependency, ...]
@@ -123,9 +123,9 @@ class _Special(NamedTuple):
     trees: frozenset[str]
 
 
-def place_of(verdict: StoredVerdict) -> Place:
+def get_verdict_key(verdict: StoredVerdict) -> VerdictKey:
     """Where this one is."""
-    return Place(verdict.job.run_id, verdict.job.key)
+    return VerdictKey(verdict.job.run_id, verdict.job.key)
 
 
 class Selector:
@@ -134,7 +134,7 @@ class Selector:
     def __init__(
         self,
         verdicts: Verdicts,
-        state: State,
+        state: Snapshot,
         *,
         is_current: Callable[[StoredVerdict], bool] = lambda _: False,
         is_busy: Callable[[], bool] = lambda: False,
@@ -147,44 +147,44 @@ class Selector:
         self._verdicts = verdicts
         self._state = state
         self._is_current = is_current
-        self._holds: dict[tuple[int, Surroundings], bool] = {}
-        self._around: dict[tuple[int, str], Surroundings] = {}
+        self._row_cache: dict[tuple[int, Surroundings], bool] = {}
+        self._surroundings_cache: dict[tuple[int, str], Surroundings] = {}
         self._mismatches: dict[tuple[int, str], tuple[Dependency, ...]] = {}
-        self._specials: dict[int, _Special] = {}
+        self._specials: dict[int, _SpecialRows] = {}
         self._signatures: dict[tuple[int, str], int] = {}
 
     def forget(self) -> None:
         """Anything may have changed."""
         self._state.forget()
-        self._holds.clear()
+        self._row_cache.clear()
         self._mismatches.clear()
         self._signatures.clear()
         # These are true as long as their sets exist; each edit brings new sets.
         for number in [number for number in self._specials if not self._verdicts.has_set(number)]:
             del self._specials[number]
-        for place in [place for place in self._around if not self._verdicts.has_set(place[0])]:
-            del self._around[place]
+        for place in [place for place in self._surroundings_cache if not self._verdicts.has_set(place[0])]:
+            del self._surroundings_cache[place]
 
-    def signature(self, decision: Decision) -> int | None:
+    def compute_signature(self, decision: Decision) -> int | None:
         """A number for how everything is that its agent needed last time; None where that is not known."""
         number = None if decision.verdict is None else decision.verdict.dependencies
-        return None if number is None else self._signature_of(number, str(decision.planned.target.path))
+        return None if number is None else self._compute_signature(number, str(decision.planned.target.path))
 
-    def judging_signature(self, decision: Decision) -> int | None:
+    def compute_judging_signature(self, decision: Decision) -> int | None:
         """The same for what it was judged with, where that was more than its criteria."""
         number = None if decision.verdict is None else decision.verdict.scored_with
-        return None if number is None else self._signature_of(number, str(decision.planned.target.path))
+        return None if number is None else self._compute_signature(number, str(decision.planned.target.path))
 
-    def _signature_of(self, number: int, folder: str) -> int:
+    def _compute_signature(self, number: int, folder: str) -> int:
         known = self._signatures.get((number, folder))
         if known is None:
-            around = self._surroundings(number, folder)
+            around = self._get_surroundings(number, folder)
             rows = (self._verdicts.row(row) for row in self._verdicts.rows_of(number))
-            known = hash(tuple([self._while_agents_run(row, around) for row in rows]))
+            known = hash(tuple([self._answer_without_agent_writes(row, around) for row in rows]))
             self._signatures[number, folder] = known
         return known
 
-    def decide(self, job: JobKey, planned: PlannedCase, *, shown: Place | None = None) -> Decision:
+    def decide(self, job: JobKey, planned: PlannedCase, *, shown: VerdictKey | None = None) -> Decision:
         """What has to be done about one repeat of a case. Of several verdicts that hold, the one that is `shown`."""
         if planned.problem is not None:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
@@ -196,46 +196,46 @@ class Selector:
             return Decision(job, planned, Action.RUN, (Reason(Why.ALWAYS),), known[0])
         shown_first = known
         if shown is not None and len(known) > 1:
-            shown_first = sorted(known, key=lambda verdict: place_of(verdict) != shown)
+            shown_first = sorted(known, key=lambda verdict: get_verdict_key(verdict) != shown)
         for verdict in shown_first:
-            if not _is_verdict(verdict) or (not is_recorded and self._reasons(verdict, planned)):
+            if not _is_verdict(verdict) or (not is_recorded and self._find_reasons(verdict, planned)):
                 continue
             if (
                 verdict.job.scoring_key == planned.scoring_hash
-                and not self._changed_since_scored(verdict, folder)
+                and not self._find_changed_scoring(verdict, folder)
                 and not self._has_baseline_now(verdict)
             ):
                 return Decision(job, planned, Action.NOTHING, verdict=verdict)
             usable = usable or verdict
         if usable is not None:
-            rows = tuple(Reason(row=row) for row in self._changed_since_scored(usable, folder))
-            return Decision(job, planned, Action.JUDGE, rows or (Reason(_why_judged(usable, planned)),), usable)
+            rows = tuple(Reason(row=row) for row in self._find_changed_scoring(usable, folder))
+            return Decision(job, planned, Action.JUDGE, rows or (Reason(_explain_judging(usable, planned)),), usable)
         if not known:
-            return self._of_unknown(job, planned)
-        return self._of_stale(job, planned, known[0])
+            return self._decide_unknown(job, planned)
+        return self._decide_stale(job, planned, known[0])
 
-    def unjudged(self, job: JobKey, planned: PlannedCase) -> StoredVerdict | None:
+    def find_unjudged(self, job: JobKey, planned: PlannedCase) -> StoredVerdict | None:
         """What the agent did last, where nobody has judged it and the agent would do the same today."""
         newest = next(iter(self._verdicts.of(Asked(job.case.target, planned.execution_hash, job.repeat))), None)
         if newest is None or not _is_unjudged(newest) or not planned.needs_agent or not _is_verdict(newest):
             return None
         if planned.tools is not None and planned.tools.record is not None:  # calls are wanted, not only a verdict
             return None
-        return None if self._reasons(newest, planned) else newest
+        return None if self._find_reasons(newest, planned) else newest
 
-    def _of_unknown(self, job: JobKey, planned: PlannedCase) -> Decision:
+    def _decide_unknown(self, job: JobKey, planned: PlannedCase) -> Decision:
         """This was never asked, or never recorded."""
         newest = self._verdicts.newest(job)
         never, action = (Why.NEVER_RAN, Action.RUN)
         if planned.is_recorded:
             never, action = (Why.NEVER_JUDGED, Action.JUDGE)
         changed = Why.TOOLS_CHANGED if planned.tools is not None else Why.CASE_CHANGED
-        if newest is not None and _are_of_other_settings(newest.job.execution_key, planned.execution_hash):
+        if newest is not None and _has_other_settings(newest.job.execution_key, planned.execution_hash):
             changed = Why.TARGET_CHANGED
         return Decision(job, planned, action, (Reason(never if newest is None else changed),))
 
-    def _of_stale(self, job: JobKey, planned: PlannedCase, newest: StoredVerdict) -> Decision:
-        reasons = self._reasons(newest, planned)
+    def _decide_stale(self, job: JobKey, planned: PlannedCase, newest: StoredVerdict) -> Decision:
+        reasons = self._find_reasons(newest, planned)
         if not reasons:  # it was no verdict, and nothing has changed since
             if _got_no_answer(newest):
                 return Decision(job, planned, Action.LEAVE, (Reason(Why.NO_ANSWER),), newest)
@@ -245,124 +245,130 @@ class Selector:
 
     def _is_broken(self, reason: Reason) -> bool:
         row = reason.row
-        if row is None or row.kind not in OF_SOURCE:
+        if row is None or row.kind not in SOURCE_KINDS:
             return False
-        return self._state.broken(path_of(row)) is not None
+        return self._state.find_broken_source(get_path(row)) is not None
 
-    def _reasons(self, verdict: StoredVerdict, planned: PlannedCase) -> tuple[Reason, ...]:
+    def _find_reasons(self, verdict: StoredVerdict, planned: PlannedCase) -> tuple[Reason, ...]:
         """Why the agent might do something else today."""
         if verdict.dependencies is None:
             return () if self._is_current(verdict) else (Reason(Why.UNKNOWN),)
-        changed = self._changed_or_opaque(verdict.dependencies, str(planned.target.path), verdict)
+        changed = self._find_changed_or_opaque(verdict.dependencies, str(planned.target.path), verdict)
         if not changed and planned.target.watch:
-            trees = self._special(verdict.dependencies).trees
+            trees = self._get_special_rows(verdict.dependencies).trees
             if not paths_watched_by(planned.target) <= trees:
                 return (Reason(Why.NOT_COMPARED),)
         return tuple([Reason(row=row) for row in changed])
 
-    def _changed_or_opaque(self, number: int, folder: str, verdict: StoredVerdict) -> Sequence[Dependency]:
+    def _find_changed_or_opaque(self, number: int, folder: str, verdict: StoredVerdict) -> Sequence[Dependency]:
         """As `_changed`. If nothing did, the opaque rows, unless nothing at all has changed since the run began."""
-        changed = self._changed(number, folder, since=verdict.began_at)
-        if changed or not (opaque := self._special(number).opaque) or self._is_current(verdict):
+        changed = self._find_changed(number, folder, since=verdict.began_at)
+        if changed or not (opaque := self._get_special_rows(number).opaque) or self._is_current(verdict):
             return changed
         return opaque[:_REASONS]
 
-    def _changed_since_scored(self, verdict: StoredVerdict, folder: str) -> Sequence[Dependency]:
+    def _find_changed_scoring(self, verdict: StoredVerdict, folder: str) -> Sequence[Dependency]:
         """What custom metrics depended on that would be another today."""
         if verdict.scored_with is None:
             return ()
-        return self._changed_or_opaque(verdict.scored_with, folder, verdict)
+        return self._find_changed_or_opaque(verdict.scored_with, folder, verdict)
 
     def _has_baseline_now(self, verdict: StoredVerdict) -> bool:
         """Whether it was to be compared with an earlier run, there was none, and the case has run since."""
         newest = self._verdicts.newest(verdict.job.key) if verdict.job.lacks_baseline else None
         return newest is not None and newest.execution not in (None, verdict.execution)
 
-    def _changed(self, number: int, folder: str, *, since: float) -> Sequence[Dependency]:
+    def _find_changed(self, number: int, folder: str, *, since: float) -> Sequence[Dependency]:
         """A few rows of a set that would be others today, but for what agents left in files `since`.
 
-        In the order of `rank_of`.
+        In the order of `rank_row`.
         """
         known = self._mismatches.get((number, folder))
         if known is None:
-            around = self._surroundings(number, folder)
-            rows = (row for row in self._verdicts.rows_of(number) if not self._row_holds(row, around))
+            around = self._get_surroundings(number, folder)
+            rows = (row for row in self._verdicts.rows_of(number) if not self._is_row_current(row, around))
             few = [self._verdicts.row(row) for row in islice(rows, _REASONS)]
-            known = tuple(sorted(few, key=rank_of))
+            known = tuple(sorted(few, key=rank_row))
             self._mismatches[number, folder] = known
-        states = self._special(number).states
+        states = self._get_special_rows(number).states
         if known or not states:
             return known
-        return [row for row in states if not self._is_as_left(row, since)][:_REASONS]
+        return [row for row in states if not self._is_agent_state_current(row, since)][:_REASONS]
 
-    def _row_holds(self, number: int, around: Surroundings) -> bool:
-        known = self._holds.get((number, around))
+    def _is_row_current(self, number: int, around: Surroundings) -> bool:
+        known = self._row_cache.get((number, around))
         if known is None:
-            known = self._holds[number, around] = self._compare(self._verdicts.row(number), around)
+            known = self._row_cache[number, around] = self._is_unchanged(self._verdicts.row(number), around)
         return known
 
-    def _compare(self, row: Dependency, around: Surroundings) -> bool:
-        if row.kind in _ALWAYS_HOLD or self._state.answer(question_of(row, around)) == row.fingerprint:
+    def _is_unchanged(self, row: Dependency, around: Surroundings) -> bool:
+        if row.kind in _ALWAYS_HOLD or self._state.answer(make_question(row, around)) == row.fingerprint:
             return True
         # What agents write now and have not told of yet decides nothing.
-        return self._is_busy() and self._while_agents_run(row, around) == row.fingerprint
+        return self._is_busy() and self._answer_without_agent_writes(row, around) == row.fingerprint
 
-    def _while_agents_run(self, row: Dependency, around: Surroundings) -> str:
+    def _answer_without_agent_writes(self, row: Dependency, around: Surroundings) -> str:
         """How it is now, without what agents write: what one case writes must not stop another."""
         if row.kind == Kind.STATE:
             return ""
-        return self._state.names(row.key) if row.kind == Kind.FOLDER else self._state.answer(question_of(row, around))
+        return (
+            self._state.fingerprint_names(row.key)
+            if row.kind == Kind.FOLDER
+            else self._state.answer(make_question(row, around))
+        )
 
-    def _is_as_left(self, row: Dependency, since: float) -> bool:
+    def _is_agent_state_current(self, row: Dependency, since: float) -> bool:
         """Whether a file that agents write is as this case left it, or as others made it of that since it began."""
-        now = self._state.file(row.key)  # looked at each time: a case that has just ended has just written it
+        now = self._state.fingerprint_file(
+            row.key
+        )  # looked at each time: a case that has just ended has just written it
         if now == row.fingerprint or self._is_busy():
             return True
         return self._verdicts.goes_on(row.key, left=row.fingerprint, now=now, since=since)
 
-    def _special(self, number: int) -> _Special:
+    def _get_special_rows(self, number: int) -> _SpecialRows:
         known = self._specials.get(number)
         if known is not None:
             return known
         rows = [self._verdicts.row(row) for row in self._verdicts.rows_of(number)]
-        found = self._specials[number] = _Special(
+        found = self._specials[number] = _SpecialRows(
             opaque=tuple([row for row in rows if row.kind == Kind.OPAQUE]),
             states=tuple([row for row in rows if row.kind == Kind.STATE]),
             trees=frozenset(row.key for row in rows if row.kind == Kind.TREE),
         )
         return found
 
-    def _surroundings(self, number: int, folder: str) -> Surroundings:
-        known = self._around.get((number, folder))
+    def _get_surroundings(self, number: int, folder: str) -> Surroundings:
+        known = self._surroundings_cache.get((number, folder))
         if known is None:
             rows = [self._verdicts.row(row) for row in self._verdicts.rows_of(number)]
             files = next((row.key for row in rows if row.kind == Kind.ENV_FILES), "")
             for interpreter in (row.key for row in rows if row.kind == Kind.INTERPRETER):
-                self._state.read_also_with(interpreter)
+                self._state.add_interpreter(interpreter)
             known = Surroundings(folder, tuple(files.split("\0")) if files else ())
-            self._around[number, folder] = known
+            self._surroundings_cache[number, folder] = known
         return known
 
 
-def rank_of(row: Dependency | None) -> int:
+def rank_row(row: Dependency | None) -> int:
     """Where a row stands among several that changed: the body of a function says most, then a name of a module."""
     return 2 if row is None else _RANKS.get(row.kind, 2)
 
 
-def path_of(row: Dependency) -> str:
+def get_path(row: Dependency) -> str:
     """The file or folder that a row is about; empty where it is about none."""
     if row.kind in (Kind.BLOCK, Kind.NAME, Kind.IMPORT):
         return row.key.rpartition("::")[0]
     return row.key if row.kind in _OF_PATHS else ""
 
 
-def _are_of_other_settings(one: str, other: str) -> bool:
+def _has_other_settings(one: str, other: str) -> bool:
     """Whether two execution hashes are of a target with other settings; False where that cannot be told."""
     parts = [key.partition("-") for key in (one, other)]
     return all(separator for _, separator, _ in parts) and parts[0][0] != parts[1][0]
 
 
-def _why_judged(usable: StoredVerdict, planned: PlannedCase) -> Why:
+def _explain_judging(usable: StoredVerdict, planned: PlannedCase) -> Why:
     if _is_unjudged(usable):
         return Why.NEVER_JUDGED
     return Why.NEWER_RUN if usable.job.scoring_key == planned.scoring_hash else Why.CRITERIA_CHANGED
@@ -390,14 +396,14 @@ def _got_no_answer(stored: StoredVerdict) -> bool:
 _TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
 
 
-def affected_part(workspace: Workspace, plan: Plan) -> Plan:
+def select_affected(workspace: Workspace, plan: Plan) -> Plan:
     """The plan with every verdict that still holds taken from the history.
 
     Raises StoreError, and PlanError for a run to compare with that is gone.
     """
     decisions = decide_plan(workspace, plan)
     with workspace.history() as history:
-        part = plan_of(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
+        part = plan_decisions(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
     part = replace(part, cases=with_baselines(part.cases, workspace.history))  # now that it is known what is judged
     left = [case for job, case in part.jobs if job not in part.stored]
     judged = sum(case.executed is not None or case.is_recorded for case in left)
@@ -406,7 +412,7 @@ def affected_part(workspace: Workspace, plan: Plan) -> Plan:
     return replace(part, notices=(*part.notices, notice))
 
 
-def with_unjudged(workspace: Workspace, plan: Plan) -> Plan:
+def reuse_unjudged(workspace: Workspace, plan: Plan) -> Plan:
     """The plan with what agents did and nobody has judged: earlier runs were stopped meanwhile, or only simulated.
 
     Where an agent would do the same again, that is judged and the agent does not run. A history that cannot be read
@@ -416,7 +422,9 @@ def with_unjudged(workspace: Workspace, plan: Plan) -> Plan:
     if file_of(workspace.root).exists():  # opening the history would make one
         with contextlib.suppress(StoreError), workspace.history() as history:
             if history.has_unjudged or any(case.turns is None for case in plan.cases):
-                executed = {job: result.execution for job, result in results_of(history, _unjudged(workspace, plan))}
+                executed = {
+                    job: result.execution for job, result in read_results(history, _find_unjudged(workspace, plan))
+                }
     if not executed:
         return plan
     what = "case is" if len(executed) == 1 else "cases are"
@@ -424,21 +432,21 @@ def with_unjudged(workspace: Workspace, plan: Plan) -> Plan:
     return with_executed(replace(plan, notices=(*plan.notices, notice)), executed)
 
 
-def _unjudged(workspace: Workspace, plan: Plan) -> Mapping[JobKey, StoredVerdict]:
+def _find_unjudged(workspace: Workspace, plan: Plan) -> Mapping[JobKey, StoredVerdict]:
     verdicts = workspace.verdicts
-    selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
-    found = {job: selector.unjudged(job, planned) for job, planned in plan.jobs}
+    selector = Selector(verdicts, Snapshot(leftovers=verdicts.leftovers))
+    found = {job: selector.find_unjudged(job, planned) for job, planned in plan.jobs}
     return {job: verdict for job, verdict in found.items() if verdict is not None}
 
 
 def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
     """What has to be done about each job of a plan. Raises StoreError where the history cannot be read."""
     verdicts = workspace.verdicts
-    selector = Selector(verdicts, State(leftovers=verdicts.leftovers))
+    selector = Selector(verdicts, Snapshot(leftovers=verdicts.leftovers))
     return [selector.decide(job, planned) for job, planned in plan.jobs]
 
 
-def held_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Sequence[StoredJob]]:
+def find_current_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Sequence[StoredJob]]:
     """The verdicts that hold, by case: where one of a repeat does not, the case has none. Raises StoreError."""
     held: dict[CaseKey, list[StoredJob]] = {}
     without: set[CaseKey] = set()
@@ -450,7 +458,7 @@ def held_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Sequence[St
     return {case: jobs for case, jobs in held.items() if case not in without}
 
 
-def plan_of(
+def plan_decisions(
     plan: Plan, decisions: Sequence[Decision], *, runs: Collection[Action], history: History, with_stored: bool
 ) -> Plan:
     """The part of a plan that these decisions leave: cases whose action is in `runs`, and those to be judged again.
@@ -466,16 +474,16 @@ def plan_of(
         if each.verdict is not None
         and (each.action is Action.NOTHING or (each.action is Action.JUDGE and not each.planned.is_recorded))
     }
-    stored = dict(results_of(history, needed))
+    stored = dict(read_results(history, needed))
     cases: list[PlannedCase] = []
     kept: dict[JobKey, CaseResult] = {}
-    taken_from: dict[JobKey, Place] = {}
+    taken_from: dict[JobKey, VerdictKey] = {}
     for decision in wanted:
         result = stored.get(decision.job)
         case = replace(decision.planned, repeat=decision.job.repeat)
         if decision.action is Action.NOTHING and result is not None and decision.verdict is not None:
             kept[decision.job] = result.model_copy(update={"eval_set_id": case.eval_set_id})
-            taken_from[decision.job] = place_of(decision.verdict)
+            taken_from[decision.job] = get_verdict_key(decision.verdict)
         elif decision.action is Action.JUDGE and result is not None and _can_be_judged(result):
             case = replace(case, executed=result.execution)
         cases.append(case)
@@ -492,7 +500,7 @@ def plan_of(
     )
 
 
-def results_of(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> Iterator[tuple[JobKey, CaseResult]]:
+def read_results(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> Iterator[tuple[JobKey, CaseResult]]:
     """The results of these verdicts with what the agents did, each named as the job that its verdict holds for.
 
     Those that are still stored, one after the other: all of them at once may be more than anybody wants to hold.
@@ -505,7 +513,7 @@ def results_of(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> It
                 yield job, result.model_copy(update={"case": job.case, "repeat": job.repeat})
 
 
-def scores_of(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
+def read_scores(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
     """What the metrics of these verdicts scored: those that are still stored."""
     found: dict[JobKey, MetricScores] = {}
     for job, verdict in verdicts.items():

@@ -32,7 +32,7 @@ _WORKER = str(Path(worker.__file__).parent)
 _UNPARSABLE = "unparsable"
 
 Kind = DependencyKind
-OF_SOURCE = frozenset({Kind.MODULE, Kind.REST, Kind.NAME, Kind.BLOCK})
+SOURCE_KINDS = frozenset({Kind.MODULE, Kind.REST, Kind.NAME, Kind.BLOCK})
 """What is about Python source that can be compiled."""
 _OF_ENVIRONMENT = frozenset({Kind.VARIABLE, Kind.VARIABLES, Kind.EARLY_VARIABLE})
 
@@ -61,12 +61,12 @@ class BrokenSource(NamedTuple):
     message: str
 
 
-def question_of(row: Dependency, around: Surroundings) -> Question:
+def make_question(row: Dependency, around: Surroundings) -> Question:
     """What to ask to learn whether a row still holds."""
     return Question(row.kind, row.key, around if row.kind in _OF_ENVIRONMENT else None)
 
 
-class State:
+class Snapshot:
     """Answers questions, each once until `forget`. Reads files again only where their times or sizes changed."""
 
     def __init__(
@@ -76,13 +76,13 @@ class State:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """`leftovers` gives what does not count in listings; `environment` is ours by default."""
-        self._look_at_leftovers = leftovers
+        self._find_leftovers = leftovers
         self._environment = os.environ if environment is None else environment
         self._answers: dict[Question, str] = {}
-        self._files: dict[str, _Known] = {}
+        self._files: dict[str, _KnownFile] = {}
         self._blocks: dict[str, tuple[str, Blocks | BrokenSource]] = {}  # by path, with the fingerprint of the file
         self._effective: dict[Surroundings, dict[str, str]] = {}
-        self._versions: dict[tuple[str, _Look], str] = {}
+        self._versions: dict[tuple[str, _FileStat], str] = {}
         self._interpreters: set[str] = set()
         self._leftovers: Leftovers | None = None
         self._names: dict[str, str] = {}
@@ -95,7 +95,7 @@ class State:
         self._names.clear()
         self._leftovers = None
 
-    def read_also_with(self, interpreter: str) -> None:
+    def add_interpreter(self, interpreter: str) -> None:
         """Agents run under this interpreter: where it is newer than ours, it reads source that ours cannot compile."""
         if interpreter in self._interpreters or interpreter == sys.executable:
             return
@@ -110,46 +110,46 @@ class State:
             known = self._answers[question] = self._answer(question)
         return known
 
-    def broken(self, path: str) -> BrokenSource | None:
+    def find_broken_source(self, path: str) -> BrokenSource | None:
         """Why a source file cannot be compiled; None where it can, or is not there."""
-        found = self._blocks_of(path)
+        found = self._read_blocks(path)
         return found if isinstance(found, BrokenSource) else None
 
-    def file(self, path: str) -> str:
+    def fingerprint_file(self, path: str) -> str:
         """The fingerprint of what a file holds."""
-        now = _look(path)
+        now = _stat_file(path)
         known = self._files.get(path)
         if known is not None and known.look == now and known.is_settled:
             return known.fingerprint
         fingerprint = fingerprints.of_file(path)
         is_settled = now is not None and time.time() - max(now.changed_ns, now.modified_ns) / 1e9 > _SETTLED
-        self._files[path] = _Known(now, fingerprint, is_settled=is_settled)
+        self._files[path] = _KnownFile(now, fingerprint, is_settled=is_settled)
         return fingerprint
 
-    def names(self, folder: str) -> str:
+    def fingerprint_names(self, folder: str) -> str:
         """What a folder lists, without all that agents ever wrote there, deleted since or not."""
         known = self._names.get(folder)
         if known is None:
-            known = fingerprints.of_folder(folder, without=self._left().written(folder))
+            known = fingerprints.of_folder(folder, without=self._get_leftovers().written(folder))
             self._names[folder] = known
         return known
 
-    def has_same_names(self, folder: str) -> bool:
+    def has_unchanged_names(self, folder: str) -> bool:
         """Whether a folder lists what it did when this was asked last, but for what agents wrote; False at first."""
-        before, now = self._listings.get(folder), self.names(folder)
+        before, now = self._listings.get(folder), self.fingerprint_names(folder)
         self._listings[folder] = now
         return now == before and now != fingerprints.ABSENT
 
     def _answer(self, question: Question) -> str:
         kind, key, around = question
-        if kind in OF_SOURCE:
+        if kind in SOURCE_KINDS:
             path, _, name = key.rpartition("::") if kind in (Kind.BLOCK, Kind.NAME) else (key, "", "")
-            blocks = self._blocks_of(path)
-            return _part_of(blocks, kind, name) if isinstance(blocks, Blocks) else _missing(blocks)
+            blocks = self._read_blocks(path)
+            return _find_fingerprint(blocks, kind, name) if isinstance(blocks, Blocks) else _fingerprint_missing(blocks)
         if kind in (Kind.FILE, Kind.STATE):
-            return self.file(key)
+            return self.fingerprint_file(key)
         if kind == Kind.FOLDER:
-            left = self._left().names(key)
+            left = self._get_leftovers().names(key)
             return fingerprints.of_folder(key, without=left.there, gone=left.gone)
         if kind == Kind.PROBE:
             return fingerprints.of_probe(key)
@@ -158,17 +158,17 @@ class State:
         if kind == Kind.MODE:
             return fingerprints.of_mode(key)
         if kind == Kind.TREE:
-            return fingerprint_of_tree(key, file=self.file)
+            return fingerprint_of_tree(key, file=self.fingerprint_file)
         if kind == Kind.IMPORT:
             folder, _, names = key.rpartition("::")
             return fingerprints.of_import(folder, names.split(","))
         if kind == Kind.INSTALLED:
-            return fingerprints.of_installed(key, part=self.file)
+            return fingerprints.of_installed(key, part=self.fingerprint_file)
         if kind == Kind.INTERPRETER:
-            return self._interpreter(key)
-        return self._variable(kind, key, around) if around is not None else ""
+            return self._fingerprint_interpreter(key)
+        return self._fingerprint_variable(kind, key, around) if around is not None else ""
 
-    def _variable(self, kind: str, key: str, around: Surroundings) -> str:
+    def _fingerprint_variable(self, kind: str, key: str, around: Surroundings) -> str:
         secret = fingerprints.secret_of(around.target_path)
         effective = self._effective.get(around)
         if effective is None:
@@ -178,44 +178,44 @@ class State:
         named = dotenv.effective(around.env_files, {})
         return fingerprints.of_variables(secret, fingerprints.which_count(key, effective, defined=named))
 
-    def _blocks_of(self, path: str) -> Blocks | BrokenSource | None:
+    def _read_blocks(self, path: str) -> Blocks | BrokenSource | None:
         """The blocks of a source file as it is; None where there is none."""
-        fingerprint = self.file(path)
+        fingerprint = self.fingerprint_file(path)
         if fingerprint in (fingerprints.ABSENT, "folder"):
             return None
         known = self._blocks.get(path)
         if known is None or known[0] != fingerprint:
-            known = self._blocks[path] = (fingerprint, _read_source(path, self._newer_interpreters))
+            known = self._blocks[path] = (fingerprint, _read_source(path, self._find_newer_interpreters))
         return known[1]
 
-    def _newer_interpreters(self) -> Iterable[str]:
+    def _find_newer_interpreters(self) -> Iterable[str]:
         for interpreter in self._interpreters:
-            version = self._version(interpreter).split(".")
+            version = self._get_version(interpreter).split(".")
             if [int(part) for part in version if part.isdecimal()] > list(sys.version_info[:2]):
                 yield interpreter
 
-    def _interpreter(self, path: str) -> str:
+    def _fingerprint_interpreter(self, path: str) -> str:
         if path == sys.executable:
             return fingerprints.of_interpreter()
-        version = self._version(path)
+        version = self._get_version(path)
         return version if version == fingerprints.ABSENT else f"{version};{fingerprints.FORMAT}"
 
-    def _version(self, interpreter: str) -> str:
-        look = _look(interpreter)
+    def _get_version(self, interpreter: str) -> str:
+        look = _stat_file(interpreter)
         if look is None:
             return fingerprints.ABSENT
         known = self._versions.get((interpreter, look))
         if known is None:
-            known = self._versions[interpreter, look] = _version_of(interpreter)
+            known = self._versions[interpreter, look] = _read_version(interpreter)
         return known
 
-    def _left(self) -> Leftovers:
+    def _get_leftovers(self) -> Leftovers:
         if self._leftovers is None:
-            self._leftovers = self._look_at_leftovers()
+            self._leftovers = self._find_leftovers()
         return self._leftovers
 
 
-class _Look(NamedTuple):
+class _FileStat(NamedTuple):
     modified_ns: int
     changed_ns: int
     size: int
@@ -223,18 +223,18 @@ class _Look(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    look: _Look | None
+class _KnownFile:
+    look: _FileStat | None
     fingerprint: str
     is_settled: bool
 
 
-def _look(path: str) -> _Look | None:
+def _stat_file(path: str) -> _FileStat | None:
     try:
         found = os.stat(path)  # noqa: PTH116 - thousands of them
     except (OSError, ValueError):
         return None
-    return _Look(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+    return _FileStat(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
 def _read_source(path: str, newer_interpreters: Callable[[], Iterable[str]]) -> Blocks | BrokenSource:
@@ -242,14 +242,14 @@ def _read_source(path: str, newer_interpreters: Callable[[], Iterable[str]]) -> 
     found = _read_source_here(path)
     if isinstance(found, BrokenSource):
         for interpreter in newer_interpreters():
-            found = _read_source_with(interpreter, path) or found
+            found = _read_source_elsewhere(interpreter, path) or found
             if isinstance(found, Blocks):
                 break
     return found
 
 
-def _read_source_with(interpreter: str, path: str) -> Blocks | BrokenSource | None:
-    told = _ask(interpreter, _READ_SOURCE, _WORKER, path)
+def _read_source_elsewhere(interpreter: str, path: str) -> Blocks | BrokenSource | None:
+    told = _run_program(interpreter, _READ_SOURCE, _WORKER, path)
     if not told:
         return None
     written: dict[str, Any] = json.loads(told)
@@ -272,7 +272,7 @@ def _read_source_here(path: str) -> Blocks | BrokenSource:
     return blocks
 
 
-def _part_of(blocks: Blocks, kind: str, name: str) -> str:
+def _find_fingerprint(blocks: Blocks, kind: str, name: str) -> str:
     if kind == Kind.BLOCK:
         return blocks.bodies.get(name, fingerprints.ABSENT)
     if kind == Kind.NAME:
@@ -280,16 +280,16 @@ def _part_of(blocks: Blocks, kind: str, name: str) -> str:
     return blocks.module if kind == Kind.MODULE else blocks.rest.fingerprint
 
 
-def _missing(found: BrokenSource | None) -> str:
+def _fingerprint_missing(found: BrokenSource | None) -> str:
     return fingerprints.ABSENT if found is None else _UNPARSABLE
 
 
-def _version_of(interpreter: str) -> str:
-    told = _ask(interpreter, _ASK_VERSION)
+def _read_version(interpreter: str) -> str:
+    told = _run_program(interpreter, _ASK_VERSION)
     return fingerprints.ABSENT if told is None else told.strip()
 
 
-def _ask(interpreter: str, program: str, *arguments: str) -> str | None:
+def _run_program(interpreter: str, program: str, *arguments: str) -> str | None:
     """What a program prints that another interpreter runs, with nothing but its own library; None if it cannot run."""
     command = [interpreter, "-I", "-S", "-B", "-c", program, *arguments]
     try:

@@ -26,8 +26,8 @@ from workbench.model.run_events import Notice, RunEvent, RunSummary
 from workbench.model.text import counted, neutralise
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.watch.file_watcher import Change
-from workbench.watch.selector import Action, Decision, Place, Reason, Why, path_of, place_of, rank_of
-from workbench.watch.snapshot import OF_SOURCE, BrokenSource, Question, State
+from workbench.watch.selector import Action, Decision, Reason, VerdictKey, Why, get_path, get_verdict_key, rank_row
+from workbench.watch.snapshot import SOURCE_KINDS, BrokenSource, Question, Snapshot
 
 # What a watch tells whoever listens, in the order in which it became true.
 
@@ -101,7 +101,7 @@ WatchFact = WatchStarted | ChangeSeen | VerdictKnown | SourceBroken | AllKnown |
 
 
 @dataclass(frozen=True)
-class VerdictsHold:
+class VerdictsReused:
     """Verdicts of earlier runs hold (again), each for the job that it is keyed by; `planned` has all jobs as they are.
 
     There may be thousands of them, so that what the agents did is left in the history: see `results_of`.
@@ -112,7 +112,7 @@ class VerdictsHold:
 
 
 @dataclass(frozen=True)
-class RunBegun:
+class WatchRunStarted:
     """A run of these jobs has begun, for whoever wants to follow it."""
 
     run: Run
@@ -121,7 +121,7 @@ class RunBegun:
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecisionsMade:
     """How every case stands after the last change: which verdicts hold, and why others do not.
 
     `work` is what is run or judged again because of it, or would be if the watch were not paused; `held` what is not
@@ -135,14 +135,14 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class RunTold:
+class WatchRunEvent:
     """What a run of the watch has told. A verdict that it brings, where it still holds, is told before it."""
 
     run_id: str
     event: RunEvent
 
 
-WatchEvent = WatchFact | VerdictsHold | RunBegun | RunTold | Decided
+WatchEvent = WatchFact | VerdictsReused | WatchRunStarted | WatchRunEvent | DecisionsMade
 
 
 # Why, in words: the reasons of decisions as people read them.
@@ -150,33 +150,33 @@ WatchEvent = WatchFact | VerdictsHold | RunBegun | RunTold | Decided
 Kind = DependencyKind
 
 
-def words_of(reason: Reason, *, root: Path, state: State | None = None) -> str:
+def describe_reason(reason: Reason, *, root: Path, state: Snapshot | None = None) -> str:
     """One reason, in a few words; with `state` it is told whether something is new, gone or different."""
     if reason.row is None:
         return str(reason.why or Why.UNKNOWN)
-    return neutralise(_row_in_words(reason.row, root=root, state=state))
+    return neutralise(_describe_row(reason.row, root=root, state=state))
 
 
-def summary_of(decisions: Sequence[Decision], *, root: Path, state: State | None = None) -> str:
+def summarise_reasons(decisions: Sequence[Decision], *, root: Path, state: Snapshot | None = None) -> str:
     """What made work of these cases: the most frequent reason first, `tools.py: refund() (8), $KEY (2)`.
 
-    Equally frequent reasons are in the order of `rank_of`.
+    Equally frequent reasons are in the order of `rank_row`.
     """
     reasons = Counter(each.reasons[0] for each in decisions if each.action is not Action.NOTHING and each.reasons)
     counts: Counter[str] = Counter()
-    for reason in sorted(reasons, key=lambda reason: rank_of(reason.row)):  # of thousands of cases there are a few
-        counts[words_of(reason, root=root, state=state)] += reasons[reason]
+    for reason in sorted(reasons, key=lambda reason: rank_row(reason.row)):  # of thousands of cases there are a few
+        counts[describe_reason(reason, root=root, state=state)] += reasons[reason]
     return ", ".join(f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.most_common(3))
 
 
-def chain_of(row: Dependency, decisions: Iterable[Decision], *, total: int, root: Path, state: State) -> str:
+def describe_reach(row: Dependency, decisions: Iterable[Decision], *, total: int, root: Path, state: Snapshot) -> str:
     """A reason with how far it reaches: `tools.py: refund() changed <- 8 of 24 cases`."""
     concerned = sum(any(reason.row == row for reason in decision.reasons) for decision in decisions)
-    words = words_of(Reason(row=row), root=root, state=state)
-    return f"{words} <- {_relation(row)} {concerned} of {counted(total, 'case')}"
+    words = describe_reason(Reason(row=row), root=root, state=state)
+    return f"{words} <- {_name_relation(row)} {concerned} of {counted(total, 'case')}"
 
 
-def _relation(row: Dependency) -> str:
+def _name_relation(row: Dependency) -> str:
     relations = {
         Kind.BLOCK: "called by",
         Kind.MODULE: "imported by",
@@ -213,7 +213,7 @@ _NOUNS: dict[str, tuple[str, str]] = {
 }
 
 
-def noun_of(kind: str, *, count: int = 1) -> str:
+def name_kind(kind: str, *, count: int = 1) -> str:
     """What rows of a kind are called in front of users."""
     singular, plural = _NOUNS.get(kind, ("unknown dependency", "unknown dependencies"))
     return singular if count == 1 else plural
@@ -239,20 +239,20 @@ _OF_VARIABLES = {
 }
 
 
-def _row_in_words(row: Dependency, *, root: Path, state: State | None) -> str:
-    where = _shown(path_of(row), root)
-    if row.kind in OF_SOURCE:
-        return _source_in_words(row, where, state)
+def _describe_row(row: Dependency, *, root: Path, state: Snapshot | None) -> str:
+    where = _shorten_path(get_path(row), root)
+    if row.kind in SOURCE_KINDS:
+        return _describe_source(row, where, state)
     if row.kind in (Kind.FILE, Kind.STATE, Kind.PROBE, Kind.TREE):
         if row.fingerprint == ABSENT:
             return f"{where} is new"
-        return f"{where} changed" if os.path.lexists(path_of(row)) else f"{where} is gone"
+        return f"{where} changed" if os.path.lexists(get_path(row)) else f"{where} is gone"
     words = _WORDS.get(row.kind, f"something of an unknown kind ({row.kind}) changed")
-    name = ", ".join(_other_names(row, state)) if row.kind == Kind.IMPORT else ""
+    name = ", ".join(_find_changed_imports(row, state)) if row.kind == Kind.IMPORT else ""
     return words.format(where=where, key=row.key, name=name, variables=_OF_VARIABLES.get(row.key.split("\0")[0]))
 
 
-def _other_names(row: Dependency, state: State | None) -> list[str]:
+def _find_changed_imports(row: Dependency, state: Snapshot | None) -> list[str]:
     """Of the modules that were looked for in a folder, those of which something else would be found now."""
     names = row.key.rpartition("::")[2].split(",")
     if state is None:
@@ -261,12 +261,12 @@ def _other_names(row: Dependency, state: State | None) -> list[str]:
     return [name for name, then, is_now in zip(names, row.fingerprint.split(","), now, strict=False) if then != is_now]
 
 
-def _source_in_words(row: Dependency, where: str, state: State | None) -> str:
-    broken = None if state is None else state.broken(path_of(row))
+def _describe_source(row: Dependency, where: str, state: Snapshot | None) -> str:
+    broken = None if state is None else state.find_broken_source(get_path(row))
     if broken is not None:
         line = "" if broken.line is None else f":{broken.line}"
         return f"{where}{line} cannot be compiled: {broken.message}"
-    if not Path(path_of(row)).exists():
+    if not Path(get_path(row)).exists():
         return f"{where} is gone"
     if row.kind in (Kind.MODULE, Kind.REST):
         return f"{where} changed outside of its functions"
@@ -279,7 +279,7 @@ def _source_in_words(row: Dependency, where: str, state: State | None) -> str:
     return f"{where}: {name} is new" if row.fingerprint == ABSENT else f"{where}: {name} changed"
 
 
-def _shown(path: str, root: Path) -> str:
+def _shorten_path(path: str, root: Path) -> str:
     try:
         return "the project" if path == str(root) else Path(path).relative_to(root).as_posix()
     except ValueError:
@@ -291,15 +291,15 @@ def _shown(path: str, root: Path) -> str:
 _WRONG = "something is wrong with it"  # what that is follows
 
 
-class News:
+class WatchReporter:
     """The events of one watch, in the order in which they became true."""
 
-    def __init__(self, root: Path, state: State) -> None:
+    def __init__(self, root: Path, state: Snapshot) -> None:
         self._root = root
         self._state = state
         self._events: asyncio.Queue[WatchEvent | None] = asyncio.Queue()
         self._broken: frozenset[BrokenSource] = frozenset()
-        self.shown: dict[JobKey, Place] = {}
+        self.shown: dict[JobKey, VerdictKey] = {}
         """The verdict of each job that was told last."""
         self.known: dict[JobKey, Verdict] = {}
         """What of it counts in a summary."""
@@ -327,7 +327,7 @@ class News:
             self.known.pop(job, None)
 
     def verdict(
-        self, planned: PlannedCase, result: CaseResult, *, saved_at: float | None, place: Place, holds: bool = True
+        self, planned: PlannedCase, result: CaseResult, *, saved_at: float | None, place: VerdictKey, holds: bool = True
     ) -> None:
         """A verdict on how things are now; `saved_at` is when the save was seen that made work of it (monotonic)."""
         job = JobKey(case=result.case, repeat=result.repeat)
@@ -338,13 +338,13 @@ class News:
 
     def verdicts_hold(self, verdicts: Mapping[JobKey, StoredVerdict], planned: Mapping[JobKey, PlannedCase]) -> None:
         """Verdicts of earlier runs hold. What their metrics scored is told to `count`, as reading it takes longer."""
-        self.shown.update((job, place_of(verdict)) for job, verdict in verdicts.items())
-        self.tell(VerdictsHold(verdicts, planned))
+        self.shown.update((job, get_verdict_key(verdict)) for job, verdict in verdicts.items())
+        self.tell(VerdictsReused(verdicts, planned))
 
     def count(self, verdicts: Mapping[JobKey, StoredVerdict], scores: Mapping[JobKey, MetricScores]) -> None:
         """Let verdicts that hold count in summaries, those that are still the last that was told."""
         for job, verdict in verdicts.items():
-            if self.shown.get(job) == place_of(verdict):
+            if self.shown.get(job) == get_verdict_key(verdict):
                 failure = verdict.job.failure
                 kind = None if failure is None else failure.kind
                 self.known[job] = Verdict(
@@ -354,7 +354,7 @@ class News:
     def decided(self, decisions: Sequence[Decision], work: Sequence[Decision], *, held: Collection[JobKey]) -> None:
         """How every job stands, which of them are to be run or judged now, and which wait for the user's word."""
         broken = tuple(self._broken_for(decisions))
-        self.tell(Decided(tuple(decisions), tuple(work), broken, frozenset(held)))
+        self.tell(DecisionsMade(tuple(decisions), tuple(work), broken, frozenset(held)))
 
     def change(
         self, change: Change, decisions: Sequence[Decision], work: Sequence[Decision], *, held: str, is_used: bool
@@ -403,16 +403,16 @@ class News:
 
     def reason(self, decisions: Sequence[Decision]) -> str:
         """What made work of these, in words."""
-        return summary_of(decisions, root=self._root, state=self._state)
+        return summarise_reasons(decisions, root=self._root, state=self._state)
 
     def _broken_for(self, decisions: Iterable[Decision]) -> dict[BrokenSource, int]:
         """The files that cannot be compiled and that cases wait for, each with how many do."""
         concerned: dict[str, int] = {}
         for decision in decisions:
             if decision.action is Action.WAIT:
-                for path in {path_of(reason.row) for reason in decision.reasons if reason.row is not None}:
+                for path in {get_path(reason.row) for reason in decision.reasons if reason.row is not None}:
                     concerned[path] = concerned.get(path, 0) + 1
-        found = ((self._state.broken(path), cases) for path, cases in concerned.items())
+        found = ((self._state.find_broken_source(path), cases) for path, cases in concerned.items())
         return {broken: cases for broken, cases in found if broken is not None}
 
     def _relative(self, path: object) -> str:

@@ -27,7 +27,7 @@ _AGENTS = frozenset({"agent.py", "__init__.py", "root_agent.yaml", ".env"})
 """Files that may bind an agent which was none before, or no longer do, or that are nearer to it than its `.env`."""
 
 
-class Planning:
+class WatchPlanner:
     """Keeps the last plan that was good: of a set that cannot be read at the moment the cases are as they were."""
 
     def __init__(
@@ -39,9 +39,9 @@ class Planning:
         self._options = options
         self._last: Plan | None = None
         self._wanted: frozenset[str] = frozenset()  # eval sets, of which some may be gone
-        self._told: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
         self._had: set[str] = set()  # eval sets that had cases at any time
-        self._elsewhere: Sequence[str] = ()  # datasets that were meant and are not watched
+        self._remote_sets: Sequence[str] = ()  # datasets that were meant and are not watched
 
     def plan(self, saved: Collection[Path] = ()) -> tuple[Plan, tuple[Notice, ...]]:
         """The plan as things are now, and what is wrong or missing and was not told before.
@@ -53,8 +53,8 @@ class Planning:
         missing = ""
         problems: tuple[str, ...] = ()
         try:
-            plan, missing = self._plan_what_is_there()
-            plan, unfinished = self._with_last_good(plan)
+            plan, missing = self._plan_existing()
+            plan, unfinished = self._restore_unreadable(plan)
             problems = (*plan.problems, *unfinished)
         except (PlanError, StoreError) as error:
             if self._last is None:
@@ -64,14 +64,14 @@ class Planning:
         notices = [Notice(severity="error", message=problem) for problem in problems]
         if not plan.cases and not problems:
             notices.append(Notice(message=f"{missing}; the first case that is saved will run"))
-        notices += self._lost(plan)
-        notices += [Notice(message=f"{name}: {_NOT_WATCHED}") for name in self._elsewhere]
-        about = _beginnings(saved, root=self._workspace.root)
-        new = tuple(each for each in notices if each.message not in self._told or each.message.startswith(about))
-        self._told = frozenset(notice.message for notice in notices)
+        notices += self._report_lost_sets(plan)
+        notices += [Notice(message=f"{name}: {_NOT_WATCHED}") for name in self._remote_sets]
+        about = _make_prefixes(saved, root=self._workspace.root)
+        new = tuple(each for each in notices if each.message not in self._reported or each.message.startswith(about))
+        self._reported = frozenset(notice.message for notice in notices)
         return plan, new
 
-    def _plan_what_is_there(self) -> tuple[Plan, str]:
+    def _plan_existing(self) -> tuple[Plan, str]:
         """The plan, and what is missing where it has no case."""
         try:
             if self._last is not None:
@@ -79,8 +79,8 @@ class Planning:
             selections = self._select(self._workspace)
         except NoCases as error:
             return self._workspace.plan_what_is_there((), self._options), str(error)
-        watched = without_addresses(selections, self._workspace.project)
-        self._elsewhere = [each.eval_set for each in selections if each not in watched]
+        watched = drop_remote_sets(selections, self._workspace.project)
+        self._remote_sets = [each.eval_set for each in selections if each not in watched]
         selections = watched
         self._wanted = frozenset(each.eval_set for each in selections)
         there = {entry.relative for entry in self._workspace.project.eval_sets}
@@ -88,9 +88,9 @@ class Planning:
         left = [each for each in selections if each.eval_set not in gone]
         plan = self._workspace.plan_what_is_there(left, self._options)
         problems = (*plan.problems, *(f"{name}: {_GONE}" for name in sorted(gone)))
-        return replace(plan, problems=problems), "" if plan.cases else _what_is_missing(self._workspace.project)
+        return replace(plan, problems=problems), "" if plan.cases else _explain_missing(self._workspace.project)
 
-    def named(self, reason: str) -> Plan:
+    def make_run_plan(self, reason: str) -> Plan:
         """The last plan, as the history will name a run of a part of it; its problems have been told by `plan`."""
         assert self._last is not None
         command = f"watch: {reason}" if reason else "watch"
@@ -110,7 +110,7 @@ class Planning:
         recordings = {path for target in targets if (path := recordings_in(target)) is not None}
         return frozenset(path for path in {*sets, *configs, *tools, *recordings} if path.is_absolute())
 
-    def concerns(self, change: Change) -> bool:
+    def is_affected(self, change: Change) -> bool:
         """Whether a change may make another plan."""
         if change.everything:
             return True
@@ -119,7 +119,7 @@ class Planning:
             return True
         if not self.files.isdisjoint(paths):
             return True
-        return any(path.name in _AGENTS or self._is_claimed(path) for path in paths) and self._finds_otherwise()
+        return any(path.name in _AGENTS or self._is_claimed(path) for path in paths) and self._has_project_changed()
 
     def _is_claimed(self, path: Path) -> bool:
         """Whether the settings may say that a file is an eval set or dataset, whatever it is called."""
@@ -129,7 +129,7 @@ class Planning:
         relative = path.relative_to(root).as_posix()
         return any(claims(target, relative, root=root) for target in self._workspace.project.targets.values())
 
-    def _finds_otherwise(self) -> bool:
+    def _has_project_changed(self) -> bool:
         """Whether there are other agents or eval sets than before: planning ten thousand cases takes a second."""
         before = self._workspace.project
         try:
@@ -138,7 +138,7 @@ class Planning:
             return True
         return self._workspace.project != before
 
-    def _lost(self, plan: Plan) -> Iterator[Notice]:
+    def _report_lost_sets(self, plan: Plan) -> Iterator[Notice]:
         """Of the sets that had cases those that have none any longer, where others have some."""
         now = {case.key.eval_set for case in plan.cases}
         self._had |= now
@@ -149,7 +149,7 @@ class Planning:
             elif not is_there and name not in self._wanted:  # of those that were named it is a problem
                 yield Notice(message=f"{name}: {_GONE}")
 
-    def _with_last_good(self, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
+    def _restore_unreadable(self, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
         """Of sets that are there and cannot be read, as while they are typed, the cases are as they were.
 
         With what is wrong, as far as the plan does not say so.
@@ -173,14 +173,14 @@ class Planning:
         return (replace(plan, cases=(*cases, *lost)) if lost else plan), tuple(unfinished.values())
 
 
-def without_addresses(selections: Sequence[Selection], project: Project) -> list[Selection]:
+def drop_remote_sets(selections: Sequence[Selection], project: Project) -> list[Selection]:
     """What of this can be watched: not datasets elsewhere, of whose changes nothing tells and which are not fetched for
     it."""
     elsewhere = {entry.relative for entry in project.eval_sets if entry.address is not None}
     return [each for each in selections if each.eval_set not in elsewhere]
 
 
-def _what_is_missing(project: Project) -> str:
+def _explain_missing(project: Project) -> str:
     """What a project without cases lacks first."""
     if not project.eval_sets:
         return f"{project.root}: there is no eval set (*.evalset.json or *.test.json) yet"
@@ -192,7 +192,7 @@ def _what_is_missing(project: Project) -> str:
     return f"there is no eval case in {shown}{f' and {more} more sets' if more > 0 else ''} yet"
 
 
-def _beginnings(paths: Collection[Path], *, root: Path) -> tuple[str, ...]:
+def _make_prefixes(paths: Collection[Path], *, root: Path) -> tuple[str, ...]:
     """How messages about these files begin."""
     names = {path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root)}
     return tuple(f"{name}:" for name in names.union(map(shown_path, paths)))

@@ -18,13 +18,13 @@ from workbench.engine.workspace import Workspace
 from workbench.model.identity import DependencyKind, JobKey
 from workbench.model.run_events import Notice, RunEvent
 from workbench.store.turns import Turn, Turns
-from workbench.watch.file_watcher import Change, Watcher, Watching
+from workbench.watch.file_watcher import Change, Watcher, WatchStatus
 from workbench.watch.folder_scanner import Folders
 from workbench.watch.scheduler import Deciding, Elsewhere, ElsewhereTold, Live, OffLoop, Runs, Work, show_stored
-from workbench.watch.selector import Decision, Place, Selector, path_of
-from workbench.watch.snapshot import State
-from workbench.watch.watch_events import News, WatchEvent, WatchStarted
-from workbench.watch.watch_plan import Planning
+from workbench.watch.selector import Decision, Selector, VerdictKey, get_path
+from workbench.watch.snapshot import Snapshot
+from workbench.watch.watch_events import WatchEvent, WatchReporter, WatchStarted
+from workbench.watch.watch_plan import WatchPlanner
 
 # Has watched what cases are known to use and what their plan was made from, wherever it is.
 
@@ -32,7 +32,7 @@ _OF_NAMES = frozenset({DependencyKind.FOLDER, DependencyKind.IMPORT})  # another
 _SOURCE = frozenset({".py", ".toml", ".yaml", ".yml"})
 
 
-class Sources:
+class WatchedSources:
     """The files and folders that a watcher was told of beside its folders."""
 
     def __init__(self, watcher: Watcher, verdicts: Verdicts, *, root: Path) -> None:
@@ -44,7 +44,7 @@ class Sources:
         self._trees: set[Path] = set()
         self._of_plan: frozenset[Path] = frozenset()
 
-    async def watch_what_is_used(self) -> bool:
+    async def watch_dependencies(self) -> bool:
         """Files and folders that cases depend on, as far as that has become known since the last time.
 
         Return True if there are any: they may have changed since the cases used them.
@@ -52,13 +52,13 @@ class Sources:
         first, self._rows_watched = self._rows_watched, self._verdicts.row_count
         rows = [self._verdicts.row(number) for number in range(first, self._rows_watched)]
         self._trees.update(Path(row.key) for row in rows if row.kind == DependencyKind.TREE)
-        paths = {Path(path) for row in rows if (path := path_of(row))}
+        paths = {Path(path) for row in rows if (path := get_path(row))}
         if paths:
-            self._used.update(Path(path_of(row)) for row in rows if row.kind not in _OF_NAMES)
+            self._used.update(Path(get_path(row)) for row in rows if row.kind not in _OF_NAMES)
             await self._watcher.add(paths)
         return bool(paths)
 
-    def are_used(self, change: Change) -> bool:
+    def is_used(self, change: Change) -> bool:
         """Whether anything of it is source, or has ever been used by a case or the plan."""
         if change.everything or not (self._used.isdisjoint(change.paths) and self._of_plan.isdisjoint(change.paths)):
             return True
@@ -67,7 +67,7 @@ class Sources:
             for path in change.paths
         )
 
-    async def watch_plan(self, files: frozenset[Path]) -> bool:
+    async def watch_plan_files(self, files: frozenset[Path]) -> bool:
         """The files of a plan. Whether one of them may have changed since without anybody being told."""
         new, self._of_plan = files - self._of_plan, files
         if new:
@@ -87,7 +87,7 @@ class FileId(NamedTuple):
     inode: int
 
 
-def own_output() -> frozenset[FileId]:
+def find_output_files() -> frozenset[FileId]:
     """Files that standard output and error lead to: by themselves, or (on Linux) through a pipe, as into `tee`."""
     found: set[FileId] = set()
     for stream in _STREAMS:
@@ -100,7 +100,7 @@ def own_output() -> frozenset[FileId]:
     return frozenset(found)
 
 
-def is_own_output(path: Path, own: frozenset[FileId]) -> bool:
+def is_output_file(path: Path, own: frozenset[FileId]) -> bool:
     """Whether a path leads to one of these files."""
     if not own:
         return False
@@ -146,7 +146,7 @@ class WatchSession:
     def __init__(
         self,
         workspace: Workspace,
-        planning: Planning,
+        planning: WatchPlanner,
         watcher: Watcher,
         *,
         off_loop: OffLoop,
@@ -165,12 +165,12 @@ class WatchSession:
         self._turns = Turns(workspace.root)
         self._has_told_of_others = False
         self._verdicts = workspace.verdicts
-        self._state = State(leftovers=self._verdicts.leftovers)
+        self._state = Snapshot(leftovers=self._verdicts.leftovers)
         self._live = Live()
         self._selector = Selector(
             self._verdicts, self._state, is_current=self._live.is_current, is_busy=lambda: bool(self._live)
         )
-        self._news = News(workspace.root, self._state)
+        self._news = WatchReporter(workspace.root, self._state)
         self._work = Work(workspace, selector=self._selector, live=self._live, news=self._news, first=first)
         self._elsewhere = Elsewhere(self._selector)
         self._deciding = Deciding(self._selector, shown=self._news.shown)
@@ -189,7 +189,7 @@ class WatchSession:
         self._elsewhere_told = ElsewhereTold(
             self._elsewhere, self._deciding, self._live, self._news, off_loop=off_loop, run_soon=self._run_soon
         )
-        self._sources = Sources(watcher, self._verdicts, root=workspace.root)
+        self._sources = WatchedSources(watcher, self._verdicts, root=workspace.root)
         self._tasks: set[asyncio.Task[None]] = set()
         self._overtaken: list[JobKey] = []
         self._is_paused = False
@@ -235,10 +235,10 @@ class WatchSession:
     @property
     def files(self) -> int:
         """How many files are watched. Needs a watch that has begun."""
-        return self._watcher.watching.files
+        return self._watcher.status.files
 
     @property
-    def state(self) -> State:
+    def state(self) -> Snapshot:
         """How things are, for reasons in words."""
         return self._state
 
@@ -246,9 +246,9 @@ class WatchSession:
         """Run what a change concerned and was not run, because it was more than `[watch]` in the settings allows."""
         self._begin(self._run_held())
 
-    def shows(self, verdicts: Mapping[JobKey, str]) -> None:
+    def note_shown(self, verdicts: Mapping[JobKey, str]) -> None:
         """Whoever listens shows these verdicts, named by their runs: where others hold, those are told."""
-        self._news.shown.update((job, Place(run_id, job)) for job, run_id in verdicts.items())
+        self._news.shown.update((job, VerdictKey(run_id, job)) for job, run_id in verdicts.items())
 
     def note_run(self, run: Run, jobs: Iterable[JobKey]) -> None:
         """A run that is none of this watch goes on, and these jobs of it begin from now on.
@@ -264,16 +264,16 @@ class WatchSession:
         """What such a run has told since the last time."""
         self._begin(self._hear(run_id, events))
 
-    def look_again(self) -> None:
+    def refresh_verdicts(self) -> None:
         """Verdicts have come from elsewhere: tell how every case stands now. Nothing is run because of that."""
         self._begin(self._look_again())
 
     async def _watch(self) -> None:
         async with self._watcher as watcher:  # before anything is looked at: what is saved meanwhile is seen too
-            self._own_output = await self._off_loop(own_output)
+            self._own_output = await self._off_loop(find_output_files)
             await self._replan()
-            await self._sources.watch_what_is_used()
-            status = watcher.watching
+            await self._sources.watch_dependencies()
+            status = watcher.status
             self._news.tell(
                 WatchStarted(
                     total=len(self._deciding.jobs),
@@ -283,20 +283,20 @@ class WatchSession:
                     reason=status.reason,
                 )
             )
-            watcher.on_other_mode = self._tell_mode
+            watcher.on_mode_changed = self._tell_mode
             await self._off_loop(self._warm_up)
             await self._catch_up(None)
             async for change in watcher.changes():
                 await self._on_change(change)
 
-    def _tell_mode(self, status: Watching) -> None:
+    def _tell_mode(self, status: WatchStatus) -> None:
         message = "the system tells of changes again"
         if status.mode == "scanning":
             message = f"changes are found later, by looking at all files again and again: {status.reason}"
         self._news.tell(Notice(severity="warning" if status.mode == "scanning" else "information", message=message))
 
     def _warm_up(self) -> None:
-        self._workspace.warm_up(self._planning.named(""))
+        self._workspace.warm_up(self._planning.make_run_plan(""))
 
     async def _on_change(self, change: Change) -> None:
         was_gone, self._is_gone = self._is_gone, not await self._off_loop(self._workspace.root.is_dir)
@@ -306,20 +306,22 @@ class WatchSession:
                 self._news.tell(Notice(severity="warning", message=message))
             return
         if was_gone:
-            change = change.and_then(Change(frozenset(), True, change.at))
-        change = await self._off_loop(lambda: change.without(lambda path: is_own_output(path, self._own_output)))
+            change = change.merge(Change(frozenset(), True, change.at))
+        change = await self._off_loop(lambda: change.exclude_paths(lambda path: is_output_file(path, self._own_output)))
         if await self._off_loop(lambda: self._is_nobodys(change)):
             return
         self._live.change_came()
-        self._work.change_came(await self._off_loop(lambda: change.written_at))
-        if await self._off_loop(lambda: self._planning.concerns(change)):
+        self._work.change_came(await self._off_loop(lambda: change.last_write_time))
+        if await self._off_loop(lambda: self._planning.is_affected(change)):
             await self._replan(change.paths)
         await self._catch_up(change)
 
     async def _replan(self, saved: Collection[Path] = ()) -> None:
         plan, problems = await self._off_loop(lambda: self._planning.plan(saved))
-        await self._watcher.replace(Folders.of(self._workspace.root, self._workspace.project.targets.values()))
-        if await self._sources.watch_plan(self._planning.files):
+        await self._watcher.replace(
+            Folders.from_targets(self._workspace.root, self._workspace.project.targets.values())
+        )
+        if await self._sources.watch_plan_files(self._planning.files):
             plan, more = await self._off_loop(self._planning.plan)
             problems += more
         self._news.problems += problems
@@ -344,9 +346,9 @@ class WatchSession:
             held = "" if change is None or is_paused else self._work.hold_back(ours)
             self._news.decided(decisions, work, held=self._work.held)
             if is_paused and change is not None:
-                self._saved = change if self._saved is None else self._saved.and_then(change)
+                self._saved = change if self._saved is None else self._saved.merge(change)
             elif change is not None:
-                self._news.change(change, decisions, work, held=held, is_used=self._sources.are_used(change))
+                self._news.change(change, decisions, work, held=held, is_used=self._sources.is_used(change))
             self._news.wrong(decisions)
             await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
             begun = [each for each in ours if each.job not in self._work.held]
@@ -407,7 +409,7 @@ class WatchSession:
             await self._runs.follow(run)
         finally:
             self._turns.give_back()
-        await self._sources.watch_what_is_used()
+        await self._sources.watch_dependencies()
         await self._look_when_idle()
 
     async def _leave_to_others(self, jobs: Iterable[JobKey]) -> None:
@@ -478,7 +480,7 @@ class WatchSession:
         if is_library_folder(path):  # told where more than names may differ
             return False
         left = self._verdicts.last_left(path)
-        return self._state.has_same_names(path) if left is None else self._state.file(path) == left
+        return self._state.has_unchanged_names(path) if left is None else self._state.fingerprint_file(path) == left
 
 
 # Puts a watch together: which folders, which cases, and the session over them.
@@ -499,6 +501,6 @@ def open_watch(
     `catches_up` cases without a verdict that holds run at the start. Raises StoreError where there is no history to be
     read.
     """
-    watcher = Watcher(Folders.of(workspace.root, workspace.project.targets.values()))
-    planning = Planning(workspace, select, options)
+    watcher = Watcher(Folders.from_targets(workspace.root, workspace.project.targets.values()))
+    planning = WatchPlanner(workspace, select, options)
     return WatchSession(workspace, planning, watcher, off_loop=off_loop, catches_up=catches_up, first=first)

@@ -14,7 +14,7 @@ from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.watch.selector import Action, Reason, Why, affected_part, decide_plan
+from workbench.watch.selector import Action, Reason, Why, decide_plan, select_affected
 
 SET = Selection(eval_set="set.evalset.json")
 LOUD = {"criteria": {"Loud": "Is it loud?"}, "rating_rubric": {"1": "loud", "0": "not"}}
@@ -120,7 +120,7 @@ def test_what_had_no_run_to_compare_with_is_judged_again_once_there_is_one(folde
     with Workspace.open(folder.root) as workspace:
         undone = decide_plan(workspace, workspace.plan([SET], RunOptions()))
         assert {(each.action, each.reasons) for each in undone} == {(Action.JUDGE, (Reason(Why.NEWER_RUN),))}
-        again = workspace.start(affected_part(workspace, workspace.plan([SET], RunOptions())))
+        again = workspace.start(select_affected(workspace, workspace.plan([SET], RunOptions())))
         list(again.iter_events())
         assert scores({result.case.eval_id: result for result in again.results()}) == {"one": 0.0, "two": 0.5}
     assert decided(folder) == {Action.NOTHING}
@@ -134,7 +134,7 @@ def test_repeats_of_one_run_are_not_compared_with_each_other(folder: Folder, ser
     judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
 
     with Workspace.open(folder.root) as workspace:
-        part = affected_part(workspace, workspace.plan([SET], RunOptions(runs=2)))
+        part = select_affected(workspace, workspace.plan([SET], RunOptions(runs=2)))
         again = workspace.start(part)
         list(again.iter_events())
 

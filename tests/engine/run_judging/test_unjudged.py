@@ -20,7 +20,7 @@ from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseStatus
-from workbench.watch.selector import affected_part, with_unjudged
+from workbench.watch.selector import reuse_unjudged, select_affected
 
 PATIENCE = 30.0
 ALL = [Selection(eval_set="set.evalset.json")]
@@ -72,8 +72,8 @@ def carried_out(folder: Folder, prepare: Callable[[Workspace], Plan]) -> dict[st
     "prepare",
     [
         lambda workspace: workspace.plan([], RunOptions(resume="latest")),
-        lambda workspace: affected_part(workspace, workspace.plan(ALL, RunOptions())),
-        lambda workspace: with_unjudged(workspace, workspace.plan(ALL, RunOptions())),
+        lambda workspace: select_affected(workspace, workspace.plan(ALL, RunOptions())),
+        lambda workspace: reuse_unjudged(workspace, workspace.plan(ALL, RunOptions())),
     ],
     ids=["resumed", "affected", "once more"],
 )
@@ -118,7 +118,7 @@ def test_only_the_repeats_that_had_finished_are_taken(folder: Folder, server: Se
     stopped_while_judging(folder, server, repeats=2)
 
     with Workspace.open(folder.root) as workspace:
-        plan = with_unjudged(workspace, workspace.plan(ALL, RunOptions(runs=3)))
+        plan = reuse_unjudged(workspace, workspace.plan(ALL, RunOptions(runs=3)))
 
     assert [(job.case.eval_id, job.repeat) for job, case in plan.jobs if case.needs_agent] == [("good", 2), ("bad", 2)]
 
@@ -127,7 +127,7 @@ def test_what_another_code_did_is_not_judged(folder: Folder, server: Server) -> 
     stopped_while_judging(folder, server)
     folder.write("agent.py", "def answer(prompt): return 'GOOD'")
 
-    statuses = carried_out(folder, lambda workspace: with_unjudged(workspace, workspace.plan(ALL, RunOptions())))
+    statuses = carried_out(folder, lambda workspace: reuse_unjudged(workspace, workspace.plan(ALL, RunOptions())))
 
     assert statuses == {"good": CaseStatus.PASSED, "bad": CaseStatus.PASSED}
 

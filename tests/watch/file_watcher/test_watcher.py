@@ -15,7 +15,7 @@ import pytest
 from tests.test_architecture import modules_after
 from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until, watching
 from tests.watch.folder_scanner.test_folders import tree
-from workbench.watch.file_watcher import SETTING, Watcher
+from workbench.watch.file_watcher import SCAN_VARIABLE, Watcher
 from workbench.watch.folder_scanner import Folders
 
 
@@ -111,7 +111,7 @@ async def test_thousands_of_files_at_once_are_told_completely(tmp_path: Path, sc
     for path in paths:
         path.write_text("")
     async with watching(project, scan=scan) as eyes:
-        assert eyes.watcher.watching.files == count + 100
+        assert eyes.watcher.status.files == count + 100
         await asyncio.to_thread(lambda: [path.write_text("other content") for path in paths])
         await eyes.see_all(paths)
 
@@ -192,15 +192,15 @@ async def test_a_project_that_vanishes_and_returns_is_told_and_watched_again(
         else:
             project.rename(tmp_path / "away")
         await eyes.until(lambda: eyes.everything, "it vanished")
-        assert "not there" in eyes.watcher.watching.reason
-        assert eyes.watcher.watching.files == 0
+        assert "not there" in eyes.watcher.status.reason
+        assert eyes.watcher.status.files == 0
         eyes.forget()
 
         if how == "deleted":
             tree(project, "agent.py", "tools/search.py")
         else:
             (tmp_path / "away").rename(project)
-        await eyes.until(lambda: eyes.everything and not eyes.watcher.watching.reason.startswith("not"), "it returned")
+        await eyes.until(lambda: eyes.everything and not eyes.watcher.status.reason.startswith("not"), "it returned")
         await eyes.settle()
 
         (project / "tools/search.py").write_text(f"after {number}")
@@ -219,7 +219,7 @@ async def test_a_project_that_does_not_exist_yet_is_watched_from_its_first_file(
     project = tmp_path / "not/yet"
     async with watching(project, scan=scan) as eyes:
         tree(project, "agent.py")
-        await eyes.until(lambda: eyes.everything and eyes.watcher.watching.files == 1, "it appeared")
+        await eyes.until(lambda: eyes.everything and eyes.watcher.status.files == 1, "it appeared")
         eyes.forget()
         (project / "agent.py").write_text("other")
         await eyes.see(project / "agent.py")
@@ -323,7 +323,7 @@ async def test_nothing_is_lost_while_it_pauses(project: Path, eyes: Eyes) -> Non
     (project / "new/deep/x.py").write_text("once more")
     waiting = eyes.watcher
     await eyes.until(lambda: waiting._pending is not None and len(waiting._pending.paths) >= 5, "changes wait")
-    assert waiting.paused
+    assert waiting.is_paused
     assert not eyes.changes
 
     waiting.resume()
@@ -414,10 +414,10 @@ async def test_a_loop_that_is_gone_ends_the_thread(project: Path) -> None:
 
 
 async def test_the_environment_asks_for_scanning(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SETTING, "scan")
+    monkeypatch.setenv(SCAN_VARIABLE, "scan")
     async with Watcher(Folders(project)) as watcher:
-        assert (watcher.watching.mode, watcher.watching.reason) == ("scanning", f"{SETTING}=scan")
-        assert (watcher.watching.files, watcher.watching.folders) == (3, 3)
+        assert (watcher.status.mode, watcher.status.reason) == ("scanning", f"{SCAN_VARIABLE}=scan")
+        assert (watcher.status.files, watcher.status.folders) == (3, 3)
 
 
 async def test_what_makes_watching_impossible_is_raised(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

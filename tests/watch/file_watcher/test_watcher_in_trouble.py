@@ -167,20 +167,20 @@ async def test_where_the_limit_of_watches_is_reached_it_scans_and_says_so(
 
     def listen(folders: dict[str, object]) -> file_watcher.Listener:
         if limit:
-            raise file_watcher.Unavailable(file_watcher._reason_of_failure(limit[0]))
+            raise file_watcher.EventsUnavailable(file_watcher._explain_failure(limit[0]))
         return real(folders)
 
     monkeypatch.setattr(file_watcher, "Listener", listen)
     monkeypatch.setattr(file_watcher, "_AGAIN", 0.5)
     async with watching(project) as eyes:
-        assert eyes.watcher.watching.mode == "scanning"
-        assert "max_user_watches" in eyes.watcher.watching.reason
+        assert eyes.watcher.status.mode == "scanning"
+        assert "max_user_watches" in eyes.watcher.status.reason
         tree(project, "new/deep/x.py")
         save_by_renaming(project / "agent.py", "other")
         await eyes.see(project / "new/deep/x.py", project / "agent.py")
 
         limit.clear()
-        await eyes.until(lambda: eyes.watcher.watching.mode == "events", "events are tried again")
+        await eyes.until(lambda: eyes.watcher.status.mode == "events", "events are tried again")
         eyes.forget()
         save_by_renaming(project / "agent.py", "more")
         await eyes.see(project / "agent.py")
@@ -195,7 +195,7 @@ def test_a_real_limit_is_recognised(tmp_path: Path) -> None:
         "taken = []\n"
         "try:\n"
         "    while len(taken) < 100: taken.append(Listener([sys.argv[1]]))\n"
-        "except Unavailable as reason: print(reason)\n"
+        "except EventsUnavailable as reason: print(reason)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
     assert "limit of watched folders is reached" in done.stdout
@@ -231,7 +231,7 @@ async def test_events_that_get_lost_are_found_by_looking(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(file_watcher.Listener, "wait", hear_nothing)
     async with watching(project) as eyes:
-        assert eyes.watcher.watching.mode == "events"
+        assert eyes.watcher.status.mode == "events"
         save_by_renaming(project / "a/b.py", "other")
         tree(project, "new/x.py")
         await eyes.see(project / "a/b.py", project / "new/x.py")
@@ -252,11 +252,11 @@ async def test_events_that_fail_again_and_again_are_given_up(tmp_path: Path) -> 
     project = tree(tmp_path / "project", "agent.py")
     async with watching(project) as eyes:
         deadline = time.monotonic() + PATIENCE
-        while eyes.watcher.watching.mode == "events":
+        while eyes.watcher.status.mode == "events":
             assert time.monotonic() < deadline
             Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9.txt")).write_text(str(time.monotonic()))
             await asyncio.sleep(0.05)
-        assert "lost" in eyes.watcher.watching.reason
+        assert "lost" in eyes.watcher.status.reason
         await eyes.settle()
         save_by_renaming(project / "agent.py", "other")
         await eyes.see(project / "agent.py")
@@ -267,8 +267,8 @@ async def test_a_folder_whose_name_is_no_text_is_scanned(tmp_path: Path) -> None
     odd = Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9"))
     tree(odd, "x.py")
     async with watching(project) as eyes:
-        assert eyes.watcher.watching.mode == "scanning"
-        assert "Unicode" in eyes.watcher.watching.reason
+        assert eyes.watcher.status.mode == "scanning"
+        assert "Unicode" in eyes.watcher.status.reason
         save_by_renaming(odd / "x.py", "other")
         save_by_renaming(project / "agent.py", "other")
         await eyes.see(odd / "x.py", project / "agent.py")
@@ -293,10 +293,10 @@ async def test_a_folder_that_cannot_be_read_is_watched_once_it_can(tmp_path: Pat
 
 async def test_network_drives_are_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tree(tmp_path / "project", "agent.py")
-    monkeypatch.setattr(file_watcher, "silent_devices", lambda: {project.stat().st_dev: "nfs4"})
+    monkeypatch.setattr(file_watcher, "find_silent_devices", lambda: {project.stat().st_dev: "nfs4"})
     async with Watcher(Folders(project)) as watcher:
-        assert watcher.watching.mode == "scanning"
-        assert watcher.watching.reason == f"nfs4 sends no events: {project}"
+        assert watcher.status.mode == "scanning"
+        assert watcher.status.reason == f"nfs4 sends no events: {project}"
 
 
 def test_silent_file_systems_are_told_from_the_list_of_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +310,7 @@ def test_silent_file_systems_are_told_from_the_list_of_mounts(monkeypatch: pytes
     )
     monkeypatch.setattr(Path, "read_text", lambda self, **_: mounts)
 
-    found = file_watcher.silent_devices()
+    found = file_watcher.find_silent_devices()
 
     assert found == {os.makedev(0, 52): "9p", os.makedev(0, 53): "fuse.sshfs", os.makedev(0, 54): "nfs4"}
 

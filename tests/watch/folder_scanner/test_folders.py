@@ -21,12 +21,12 @@ def tree(root: Path, *files: str) -> Path:
 
 
 def take(folders: Folders | Path, known: Picture | None = None) -> Picture:
-    return watched.take(Folders(folders) if isinstance(folders, Path) else folders, known, lambda: False)
+    return watched.scan_folders(Folders(folders) if isinstance(folders, Path) else folders, known, lambda: False)
 
 
 def files(picture: Picture, root: Path) -> set[str]:
     """The watched files below a root, by every path that leads to them."""
-    paths = (path for folder in picture.folders.values() for name in folder.files for path in folder.paths_of(name))
+    paths = (path for folder in picture.folders.values() for name in folder.files for path in folder.list_paths(name))
     return {os.path.relpath(path, root) for path in paths if Path(path).is_relative_to(root) and Path(path).is_file()}
 
 
@@ -160,7 +160,7 @@ def test_what_a_case_uses_is_watched_wherever_it_lies(tmp_path: Path) -> None:
     (tmp_path / "project/.gitignore").write_text("out\n")
     used = [tmp_path / "project/out/data.json", tmp_path / "far/a.csv", tmp_path / "far/not/there.csv"]
 
-    picture = take(Folders(tmp_path / "project").using(used))
+    picture = take(Folders(tmp_path / "project").add_used(used))
 
     found = files(picture, tmp_path)
     assert found == {"project/agent.py", "project/.gitignore", "project/out/data.json", "far/a.csv"}
@@ -248,7 +248,7 @@ def test_a_folder_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
     tree(tmp_path, "secret/x.py", "agent.py")
     (tmp_path / "secret").chmod(0)
     try:
-        picture = take(Folders(tmp_path).using([tmp_path / "secret/x.py"]))
+        picture = take(Folders(tmp_path).add_used([tmp_path / "secret/x.py"]))
         assert files(picture, tmp_path) == {"agent.py"}
     finally:
         (tmp_path / "secret").chmod(0o700)

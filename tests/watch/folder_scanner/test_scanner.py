@@ -25,7 +25,7 @@ def scanner(folders: Folders | Path) -> Scanner:
 
 
 def look(found: Scanner, root: Path) -> set[str]:
-    return {os.path.relpath(path, root) for path in found.look()}
+    return {os.path.relpath(path, root) for path in found.scan()}
 
 
 @pytest.mark.parametrize("save", SAVES)
@@ -50,9 +50,9 @@ def test_a_folder_that_is_also_asked_for_by_itself_is_no_change(tmp_path: Path) 
     found = scanner(tree(tmp_path, "a/agent.py", "b.py"))
 
     for used in ([tmp_path], [tmp_path, tmp_path / "a"], [tmp_path / "a"], []):
-        assert found.look(Folders(tmp_path).using(used)) == set()
+        assert found.scan(Folders(tmp_path).add_used(used)) == set()
 
-    found.look(Folders(tmp_path).using([tmp_path / "a"]))
+    found.scan(Folders(tmp_path).add_used([tmp_path / "a"]))
     tree(tmp_path, "a/new.py")
     assert look(found, tmp_path) == {"a", "a/new.py"}
 
@@ -90,7 +90,9 @@ def test_times_in_the_past_and_in_the_future_are_other_times(tmp_path: Path, whe
 def test_where_times_are_full_seconds_a_second_save_in_the_same_second_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watched, "of_file", lambda there: (there.st_mtime_ns // 10**9 * 10**9, 0, there.st_size, 1))
+    monkeypatch.setattr(
+        watched, "make_file_signature", lambda there: (there.st_mtime_ns // 10**9 * 10**9, 0, there.st_size, 1)
+    )
     path = tree(tmp_path, "a.py") / "a.py"
     now = path.stat().st_mtime_ns
     found = scanner(tmp_path)
@@ -113,7 +115,7 @@ def test_content_is_compared_only_for_a_while(tmp_path: Path, monkeypatch: pytes
     look(found, tmp_path)
 
     read: list[str] = []
-    monkeypatch.setattr(scanning, "_content", read.append)
+    monkeypatch.setattr(scanning, "_hash_content", read.append)
     look(found, tmp_path)
 
     assert not read
@@ -123,11 +125,11 @@ def test_an_event_says_that_a_path_is_other_whatever_kind_it_is(tmp_path: Path) 
     found = scanner(tree(tmp_path, "a/x.py"))
     path = str(tmp_path / "a/x.py")
 
-    assert found.touch(path).paths == {path}, "nothing differs, but an event never lies"
+    assert found.apply_event(path).paths == {path}, "nothing differs, but an event never lies"
     (tmp_path / "a/y.py").write_text("")
-    assert found.touch(str(tmp_path / "a/y.py")).paths == {str(tmp_path / "a"), str(tmp_path / "a/y.py")}
+    assert found.apply_event(str(tmp_path / "a/y.py")).paths == {str(tmp_path / "a"), str(tmp_path / "a/y.py")}
     (tmp_path / "a/y.py").unlink()
-    assert found.touch(str(tmp_path / "a/y.py")).paths == {str(tmp_path / "a"), str(tmp_path / "a/y.py")}
+    assert found.apply_event(str(tmp_path / "a/y.py")).paths == {str(tmp_path / "a"), str(tmp_path / "a/y.py")}
     assert look(found, tmp_path) == set(), "events were taken in"
 
 
@@ -138,25 +140,25 @@ def test_events_of_what_is_left_out_and_of_what_came_and_went_say_nothing(tmp_pa
     tree(tmp_path, "a/b.log", "a/x.py~", "a/__pycache__/x.pyc")
 
     for name in ("b.log", "x.py~", "__pycache__", "never.py"):
-        seen = found.touch(str(tmp_path / "a" / name))
+        seen = found.apply_event(str(tmp_path / "a" / name))
         assert not seen.paths, name
-        assert not seen.look, name
+        assert not seen.needs_scan, name
 
 
 def test_folders_that_come_and_go_need_a_look(tmp_path: Path) -> None:
     found = scanner(tree(tmp_path, "a/x.py"))
     (tmp_path / "a/new").mkdir()
-    assert found.touch(str(tmp_path / "a/new")).look
+    assert found.apply_event(str(tmp_path / "a/new")).needs_scan
     shutil.rmtree(tmp_path / "a")
-    assert found.touch(str(tmp_path / "a")).look
-    assert found.touch(str(tmp_path / "unknown/x.py")).look
+    assert found.apply_event(str(tmp_path / "a")).needs_scan
+    assert found.apply_event(str(tmp_path / "unknown/x.py")).needs_scan
 
 
 def test_a_gitignore_that_appears_needs_a_look(tmp_path: Path) -> None:
     found = scanner(tree(tmp_path, "a.log"))
     (tmp_path / ".gitignore").write_text("*.log")
 
-    assert found.touch(str(tmp_path / ".gitignore")).look
+    assert found.apply_event(str(tmp_path / ".gitignore")).needs_scan
 
 
 def test_a_file_behind_a_link_shows_by_the_link_too(tmp_path: Path) -> None:
@@ -166,9 +168,9 @@ def test_a_file_behind_a_link_shows_by_the_link_too(tmp_path: Path) -> None:
     (tmp_path / "far/prompt.md").write_text("other")
 
     told = {str(tmp_path / "project/prompt.md"), str(tmp_path / "far/prompt.md")}
-    assert found.touch(str(tmp_path / "far/prompt.md")).paths == told
+    assert found.apply_event(str(tmp_path / "far/prompt.md")).paths == told
     (tmp_path / "far/prompt.md").write_text("another one")
-    assert found.look() == told
+    assert found.scan() == told
 
 
 def test_a_link_that_leads_elsewhere_shows(tmp_path: Path) -> None:
@@ -188,21 +190,23 @@ def test_what_is_added_has_no_before_but_all_else_has(tmp_path: Path) -> None:
     folders = Folders(tmp_path / "project")
     found = scanner(folders)
     (tmp_path / "project/agent.py").write_text("other")
-    folders = folders.using([tmp_path / "far/data.json", tmp_path / "project/.cache/x.json", tmp_path / "project/none"])
+    folders = folders.add_used(
+        [tmp_path / "far/data.json", tmp_path / "project/.cache/x.json", tmp_path / "project/none"]
+    )
 
-    assert found.look(folders) == {str(tmp_path / "project/agent.py")}
+    assert found.scan(folders) == {str(tmp_path / "project/agent.py")}
 
     (tmp_path / "far/data.json").write_text("[]")
     (tmp_path / "project/.cache/x.json").unlink()
     (tmp_path / "project/none").write_text("")
-    assert found.look() >= {
+    assert found.scan() >= {
         *(str(tmp_path / path) for path in ("far/data.json", "project/.cache/x.json", "project/none"))
     }
 
 
 def test_a_folder_that_a_case_listed_shows_whatever_name_comes_or_goes(tmp_path: Path) -> None:
     tree(tmp_path, "project/agent.py", "project/data/a.csv", "far/x")
-    found = scanner(Folders(tmp_path / "project").using([tmp_path / "project/data", tmp_path / "far"]))
+    found = scanner(Folders(tmp_path / "project").add_used([tmp_path / "project/data", tmp_path / "far"]))
     tree(tmp_path, "project/data/b.tmp", "far/y")
 
     assert look(found, tmp_path) == {"project/data", "far"}
@@ -210,19 +214,19 @@ def test_a_folder_that_a_case_listed_shows_whatever_name_comes_or_goes(tmp_path:
     (tmp_path / "far/x").write_text("content is not a name")
     assert look(found, tmp_path) == set()
     (tmp_path / "project/data/b.tmp").unlink()
-    assert found.touch(str(tmp_path / "project/data/b.tmp")).paths == {str(tmp_path / "project/data")}
+    assert found.apply_event(str(tmp_path / "project/data/b.tmp")).paths == {str(tmp_path / "project/data")}
 
 
 def test_a_file_that_is_looked_for_shows_when_the_way_to_it_appears(tmp_path: Path) -> None:
     tree(tmp_path, "project/agent.py")
     wanted = tmp_path / "far/away/x.json"
-    found = scanner(Folders(tmp_path / "project").using([wanted]))
+    found = scanner(Folders(tmp_path / "project").add_used([wanted]))
     tree(tmp_path, "far/away/x.json")
 
-    assert str(wanted) in found.look()
+    assert str(wanted) in found.scan()
 
     shutil.rmtree(tmp_path / "far")
-    assert str(wanted) in found.look()
+    assert str(wanted) in found.scan()
 
 
 def test_looking_at_many_folders_is_quick_and_asks_no_rule_twice(
@@ -232,7 +236,7 @@ def test_looking_at_many_folders_is_quick_and_asks_no_rule_twice(
     (tmp_path / ".gitignore").write_text("*.log\n")
     found = scanner(tmp_path)
     asked: list[str] = []
-    monkeypatch.setattr(Rules, "leave_out", lambda self, path, *, folder: asked.append(path) or False)
-    found.look()
+    monkeypatch.setattr(Rules, "is_excluded", lambda self, path, *, folder: asked.append(path) or False)
+    found.scan()
 
     assert not [path for path in asked if path.endswith(".log")]

@@ -22,8 +22,8 @@ from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, 
 from workbench.model.target import AgentKind, Target
 from workbench.store.history.history_queries import StoredJob, StoredVerdict
 from workbench.watch.selector import Action, Decision, Selector, Why
-from workbench.watch.snapshot import State
-from workbench.watch.watch_events import words_of
+from workbench.watch.snapshot import Snapshot
+from workbench.watch.watch_events import describe_reason
 
 CASE = CaseKey(target="t", eval_set="s.evalset.json", eval_id="case")
 JOB = JobKey(case=CASE)
@@ -36,7 +36,7 @@ class Known:
         self.root = root
         self.target = Target(name="t", kind=AgentKind.FUNCTION, location="a:b", path=root, **target)
         self.verdicts = Verdicts()
-        self.state = State(leftovers=self.verdicts.leftovers)
+        self.state = Snapshot(leftovers=self.verdicts.leftovers)
         self.current = False
         self.busy = False
         self.selector = Selector(
@@ -116,7 +116,7 @@ class Known:
 
     def words(self, decision: Decision) -> list[str]:
         """The reasons as people read them."""
-        return [words_of(reason, root=self.root, state=self.state) for reason in decision.reasons]
+        return [describe_reason(reason, root=self.root, state=self.state) for reason in decision.reasons]
 
 
 @pytest.fixture
@@ -371,7 +371,7 @@ def test_only_verdicts_whose_execution_is_kept_are_known(known: Known) -> None:
 
 
 def test_equal_length_within_a_moment_is_seen(tmp_path: Path) -> None:
-    state = State()
+    state = Snapshot()
     path = tmp_path / "a.txt"
     seen = set()
     for number in range(50):
@@ -423,4 +423,4 @@ def test_what_is_known_of_sets_goes_with_the_sets(known: Known, monkeypatch: pyt
     known.selector.forget()
 
     assert len(known.selector._specials) < 12
-    assert len(known.selector._around) < 12
+    assert len(known.selector._surroundings_cache) < 12

@@ -13,7 +13,7 @@ import pytest
 from tests.watch.watched import Folder, Watched, watching
 from workbench.model.run_events import Notice
 from workbench.store.history.history import History
-from workbench.watch.watch_events import AllKnown, RunBegun, SourceBroken
+from workbench.watch.watch_events import AllKnown, SourceBroken, WatchRunStarted
 
 AGENT = """
 def answer(prompt):
@@ -197,13 +197,13 @@ async def test_an_agent_that_writes_into_its_own_folder_while_it_runs(folder: Fo
         await watched.until_quiet()
         watched.events.clear()
         await asyncio.sleep(1.5)
-        assert not any(isinstance(event, RunBegun) for event in watched.events)
+        assert not any(isinstance(event, WatchRunStarted) for event in watched.events)
 
         saved = await watched.after(lambda: folder.write("upper.py", "def say(text):\n    return 'no'\n"))
         assert saved.verdicts == {"up_1": "FAILED", "up_2": "FAILED"}
         watched.events.clear()
         await asyncio.sleep(1.0)
-        assert not any(isinstance(event, RunBegun) for event in watched.events)
+        assert not any(isinstance(event, WatchRunStarted) for event in watched.events)
 
 
 async def _settled(watched: Watched) -> None:

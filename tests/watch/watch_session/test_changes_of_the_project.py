@@ -9,7 +9,7 @@ import pytest
 
 from tests.watch.watched import TOOLS, Folder, watching
 from workbench.model.run_events import Notice
-from workbench.watch.snapshot import State
+from workbench.watch.snapshot import Snapshot
 from workbench.watch.watch_events import AllKnown, SourceBroken, WatchStarted
 
 
@@ -77,7 +77,7 @@ async def test_source_that_can_be_parsed_and_not_compiled_is_waited_for(folder: 
 def test_whatever_keeps_source_from_being_compiled_is_said(tmp_path: Path, source: str) -> None:
     (tmp_path / "tools.py").write_text(source)
 
-    broken = State().broken(str(tmp_path / "tools.py"))
+    broken = Snapshot().find_broken_source(str(tmp_path / "tools.py"))
 
     assert broken is not None and broken.message
 

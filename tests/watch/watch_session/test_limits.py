@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import Folder, watching
-from workbench.watch.watch_events import AllKnown, Decided, RunBegun, RunTold, VerdictsHold
+from workbench.watch.watch_events import AllKnown, DecisionsMade, VerdictsReused, WatchRunEvent, WatchRunStarted
 from workbench.watch.watch_session import WatchSession
 
 AGENT = "import tools\n\ndef answer(prompt):\n    return tools.upper(prompt) if prompt.startswith('up') else prompt\n"
@@ -70,11 +70,11 @@ async def test_while_paused_it_is_told_how_cases_stand(folder: Folder) -> None:
         watched.session.pause()
         folder.write("tools.py", TOOLS.replace("+ text", "+ text.upper()"))
 
-        decided = await watched.until(Decided)
+        decided = await watched.until(DecisionsMade)
 
         assert {each.job.case.eval_id for each in decided.work} == {"up_1", "up_2"}
         await asyncio.sleep(0.2)
-        assert not any(isinstance(event, RunBegun) for event in watched.events)
+        assert not any(isinstance(event, WatchRunStarted) for event in watched.events)
 
 
 async def test_what_the_user_stopped_is_not_run_again_before_a_change_concerns_it(folder: Folder) -> None:
@@ -82,8 +82,8 @@ async def test_what_the_user_stopped_is_not_run_again_before_a_change_concerns_i
     async with watching(folder.root) as watched:
         await watched.until_quiet()
         folder.write("tools.py", slow.format(30))
-        begun = await watched.until(RunBegun)
-        await watched.until(RunTold)
+        begun = await watched.until(WatchRunStarted)
+        await watched.until(WatchRunEvent)
         watched.events.clear()
         begun.run.cancel()
         stopped = await watched.until_quiet()
@@ -96,14 +96,14 @@ async def test_what_the_user_stopped_is_not_run_again_before_a_change_concerns_i
 
 async def test_what_is_shown_is_not_told_again_and_what_came_from_elsewhere_holds(folder: Folder) -> None:
     async with watching(folder.root) as first:
-        verdicts = [event for event in (await first.until_quiet()).events if isinstance(event, RunBegun)]
+        verdicts = [event for event in (await first.until_quiet()).events if isinstance(event, WatchRunStarted)]
         (run,) = verdicts
 
     async with watching(folder.root, catches_up=False) as watched:
         session: WatchSession = watched.session
-        session.shows(dict.fromkeys(run.jobs, run.run.run_id))
+        session.note_shown(dict.fromkeys(run.jobs, run.run.run_id))
         assert (await watched.until_quiet()).stored == {}
 
-        session.shows(dict.fromkeys(run.jobs, "another"))
-        session.look_again()
-        assert len((await watched.until(VerdictsHold)).verdicts) == 3
+        session.note_shown(dict.fromkeys(run.jobs, "another"))
+        session.refresh_verdicts()
+        assert len((await watched.until(VerdictsReused)).verdicts) == 3

@@ -11,7 +11,7 @@ import pytest
 from tests.watch.watched import Folder, Watched, watching
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.run_events import CaseStarted
-from workbench.watch.watch_events import AllKnown, ChangeSeen, Decided, RunBegun, RunTold
+from workbench.watch.watch_events import AllKnown, ChangeSeen, DecisionsMade, WatchRunEvent, WatchRunStarted
 
 AGENT = """
 import time
@@ -55,7 +55,7 @@ async def test_what_the_user_runs_on_the_code_as_it_is_the_watch_waits_for(folde
 
         assert end.verdicts == {"first": "PASSED", "second": "FAILED"}
         assert (end.change.run, end.first(AllKnown).stale) == (2, 0)
-        assert not end.has(RunBegun)
+        assert not end.has(WatchRunStarted)
 
 
 async def test_a_case_that_waits_in_the_users_run_will_run_on_what_is_saved_now(folder: Folder) -> None:
@@ -68,7 +68,7 @@ async def test_a_case_that_waits_in_the_users_run_will_run_on_what_is_saved_now(
         seen = await watched.after(lambda: folder.write("agent.py", agent(first=SLOW, end=" + '!'")))
 
         assert seen.verdicts == {"second": "FAILED"}
-        assert not seen.has(RunBegun)
+        assert not seen.has(WatchRunStarted)
 
 
 async def test_a_save_that_makes_the_users_run_old_has_the_watch_run_it(
@@ -86,7 +86,7 @@ async def test_a_save_that_makes_the_users_run_old_has_the_watch_run_it(
         seen = await watched.after(lambda: folder.write("agent.py", agent(second=0, end=" + '!'")))
 
         assert seen.verdicts == {"second": "FAILED"}
-        assert [job.case.eval_id for job in seen.first(RunBegun).jobs] == ["second"]
+        assert [job.case.eval_id for job in seen.first(WatchRunStarted).jobs] == ["second"]
         await by_hand.until_over()
         assert watched.shown() == {"first": "PASSED", "second": "FAILED"}
 
@@ -104,7 +104,7 @@ async def test_what_the_user_stops_the_watch_runs_after_all(folder: Folder) -> N
         by_hand.run.cancel(JobKey(case=CaseKey(target="sample", eval_set="set.evalset.json", eval_id="second")))
         end = await watched.until_quiet()
 
-        assert [job.case.eval_id for job in end.first(RunBegun).jobs] == ["second"]
+        assert [job.case.eval_id for job in end.first(WatchRunStarted).jobs] == ["second"]
         assert end.verdicts == {"first": "PASSED", "second": "FAILED"}
 
 
@@ -112,7 +112,7 @@ async def test_what_waits_in_a_run_of_the_watch_is_left_to_the_users(folder: Fol
     async with watching(folder.root, concurrency=1) as watched:
         await watched.until_quiet()
         folder.write("agent.py", agent(first=SLOW, second=SLOW, end=" + '!'"))
-        begun = await watched.until(RunBegun)
+        begun = await watched.until(WatchRunStarted)
         first = await _first_begun(watched)
         (other,) = {"first", "second"} - {first}
 
@@ -129,7 +129,7 @@ async def _save_while_paused(watched: Watched, folder: Folder, text: str) -> Non
     watched.session.pause()
     watched.events.clear()
     folder.write("agent.py", text)
-    await watched.until(Decided)
+    await watched.until(DecisionsMade)
 
 
 def _leaving(sign: Path, text: str) -> str:
@@ -152,7 +152,7 @@ async def _first_begun(watched: Watched) -> str:
     end = time.monotonic() + 20
     while time.monotonic() < end:
         for event in watched.events:
-            if isinstance(event, RunTold) and isinstance(event.event, CaseStarted):
+            if isinstance(event, WatchRunEvent) and isinstance(event.event, CaseStarted):
                 return event.event.case.eval_id
         await asyncio.sleep(0.02)
     raise AssertionError("no case begins")

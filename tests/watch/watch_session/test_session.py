@@ -13,7 +13,7 @@ from workbench.model.run_events import Notice
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.watch import file_watcher
-from workbench.watch.watch_events import AllKnown, ChangeSeen, RunBegun, VerdictKnown, WatchStarted
+from workbench.watch.watch_events import AllKnown, ChangeSeen, VerdictKnown, WatchRunStarted, WatchStarted
 
 
 async def test_a_save_runs_the_cases_that_ran_the_code_and_no_others(folder: Folder) -> None:
@@ -38,7 +38,7 @@ async def test_that_the_system_tells_of_no_more_changes_is_said_once(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def listen(_: object) -> file_watcher.Listener:
-        raise file_watcher.Unavailable(file_watcher._reason_of_failure(OSError(28, "OS file watch limit reached.")))
+        raise file_watcher.EventsUnavailable(file_watcher._explain_failure(OSError(28, "OS file watch limit reached.")))
 
     async with watching(folder.root) as watched:
         assert (await watched.until_quiet()).first(WatchStarted).mode == "events"
@@ -66,7 +66,7 @@ async def test_what_is_taken_back_costs_nothing(folder: Folder) -> None:
 
         assert undone.verdicts == {}
         assert undone.stored == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
-        assert not undone.has(RunBegun)
+        assert not undone.has(WatchRunStarted)
 
 
 async def test_verdicts_that_hold_are_told_without_reading_what_the_agents_did(
@@ -206,7 +206,7 @@ async def test_a_full_disk_is_said_once_and_what_is_not_stored_runs_at_the_next_
         assert len(said) == 1 and said[0].endswith("the disk is full")
         for told in (edited, again):
             assert told.first(AllKnown).stale == 3
-            assert sum(isinstance(event, RunBegun) for event in told.events) <= 1
+            assert sum(isinstance(event, WatchRunStarted) for event in told.events) <= 1
             assert not any(event.holds for event in told.events if isinstance(event, VerdictKnown))
 
         room = await watched.after(lambda: folder.write("notes.txt", "y"))

@@ -26,8 +26,8 @@ from tests.watch.generated.packages import CRITERIA, ENVIRONMENT
 from tests.watch.watched import Watched, watching
 from workbench.model.results import CaseResult
 from workbench.store.history.history import History
-from workbench.watch.selector import Action, results_of
-from workbench.watch.watch_events import AllKnown, ChangeSeen, Decided, VerdictKnown, VerdictsHold, WatchEvent
+from workbench.watch.selector import Action, read_results
+from workbench.watch.watch_events import AllKnown, ChangeSeen, DecisionsMade, VerdictKnown, VerdictsReused, WatchEvent
 
 pytestmark = pytest.mark.needs_fork
 
@@ -71,10 +71,10 @@ class Claims(Watched):
         if isinstance(event, VerdictKnown):
             self.executed += 1
             self.results[event.case.eval_id] = event.result
-        elif isinstance(event, VerdictsHold):
+        elif isinstance(event, VerdictsReused):
             with History.open(self.root) as history:
-                self.results.update((job.case.eval_id, each) for job, each in results_of(history, event.verdicts))
-        elif isinstance(event, Decided):
+                self.results.update((job.case.eval_id, each) for job, each in read_results(history, event.verdicts))
+        elif isinstance(event, DecisionsMade):
             stale = [each.job.case.eval_id for each in event.decisions if each.action is not Action.NOTHING]
             self.stale = frozenset(stale)
 

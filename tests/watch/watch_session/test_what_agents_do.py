@@ -8,7 +8,7 @@ import os
 from tests.interpreters import interpreter_of
 from tests.watch.watched import Folder, watching
 from workbench.model.run_events import Notice
-from workbench.watch.watch_events import AllKnown, RunBegun, SourceBroken, VerdictKnown
+from workbench.watch.watch_events import AllKnown, SourceBroken, VerdictKnown, WatchRunStarted
 
 
 async def test_an_agent_that_writes_into_its_own_folder_does_not_run_for_ever(folder: Folder) -> None:
@@ -28,7 +28,7 @@ async def test_an_agent_that_writes_into_its_own_folder_does_not_run_for_ever(fo
     async with watching(folder.root) as watched:
         await watched.until_quiet()
         await asyncio.sleep(1.0)
-        later = [event for event in watched.events if isinstance(event, RunBegun)]
+        later = [event for event in watched.events if isinstance(event, WatchRunStarted)]
 
         assert later == []
         assert not any(isinstance(event, Notice) for event in watched.events)
@@ -114,7 +114,7 @@ async def test_what_a_first_run_made_or_failed_to_write_counts_when_somebody_edi
     async with watching(folder.root) as watched:
         await watched.until_quiet()
         await asyncio.sleep(1.0)
-        assert not any(isinstance(event, RunBegun) for event in watched.events)
+        assert not any(isinstance(event, WatchRunStarted) for event in watched.events)
 
         edits = {"cache": "cache/value", "models": "models/new", "log": "log.txt", "rename": "target"}
         for case, name in edits.items():
@@ -158,7 +158,7 @@ async def test_a_program_that_writes_files_does_not_keep_its_case_running(folder
     async with watching(folder.root) as watched:
         await watched.until(Notice)
         await asyncio.sleep(1.5)
-        runs = [event for event in watched.events if isinstance(event, RunBegun)]
+        runs = [event for event in watched.events if isinstance(event, WatchRunStarted)]
         notices = [event.message for event in watched.events if isinstance(event, Notice)]
 
         assert len(runs) <= 4
@@ -200,7 +200,7 @@ async def test_a_case_that_hangs_runs_again_when_the_function_is_edited_that_hun
         broken = await watched.after(lambda: folder.write("tools.py", slow))
         assert broken.verdicts == {"down": "ERROR"}
         assert not broken.has(Notice)
-        assert len([event for event in broken.events if isinstance(event, RunBegun)]) == 1
+        assert len([event for event in broken.events if isinstance(event, WatchRunStarted)]) == 1
 
         unrelated = await watched.after(lambda: folder.write("notes.txt", "x"))
         assert unrelated.verdicts == {}
@@ -220,9 +220,9 @@ async def test_a_case_whose_process_died_runs_after_any_change_and_not_by_itself
         deadly = whole.replace("def lower(text):", "def lower(text):\n    __import__('os')._exit(3)")
         broken = await watched.after(lambda: folder.write("tools.py", deadly))
         assert broken.verdicts == {"down": "ERROR"}
-        assert len([event for event in broken.events if isinstance(event, RunBegun)]) == 1
+        assert len([event for event in broken.events if isinstance(event, WatchRunStarted)]) == 1
         await asyncio.sleep(0.5)
-        assert not any(isinstance(event, RunBegun) for event in watched.events)
+        assert not any(isinstance(event, WatchRunStarted) for event in watched.events)
 
         mended = await watched.after(lambda: folder.write("tools.py", deadly.replace("_exit(3)", "getpid()")))
         assert mended.verdicts["down"] == "PASSED"

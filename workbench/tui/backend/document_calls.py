@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from workbench.store.evalsets.evalset_document import EvalSetDocument
     from workbench.store.evalsets.recovery import Recovery
     from workbench.watch.file_watcher import Change, Watcher
-    from workbench.watch.watch_session import Sources
+    from workbench.watch.watch_session import WatchedSources
 
 
 # Eval sets as they are edited: see `engine.documents`, of which every method here is the asynchronous twin.
@@ -610,7 +610,7 @@ class SavedFiles:
         workspace = await self._call(lambda workspace: workspace)
         watcher, sources = await aside(lambda: _watcher_of(workspace))
         async with watcher:
-            await sources.watch_what_is_used()
+            await sources.watch_dependencies()
             report()
             learning = asyncio.create_task(_learn(sources, report))
             try:
@@ -622,23 +622,23 @@ class SavedFiles:
                 await asyncio.wait({learning})
 
 
-def _watcher_of(workspace: Workspace) -> tuple[Watcher, Sources]:
+def _watcher_of(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
     from workbench.watch.file_watcher import Watcher
     from workbench.watch.folder_scanner import Folders
-    from workbench.watch.watch_session import Sources
+    from workbench.watch.watch_session import WatchedSources
 
-    watcher = Watcher(Folders.of(workspace.root, workspace.project.targets.values()))
-    return watcher, Sources(watcher, workspace.verdicts, root=workspace.root)
+    watcher = Watcher(Folders.from_targets(workspace.root, workspace.project.targets.values()))
+    return watcher, WatchedSources(watcher, workspace.verdicts, root=workspace.root)
 
 
-async def _learn(sources: Sources, report: Callable[[], object]) -> None:
+async def _learn(sources: WatchedSources, report: Callable[[], object]) -> None:
     """Observe what runs of this session have used, wherever it is."""
     while True:
         await asyncio.sleep(_LEARN)
-        if await sources.watch_what_is_used():
+        if await sources.watch_dependencies():
             report()
 
 
-def _may_matter(change: Change, sources: Sources) -> bool:
+def _may_matter(change: Change, sources: WatchedSources) -> bool:
     """Return False for files that no case has ever used, and that are neither source nor data: logs, notes."""
-    return sources.are_used(change) or any(path.suffix in _DATA for path in change.paths)
+    return sources.is_used(change) or any(path.suffix in _DATA for path in change.paths)

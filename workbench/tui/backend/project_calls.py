@@ -446,7 +446,7 @@ def _stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
 
 
 def _verdicts_that_hold(workspace: Workspace, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:
-    from workbench.watch.selector import held_verdicts
+    from workbench.watch.selector import find_current_verdicts
 
     wanted: dict[str, list[str]] = {}
     unread = {entry.relative for entry in workspace.project.eval_sets if entry.address is not None}
@@ -460,7 +460,7 @@ def _verdicts_that_hold(workspace: Workspace, keys: Sequence[CaseKey]) -> Mappin
         )
     except PlanError:  # a case is gone, or a file is wrong: a run will say so
         return {}
-    return held_verdicts(workspace, plan)
+    return find_current_verdicts(workspace, plan)
 
 
 def _stored_results(workspace: Workspace, key: CaseKey, earlier: EarlierVerdicts) -> Sequence[CaseResult]:

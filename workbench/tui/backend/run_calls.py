@@ -70,13 +70,13 @@ class Runs:
         def plan(workspace: Workspace) -> PlannedRun:
             from workbench.engine.plan import scenarios_of
             from workbench.engine.plan_cost import cost_of  # with the metrics: not before the first run
-            from workbench.watch.selector import with_unjudged
+            from workbench.watch.selector import reuse_unjudged
 
             made = workspace.plan(selections, options, config=config)
             if not options.scores:
                 made = scenarios_of(made)
             elif options.resume is None:  # a resumed run has taken that up already
-                made = with_unjudged(workspace, made)
+                made = reuse_unjudged(workspace, made)
             confirm = workspace.settings.run.confirm
             cost = cost_of(made)
             asks = ask or confirm == "always" or (confirm == "costly" and cost.is_costly)

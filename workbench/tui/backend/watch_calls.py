@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from workbench.engine.run import Run
     from workbench.engine.workspace import Workspace
     from workbench.store.settings import WatchSettings
-    from workbench.watch.selector import Decision, Place, Reason
+    from workbench.watch.selector import Decision, Reason, VerdictKey
     from workbench.watch.snapshot import BrokenSource
-    from workbench.watch.watch_events import Decided, RunTold, SourceBroken, WatchEvent
+    from workbench.watch.watch_events import DecisionsMade, SourceBroken, WatchEvent, WatchRunEvent
     from workbench.watch.watch_session import WatchSession
 
 
@@ -70,15 +70,17 @@ class Watching:
         """
 
         def make(workspace: Workspace) -> Watch:
-            from workbench.watch.selector import Place
+            from workbench.watch.selector import VerdictKey
             from workbench.watch.watch_session import open_watch
 
             options = RunOptions(command="workbench (watch)", adk_results=False)
             session = open_watch(
                 workspace, self._cases, options, off_loop=self._off_loop, catches_up=False, first=first
             )
-            session.shows({job: place.run_id for job, place in shown.items()})
-            return Watch(session, workspace, self._call, shown={job: Place(*place) for job, place in shown.items()})
+            session.note_shown({job: place.run_id for job, place in shown.items()})
+            return Watch(
+                session, workspace, self._call, shown={job: VerdictKey(*place) for job, place in shown.items()}
+            )
 
         watch = await self._call(make)
         watch.begin()
@@ -96,7 +98,9 @@ class Watching:
 class Watch:
     """A watch that goes on, from `begin` to `close`. `take` gives what it has told; all else returns at once."""
 
-    def __init__(self, session: WatchSession, workspace: Workspace, call: Call, *, shown: dict[JobKey, Place]) -> None:
+    def __init__(
+        self, session: WatchSession, workspace: Workspace, call: Call, *, shown: dict[JobKey, VerdictKey]
+    ) -> None:
         self._session = session
         self._workspace = workspace
         self._call = call
@@ -142,11 +146,11 @@ class Watch:
 
     def note_results(self, shown: Mapping[JobKey, str]) -> None:
         """The screen shows results of these runs of the user's: look which of them hold."""
-        from workbench.watch.selector import Place
+        from workbench.watch.selector import VerdictKey
 
-        self._shown.update((job, Place(run_id, job)) for job, run_id in shown.items())
-        self._session.shows(shown)
-        self._session.look_again()
+        self._shown.update((job, VerdictKey(run_id, job)) for job, run_id in shown.items())
+        self._session.note_shown(shown)
+        self._session.refresh_verdicts()
 
     async def close(self) -> None:
         """End it, and what it runs. Nothing of it is left then."""
@@ -169,7 +173,7 @@ class Watch:
         match event:
             case told.WatchStarted():
                 return [Began(event.reason)]
-            case told.Decided():
+            case told.DecisionsMade():
                 return await self._call(lambda workspace: self._standings(workspace, event))
             case told.ChangeSeen():
                 gone = await self._call(lambda workspace: _gone(workspace.root, event.paths))
@@ -177,13 +181,13 @@ class Watch:
                 return [Changed(event.at, event.paths, gone, *counts, event.reason, event.held)]
             case told.VerdictKnown():
                 return [Executed(event.result, event.seconds_since_save, event.holds)]
-            case told.VerdictsHold():  # they are found by what is decided, and by what the screen shows
+            case told.VerdictsReused():  # they are found by what is decided, and by what the screen shows
                 return []
             case told.SourceBroken():
                 return [BrokenTold(self._broken(event), event.cases)]
-            case told.RunBegun():
+            case told.WatchRunStarted():
                 return [Begun(event.run, event.jobs, event.reason)]
-            case told.RunTold():
+            case told.WatchRunEvent():
                 self._note_shown(event)  # notices of runs are told by themselves too
                 return [] if isinstance(event.event, Notice) else [OfRun(event.run_id, event.event)]
             case told.AllKnown():
@@ -191,21 +195,21 @@ class Watch:
             case Notice():
                 return [event]
 
-    def _note_shown(self, told: RunTold) -> None:
-        from workbench.watch.selector import Place
+    def _note_shown(self, told: WatchRunEvent) -> None:
+        from workbench.watch.selector import VerdictKey
 
         event = told.event
         if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
             job = JobKey(case=event.case, repeat=event.repeat)
-            self._shown[job] = Place(told.run_id, job)
-            self._session.shows({job: told.run_id})
+            self._shown[job] = VerdictKey(told.run_id, job)
+            self._session.note_shown({job: told.run_id})
 
     def _broken(self, source: SourceBroken | BrokenSource) -> Broken:
         path = self._workspace.root / source.path
         shown = path.relative_to(self._workspace.root) if path.is_relative_to(self._workspace.root) else path
         return Broken(path, shown.as_posix(), source.line, source.message)
 
-    def _standings(self, workspace: Workspace, decided: Decided) -> Sequence[WatchNews]:
+    def _standings(self, workspace: Workspace, decided: DecisionsMade) -> Sequence[WatchNews]:
         """On the gateway's thread: it looks at the disk, and reads verdicts that hold again."""
         words = _Words(self._session, workspace.root)
         verdicts = workspace.verdicts
@@ -237,24 +241,26 @@ class Watch:
 
     def _held_again(self, workspace: Workspace, decisions: Iterable[Decision]) -> list[WatchNews]:
         """The verdicts that hold where the screen shows others."""
-        from workbench.watch.selector import place_of, results_of
+        from workbench.watch.selector import get_verdict_key, read_results
 
         other = {
             each.job: (each.planned, each.verdict)
             for each in decisions
             if each.action == "nothing"
             and each.verdict is not None
-            and self._shown.get(each.job) != place_of(each.verdict)
+            and self._shown.get(each.job) != get_verdict_key(each.verdict)
         }
         if not other:
             return []
         found: list[WatchNews] = []
         with workspace.history() as history:
-            for job, result in results_of(history, {job: verdict for job, (_, verdict) in other.items()}):
+            for job, result in read_results(history, {job: verdict for job, (_, verdict) in other.items()}):
                 planned, verdict = other[job]
-                self._shown[job] = place_of(verdict)
+                self._shown[job] = get_verdict_key(verdict)
                 hashes = (planned.execution_hash, planned.scoring_hash)
-                found.append(HoldsAgain(result, verdict.job.finished_at, hashes, ResultPlace(*place_of(verdict))))
+                found.append(
+                    HoldsAgain(result, verdict.job.finished_at, hashes, ResultPlace(*get_verdict_key(verdict)))
+                )
         return found
 
 
@@ -278,7 +284,7 @@ class _Words:
 
     def chains_of(self, work: Iterable[Decision], decisions: Sequence[Decision]) -> tuple[str, ...]:
         """How far the most frequent reasons reach."""
-        from workbench.watch.watch_events import chain_of
+        from workbench.watch.watch_events import describe_reach
 
         counts = Counter(each.reasons[0] for each in work if each.reasons)
         chains = []
@@ -287,14 +293,14 @@ class _Words:
                 chains.append(f"{self._words(reason)}: {count} of {counted(len(decisions), 'case')}")
             else:
                 state = self._session.state
-                chains.append(chain_of(reason.row, decisions, total=len(decisions), root=self._root, state=state))
+                chains.append(describe_reach(reason.row, decisions, total=len(decisions), root=self._root, state=state))
         return tuple(chains)
 
     def _words(self, reason: Reason) -> str:
-        from workbench.watch.watch_events import words_of
+        from workbench.watch.watch_events import describe_reason
 
         if reason not in self._known:
-            self._known[reason] = words_of(reason, root=self._root, state=self._session.state)
+            self._known[reason] = describe_reason(reason, root=self._root, state=self._session.state)
         return self._known[reason]
 
 
@@ -330,15 +336,15 @@ class _Checker:
 
     def __init__(self, workspace: Workspace) -> None:
         from workbench.watch.selector import Selector
-        from workbench.watch.snapshot import State
+        from workbench.watch.snapshot import Snapshot
 
         self._root = workspace.root
         self._verdicts = workspace.verdicts
-        self._state = State(leftovers=self._verdicts.leftovers)
+        self._state = Snapshot(leftovers=self._verdicts.leftovers)
         self._selector = Selector(self._verdicts, self._state)
 
     def check(self, jobs: Sequence[tuple[JobKey, PlannedCase]], shown: ShownVerdicts) -> CheckedVerdicts:
-        from workbench.watch.selector import Action, Place, place_of
+        from workbench.watch.selector import Action, VerdictKey, get_verdict_key
 
         stale: dict[CaseKey, Sequence[str]] = {}
         current: dict[CaseKey, dict[int, CurrentVerdict]] = {}
@@ -346,14 +352,16 @@ class _Checker:
         for job, case in jobs:
             places = shown[case.key]
             place = places.get(job.repeat)
-            decision = self._selector.decide(job, case, shown=None if place is None else Place(*place))
+            decision = self._selector.decide(job, case, shown=None if place is None else VerdictKey(*place))
             verdict = decision.verdict
             if decision.action is not Action.NOTHING:
                 if not places:
                     missing.add(case.key)
                 elif why := self._why_stale(decision):
                     stale.setdefault(case.key, why)
-            elif verdict is not None and (not places or (place is not None and place_of(verdict) != Place(*place))):
+            elif verdict is not None and (
+                not places or (place is not None and get_verdict_key(verdict) != VerdictKey(*place))
+            ):
                 hashes = (case.execution_hash, case.scoring_hash)
                 current.setdefault(case.key, {})[job.repeat] = CurrentVerdict(verdict.job, hashes)
         held = {key: verdicts for key, verdicts in current.items() if key not in missing}
@@ -361,13 +369,13 @@ class _Checker:
 
     def _why_stale(self, decision: Decision) -> Sequence[str]:
         """Why the verdict does not hold; nothing if it is only unknown whether it does, or on what it was given."""
-        from workbench.watch.watch_events import words_of
+        from workbench.watch.watch_events import describe_reason
 
         newest = self._verdicts.newest(decision.job)  # None: forgotten, and cases that asked the same say how it stands
         if newest is not None and not newest.job.execution_key:
             return ()
         known = islice((reason for reason in decision.reasons if _is_known(reason)), _MOST_REASONS)
-        return tuple(dict.fromkeys(words_of(reason, root=self._root, state=self._state) for reason in known))
+        return tuple(dict.fromkeys(describe_reason(reason, root=self._root, state=self._state) for reason in known))
 
 
 def _is_known(reason: Reason) -> bool:
