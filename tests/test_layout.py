@@ -30,7 +30,6 @@ _CIRCLES = frozenset(
         frozenset(("agents.worker.telemetry", "agents.worker.telemetry_processor")),
         frozenset(("testing.pytest_items", "testing.pytest_plugin", "testing.pytest_runs")),
         frozenset(("llm.gemini", "llm.litellm_provider", "llm.model_types", "llm.vertex_service")),
-        frozenset(("store.datasets.dataset_reader", "store.datasets.table_files")),
     )
 )
 """Modules that import each other still, where they are used."""

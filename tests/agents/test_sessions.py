@@ -65,7 +65,7 @@ async def test_steps_that_are_told_without_calls_are_kept(bench: Any) -> None:
     told = talk.turns[0].invocation.intermediate_data
     assert [step.parts[0].text for step in told.intermediate_responses] == ["looking"]
     assert talk.turns[0].calls_unknown is not None
-    assert talk.turns[0].is_untold
+    assert talk.turns[0].has_no_call_report
 
 
 async def test_tools_that_gave_something_back_were_called_whoever_does_not_say_so(bench: Any) -> None:
@@ -74,7 +74,7 @@ async def test_tools_that_gave_something_back_were_called_whoever_does_not_say_s
     talk = await bench.talk_once("hi")
 
     assert talk.turns[0].calls_unknown is not None
-    assert not talk.turns[0].is_untold
+    assert not talk.turns[0].has_no_call_report
 
 
 async def test_a_session_keeps_history_and_state_and_nothing_leaks_into_the_next(

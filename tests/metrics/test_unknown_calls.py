@@ -64,7 +64,7 @@ async def test_what_is_told_beside_calls_makes_no_outage_of_an_agent_that_never_
 ) -> None:
     said = {"intermediate_responses": [["agent", [{"text": "looking"}]]]}
     told = Invocation.model_validate({**turn("a").model_dump(), "intermediate_data": said})
-    result = TurnResult(invocation=told, duration_seconds=0.1, calls_unknown=REASON, calls_untold=untold)
+    result = TurnResult(invocation=told, duration_seconds=0.1, calls_unknown=REASON, calls_unknown_by_design=untold)
     case = JudgedCase(case=None, expected=[turn("a")], execution=Execution(turns=(result,)))
 
     found = {each.name: each for each in await judge_case(case, config({KNOWS_CALLS[0]: 1.0}), services)}

@@ -36,7 +36,7 @@ def test_json_has_the_documented_shape(make_report: MakeReport, every_status: li
 
     data = json.loads(write_report(make_report(every_status, metrics=metrics), "json"))
 
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert data["run_id"] == "20261121-1"
     assert data["summary"] == {
         "total": 6, "passed": 1, "failed": 1, "error": 1, "not_evaluated": 1, "skipped": 1, "cancelled": 1,
@@ -118,7 +118,7 @@ def test_json_lines_are_the_cases_and_then_the_run(make_report: MakeReport, ever
     lines = [json.loads(line) for line in write_report(make_report(every_status), "jsonl").splitlines()]
 
     assert [line["kind"] for line in lines] == ["case"] * 6 + ["run"]
-    assert {line["schema_version"] for line in lines} == {1}
+    assert {line["schema_version"] for line in lines} == {2}
     assert lines[-1]["summary"]["total"] == 6
 
 

@@ -14,7 +14,7 @@ from workbench.model.target import AgentDescription, AgentPart
 from workbench.simulation.scenario_writer import Generated, GenerationError, ScenarioWriter, read_drafts
 
 DRAFT = {"starting_prompt": "Hello.", "conversation_plan": "You say hello."}
-AGENT = AgentDescription(agents=(AgentPart(name="a", instruction="Be kind."),), untold=("its tools are elsewhere",))
+AGENT = AgentDescription(agents=(AgentPart(name="a", instruction="Be kind."),), unknown=("its tools are elsewhere",))
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ async def execute(
         failure: Failure | None, *, stdout: str = "", stderr: str = "", final_state: dict[str, Any] | None = None
     ) -> Execution:
         told = None if session is None else session.dependencies
-        return Execution.trusted(
+        return Execution.construct_unvalidated(
             turns=tuple(turns),
             spans=tuple(spans),
             duration_seconds=time.perf_counter() - started,

@@ -316,7 +316,7 @@ def form_of(document: EvalSetDocument) -> CaseForm:
 def write_case(document: EvalSetDocument, case: NewCase) -> None:
     """Put a case at the end of a set, or in the place of the one that has its id. Raises StoreError, also where nobody
     knows what is to be expected. Of an agent that tells nothing of its calls nothing of them is written."""
-    told = [pair for pair in enumerate(case.turns) if not pair[1].is_untold]
+    told = [pair for pair in enumerate(case.turns) if not pair[1].has_no_call_report]
     unknown = next(filter(None, (why_unknown(turn, number) for number, turn in told)), None)
     if unknown is not None:
         raise StoreError(document.path, f"{case.eval_id} cannot be kept: {unknown}")
@@ -366,9 +366,9 @@ def _turn_data(turn: TurnResult, form: CaseForm, *, invocation_id: str) -> dict[
 
 def _flat_data(turn: TurnResult, form: CaseForm) -> dict[str, Any]:
     invocation, data = turn.invocation, dict[str, Any]()
-    if not turn.is_untold:
+    if not turn.has_no_call_report:
         data["tool_uses"] = [_call(call.name, call.args) for call in trajectory_of(invocation)]
-    if form.tool_responses and not turn.is_untold:
+    if form.tool_responses and not turn.has_no_call_report:
         data["tool_responses"] = [_response(item.name, item.response) for item in responses_of(invocation)]
     data["intermediate_responses"] = [[said.author, [{"text": said.text}]] for said in said_in(invocation)]
     return data

@@ -21,7 +21,7 @@ from workbench.llm.model_types import has_key
 from workbench.metrics.judges import prompts
 from workbench.metrics.metric_types import ModelJudge
 from workbench.metrics.registry import check_criteria, info_of, prepare, with_judge, with_scorer
-from workbench.model.base import Fact, Recipe, Remade
+from workbench.model.base import Fact, LazyField, LazyValue
 from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, Invocation
 from workbench.model.identity import CaseKey, JobKey
@@ -173,9 +173,9 @@ class PlannedCase:
     eval_set_id: str
     target: Target
     config: EvalConfig
-    case: Remade[EvalCase | None] = Remade(None)  # noqa: RUF009 - a descriptor
+    case: LazyField[EvalCase | None] = LazyField(None)  # noqa: RUF009 - a descriptor
     problem: Failure | None = None
-    recorded: Remade[Execution | None] = Remade(None)  # noqa: RUF009 - as above
+    recorded: LazyField[Execution | None] = LazyField(None)  # noqa: RUF009 - as above
     columns: Mapping[str, Any] = field(default_factory=dict)
     baselines: Mapping[str, Sequence[Execution]] = field(default_factory=lambda: _NO_BASELINES)
     execution_hash: str = ""
@@ -203,18 +203,18 @@ class PlannedCase:
     @property
     def has_case(self) -> bool:
         """Whether it is known what was expected, or what to ask."""
-        return _CASE.held_by(self) is not None
+        return _CASE.get_unevaluated(self) is not None
 
     @property
     def scenario(self) -> ConversationScenario | None:
         """What a simulated user is to do; None for fixed conversations."""
-        held = _CASE.held_by(self)  # only fixed conversations are made anew
-        return None if held is None or isinstance(held, Recipe) else held.conversation_scenario
+        held = _CASE.get_unevaluated(self)  # only fixed conversations are made anew
+        return None if held is None or isinstance(held, LazyValue) else held.conversation_scenario
 
     @property
     def is_recorded(self) -> bool:
         """Whether what the agent did was recorded elsewhere."""
-        return _RECORDED.held_by(self) is not None
+        return _RECORDED.get_unevaluated(self) is not None
 
     @property
     def turns(self) -> int | None:
@@ -224,8 +224,8 @@ class PlannedCase:
         return None if self.case is None or self.case.conversation is None else len(self.case.conversation)
 
 
-_CASE: Remade[EvalCase | None] = vars(PlannedCase)["case"]
-_RECORDED: Remade[Execution | None] = vars(PlannedCase)["recorded"]
+_CASE: LazyField[EvalCase | None] = vars(PlannedCase)["case"]
+_RECORDED: LazyField[Execution | None] = vars(PlannedCase)["recorded"]
 
 
 @dataclass(frozen=True)
@@ -527,13 +527,13 @@ class SetContext:
         case: EvalCase | None,
         *,
         problem: Failure | None = None,
-        remake: Recipe[EvalCase] | None = None,
+        remake: LazyValue[EvalCase] | None = None,
     ) -> PlannedCase:
         """A planned case, with the hashes by which a stored result is known to be of the same case.
 
         A case with a fixed conversation is not held where `remake` makes it anew.
         """
-        held: EvalCase | Recipe[EvalCase | None] | None = case
+        held: EvalCase | LazyValue[EvalCase | None] | None = case
         if remake is not None and case is not None and case.conversation_scenario is None:
             held = remake
         return PlannedCase(

@@ -30,6 +30,7 @@ from workbench.engine.recorded_data import plan_recordings, recorded_target, ref
 from workbench.llm.gemini import unknown_keys
 from workbench.llm.model_types import Ask
 from workbench.metrics.registry import check_inputs
+from workbench.model.base import pause_gc
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseAt, CaseKey, JobKey, cases_by_name
@@ -47,7 +48,6 @@ from workbench.store.evalsets.case_reader import CaseEntry
 from workbench.store.evalsets.config_files import Loaded, config_in, load_environment, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.validation import problems_of_config
-from workbench.store.files import without_collecting
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
 from workbench.store.project_discovery import EvalSetEntry, Project, find_root, missing_files
@@ -426,7 +426,7 @@ class Planner:
         """
         config = self._with_models(config)
         self._refuse_unsound(config)
-        with without_collecting():
+        with pause_gc():
             cases = tuple(plan_recordings(recorded, name=target.name, target=target, config=config))
         if not cases:
             raise PlanError(f"{shown_path(recorded.path)}: nothing to judge: it has no rows")
@@ -577,7 +577,7 @@ class Planner:
                 shown = shorten(repr(item.eval_id), 300)
                 message = f"eval_id {shown} stands {occurrences[item.eval_id]} times, expected once"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
-            yield context.plan(key, case, problem=problem, remake=document.case_recipe(item.index))
+            yield context.plan(key, case, problem=problem, remake=document.lazy_case(item.index))
 
     def _errors_of_set(self, name: str, planned: Sequence[PlannedCase]) -> Sequence[str]:
         """What is wrong with the file of a set besides the errors that stop these cases, which their results report."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from workbench.engine.plan import PlanError, PlannedCase, SetContext
 from workbench.metrics.registry import lacking_columns
-from workbench.model.base import trusted_maker
+from workbench.model.base import make_fast_constructor
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseAt, CaseKey
 from workbench.model.results import Failure, FailureKind
@@ -25,7 +25,7 @@ from workbench.store.project_discovery import EvalSetEntry, Project, recordings_
 
 _Stamp = Hashable
 
-_key = trusted_maker(CaseKey, {*CaseKey.model_fields})
+_key = make_fast_constructor(CaseKey, {*CaseKey.model_fields})
 _CASE, _EXECUTION = (vars(RecordedCase)[name] for name in ("case", "execution"))
 
 
@@ -214,9 +214,9 @@ def plan_recordings(
             eval_set_id=recorded.eval_set_id,
             target=target,
             config=config,
-            case=_CASE.held_by(item),
+            case=_CASE.get_unevaluated(item),
             problem=problem,
-            recorded=_EXECUTION.held_by(item),
+            recorded=_EXECUTION.get_unevaluated(item),
             columns=item.columns,
             execution_hash=hashes[0],
             scoring_hash=hashes[1],

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from workbench.engine.plan import Plan
-from workbench.model.base import by_identity
+from workbench.model.base import cache_by_identity
 from workbench.model.identity import JobKey
 from workbench.model.results import (
     CaseResult,
@@ -22,8 +22,8 @@ from workbench.model.results import (
     MetricResult,
     MetricScores,
     ModelSpending,
+    has_judgements,
     misses_samples,
-    were_asked_of_models,
 )
 from workbench.model.run_events import MetricSummary, Notice, RunEvent, RunFinished, RunSummary
 
@@ -152,7 +152,7 @@ def verdict_of(result: CaseResult) -> Verdict:
     return Verdict(result.status, failure, _scores_of(result.metrics), misses_samples(result.metrics))
 
 
-@by_identity(at_most=256, but=were_asked_of_models)
+@cache_by_identity(maxsize=256, skip_if=has_judgements)
 def _scores_of(metrics: tuple[MetricResult, ...]) -> MetricScores:
     return tuple([(sys.intern(metric.name), metric.score) for metric in metrics])
 

@@ -26,7 +26,7 @@ from workbench.engine.verdict_index import StoredVerdicts, watched_by, with_watc
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
 from workbench.metrics.registry import needs_of
-from workbench.model.base import by_identity, trusted_maker
+from workbench.model.base import cache_by_identity, make_fast_constructor
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Content
 from workbench.model.identity import Dependency, JobKey
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 # Results of jobs: of one that never began, and as they are held and told when they have been stored.
 
-_finished = trusted_maker(CaseFinished, CaseFinished.model_fields.keys() - {"kind"})
+_finished = make_fast_constructor(CaseFinished, CaseFinished.model_fields.keys() - {"kind"})
 
 
 def without_dependencies(result: CaseResult) -> CaseResult:
@@ -207,7 +207,7 @@ class Finishing:
 _ASKED = frozenset({"judge", "service", "worker"})
 
 
-@by_identity(at_most=64)
+@cache_by_identity(maxsize=64)
 def asks_somebody(config: EvalConfig) -> bool:
     """Whether somebody is asked to judge, a model, a service, or a function that may ask one: that takes its time."""
     return bool(needs_of(config) & _ASKED)
@@ -241,7 +241,7 @@ def with_kept(metrics: tuple[MetricResult, ...], planned: PlannedCase) -> tuple[
 
 # Carries out a plan: jobs in lanes, tried again where the infrastructure failed, judged as soon as they have run.
 
-_result = trusted_maker(CaseResult, {*CaseResult.model_fields})
+_result = make_fast_constructor(CaseResult, {*CaseResult.model_fields})
 
 _TELL_SECONDS = 0.25
 _SLOW_IMPORT = 0.5  # seconds until it is worth to say that an agent is being imported

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from workbench.agents.agent_host import LeftByAgents
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.fingerprints import ABSENT
+from workbench.model.base import pause_gc
 from workbench.model.identity import Dependencies, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.store.errors import StoreError
-from workbench.store.files import without_collecting
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import LeftFile, StoredVerdict
 from workbench.store.history.history_schema import file_of
@@ -190,7 +190,7 @@ class Verdicts:
     def read(cls, history: History) -> Verdicts:
         """What the history holds. Raises StoreError."""
         verdicts = cls()
-        with without_collecting():
+        with pause_gc():
             stored = history.last_verdicts()
             for verdict in reversed(stored):
                 verdicts._add(verdict)

@@ -24,10 +24,10 @@ from workbench.llm.model_types import (
     trouble_of_status,
     uses_vertex,
 )
+from workbench.model.base import pause_gc
 from workbench.model.criteria import InvalidConfig
 from workbench.model.results import TokenUsage
 from workbench.model.text import did_you_mean
-from workbench.store.files import without_collecting
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -186,7 +186,7 @@ def _load(environment: Mapping[str, str]) -> Client:
 
     The library stays as long as the process: looking through it for garbage would take a tenth of a second every time.
     """
-    with without_collecting():
+    with pause_gc():
         client = _client(environment)
         from google.genai import types
 

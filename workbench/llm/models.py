@@ -187,7 +187,7 @@ class _Spent:
     failed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    untold: int = 0
+    calls_without_usage: int = 0
     cost: Decimal = Decimal(0)
     cost_unknown: str | None = None
 
@@ -335,7 +335,7 @@ class Account:
         spent.calls += 1
         tokens = tokens_of(usage)
         if tokens is None:
-            spent.untold += 1
+            spent.calls_without_usage += 1
             spent.cost_unknown = f"{model} does not tell how many tokens its answers take"
         else:
             self._book(model, tokens)
@@ -360,7 +360,7 @@ class Account:
                 failed=spent.failed,
                 input_tokens=spent.input_tokens,
                 output_tokens=spent.output_tokens,
-                untold=spent.untold,
+                calls_without_usage=spent.calls_without_usage,
                 cost=float(spent.cost) if spent.cost_unknown is None else None,
                 cost_unknown=spent.cost_unknown,
             )

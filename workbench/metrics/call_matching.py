@@ -456,7 +456,7 @@ def nothing_to_compare(turn: Turn) -> Score | None:
     """
     if turn.reference is None:
         return Score.undefined("the row has no reference_trajectory")
-    if turn.calls_unknown is not None and turn.is_untold and not turn.reference:
+    if turn.calls_unknown is not None and turn.has_no_call_report and not turn.reference:
         return Score.undefined(turn.calls_unknown)
     if turn.predicted is None:
         return Score.undefined("the row has no predicted_trajectory")

@@ -244,9 +244,9 @@ class Turn:
         return self._predicted
 
     @property
-    def is_untold(self) -> bool:
+    def has_no_call_report(self) -> bool:
         """Whether nothing was to tell of calls: there is no trajectory, and none that was lost."""
-        return self.result is not None and self.result.is_untold
+        return self.result is not None and self.result.has_no_call_report
 
     @property
     def arguments_unknown(self) -> str | None:

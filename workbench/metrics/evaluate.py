@@ -36,7 +36,7 @@ from workbench.metrics.metric_types import (
 from workbench.metrics.registry import PreparedCriterion, prepare
 from workbench.metrics.text_helper.tasks import TextTask
 from workbench.metrics.text_worker import TextScorer
-from workbench.model.base import by_identity
+from workbench.model.base import cache_by_identity
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
 from workbench.model.identity import Dependencies
 from workbench.model.results import (
@@ -47,7 +47,7 @@ from workbench.model.results import (
     MetricStatus,
     Preparation,
     Score,
-    were_asked_of_models,
+    has_judgements,
 )
 from workbench.model.text import redact_data
 
@@ -109,7 +109,7 @@ def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
     reason = answer.reason
     if score is None or status is MetricStatus.UNDEFINED:
         reason = reason or ("the function gave no score" if answer.score is None else f"the score is {answer.score}")
-    return MetricResult.trusted(
+    return MetricResult.construct_unvalidated(
         name=rule.name,
         score=score,
         threshold=rule.threshold,
@@ -384,7 +384,7 @@ async def judge_case(subject: JudgedCase, config: EvalConfig, services: MetricSe
     return _one_of_alike([result for group in groups for result in group])
 
 
-@by_identity(at_most=64)
+@cache_by_identity(maxsize=64)
 def _prepared(config: EvalConfig) -> Sequence[PreparedCriterion]:
     """The criteria made ready: once for each config object, which judges thousands of cases."""
     return prepare(config)
@@ -397,12 +397,12 @@ _alike: dict[tuple[int, ...], tuple[MetricResult, ...]] = {}
 def _one_of_alike(results: Sequence[MetricResult]) -> tuple[MetricResult, ...]:
     """The results as a tuple, the same one for all cases that share their results: by the thousand those are few.
 
-    What is worked out of such a tuple, `by_identity`, is worked out once.
+    Functions with `cache_by_identity` compute their result once for such a tuple.
     """
     which = tuple(map(id, results))
     alike = _alike.get(which)
     if alike is None:
-        if were_asked_of_models(results):
+        if has_judgements(results):
             return tuple(results)
         if len(_alike) >= _ALIKE_AT_MOST:
             _alike.clear()

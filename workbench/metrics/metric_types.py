@@ -357,7 +357,7 @@ class Definition:
     prepare: Prepare
 
 
-# Results are built without validation (`trusted`): all values are ours, and it is most of the cost of judging.
+# Results are constructed without validation: all values are ours, and validation is most of the cost of judging.
 
 
 # From scores to results: the mean over turns, the verdict by the threshold, and what to say where there is none.
@@ -391,7 +391,7 @@ def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
     """The result of a metric that scores turns: the mean of the scores that are defined."""
     values = [score.value for score in scores if score.value is not None]
     mean = sum(values) / (len(scores) if rule.missing_is_zero else len(values)) if values else None
-    return MetricResult.trusted(
+    return MetricResult.construct_unvalidated(
         name=rule.name,
         score=mean,
         threshold=rule.threshold,
@@ -401,7 +401,8 @@ def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
         scored=len(values),
         total=len(scores),
         per_invocation=tuple(
-            InvocationScore.trusted(score=score.value, reason=score.reason, hint=score.hint) for score in scores
+            InvocationScore.construct_unvalidated(score=score.value, reason=score.reason, hint=score.hint)
+            for score in scores
         ),
         details=dict(rule.details),
     )
@@ -418,7 +419,7 @@ def result_of_judgements(rule: Rule, scores: tuple[InvocationScore, ...]) -> Met
     values = [value for value in (rubrics or [score.score for score in scores]) if value is not None]
     mean = sum(values) / len(values) if values and not silent else None
     reasons = silent or [score.reason for score in scores]
-    return MetricResult.trusted(
+    return MetricResult.construct_unvalidated(
         name=rule.name,
         score=mean,
         threshold=rule.threshold,
@@ -445,7 +446,7 @@ def _result_without_details(rule: Rule, score: Score) -> MetricResult:
 
 
 def _result_of_case(rule: Rule, score: Score, details: Mapping[str, Any]) -> MetricResult:
-    return MetricResult.trusted(
+    return MetricResult.construct_unvalidated(
         name=rule.name,
         score=score.value,
         threshold=rule.threshold,
@@ -461,7 +462,7 @@ def _result_of_case(rule: Rule, score: Score, details: Mapping[str, Any]) -> Met
 
 def result_of_error(rule: Rule, reason: str, *, total: int, details: Mapping[str, Any] | None = None) -> MetricResult:
     """The result of a metric that could not do its work on `total` turns."""
-    return MetricResult.trusted(
+    return MetricResult.construct_unvalidated(
         name=rule.name,
         score=None,
         threshold=rule.threshold,

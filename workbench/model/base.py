@@ -1,16 +1,16 @@
-"""Types that hold data: `AdkModel` for formats of ADK, `Fact` for frozen facts of ours, and their fast constructors."""
+"""Base types for data: `AdkModel` for formats of ADK, `Fact` for our own types, and fast ways to make many of them."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
-
-# The two manners of our types: formats that belong to ADK, and facts that are ours.
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -18,142 +18,140 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class AdkModel(BaseModel):
     """A type whose format ADK defines.
 
-    Both snake_case and camelCase keys are read, mixed if need be; keys that we do not know are kept. ADK itself is
-    stricter in places: `workbench eval-set validate` names what it would refuse.
+    Reads snake_case and camelCase keys, also mixed, and keeps unknown keys. ADK itself is stricter in places:
+    `workbench eval-set validate` reports the keys and values that it would refuse.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow", frozen=True)
 
 
 class Fact(BaseModel):
-    """A type of our own: frozen, closed, and the same in memory, in the store and in reports."""
+    """A type of our own: frozen, without unknown keys, and the same in memory, in the store and in reports."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
-    def trusted(cls, **values: Any) -> Self:
-        """An instance made of values that nobody looks at: all that are required, of the right types.
+    def construct_unvalidated(cls, **values: Any) -> Self:
+        """Construct without validation. `values` are at least the required fields, with the right types.
 
-        For what is made by the ten thousand out of what is ours already, or holds text that validation refuses (half
-        surrogate pairs): `model_construct`, which does the same, takes ten times as long.
+        Use it for text that validation refuses (lone surrogates), and for types that are made by the ten thousand:
+        pydantic's `model_construct` takes ten times as long. See `make_fast_constructor`.
         """
-        defaults, made_anew = _defaults_of(cls)
-        fields = {**defaults, **values}
-        for name, make in made_anew:
-            if name not in values:
-                fields[name] = make()
-        made = _new(cls)
-        _set_fields(made, fields)
-        _set_given(made, set(values))
-        _set_others(made, None)
-        _set_private(made, None)
-        return made
+        return cast("Self", _get_constructor(cls, tuple(values))(values))
 
 
-def trusted_maker(cls: type[_Model], given: set[str]) -> Callable[[dict[str, Any]], _Model]:
-    """As `Fact.trusted`, for one and the same choice of fields of any of our types: a function that takes them.
+def make_fast_constructor(cls: type[_Model], fields_set: set[str]) -> Callable[[dict[str, Any]], _Model]:
+    """Return a function that constructs any of our types without validation, from a dict with at least `fields_set`.
 
-    A dict with all fields, in their order, becomes that of the instance. The `model_fields_set` of all instances is
-    `given` itself: ours are frozen, so that nothing is added to it, and their copies have copies of it.
+    A dict with all fields, in their order, becomes that of the instance. `fields_set` itself is the `model_fields_set`
+    of all instances: they are frozen, so that nothing is added to it, and pydantic copies it with them.
     """
-    defaults, made_anew = _defaults_of(cls)
-    made_anew = tuple((name, make) for name, make in made_anew if name not in given)
-    keeps_others = cls.model_config.get("extra") == "allow"
+    defaults, factories = _get_defaults(cls)
+    missing = tuple((name, factory) for name, factory in factories if name not in fields_set)
     count = len(defaults)
+    allows_extra = cls.model_config.get("extra") == "allow"
 
-    def trusted(values: dict[str, Any]) -> _Model:
-        fields = values
+    def construct(values: dict[str, Any]) -> _Model:
         if len(values) < count:
-            fields = {**defaults, **values}
-            for name, make in made_anew:
-                fields[name] = make()
-        made = _new(cls)
-        _set_fields(made, fields)
-        _set_given(made, given)
-        _set_others(made, {} if keeps_others else None)
-        _set_private(made, None)
-        return made
+            values = {**defaults, **values}
+            for name, factory in missing:
+                values[name] = factory()
+        instance = _new(cls)
+        _set_dict(instance, values)
+        _set_fields_set(instance, fields_set)
+        _set_extra(instance, {} if allows_extra else None)
+        _set_private(instance, None)
+        return instance
 
-    return trusted
+    return construct
 
 
 _new = object.__new__
-# What pydantic's own `model_construct` sets by name, which takes as long as all the rest.
-_set_fields, _set_given, _set_others, _set_private = (
+# pydantic's `model_construct` sets these slots by name, which takes as long as everything else.
+_set_dict, _set_fields_set, _set_extra, _set_private = (
     BaseModel.__dict__[slot].__set__
     for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 )
 
 
 @cache
-def _defaults_of(cls: type[BaseModel]) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
-    """The fields of a type, in order, with what they are by default; and what makes defaults that may be changed."""
+def _get_constructor(cls: type[_Model], names: tuple[str, ...]) -> Callable[[dict[str, Any]], _Model]:
+    construct = make_fast_constructor(cls, set(names))
+    order = tuple(cls.model_fields)
+    if len(names) < len(order) or names == order:
+        return construct
+    return lambda values: construct({name: values[name] for name in order})
+
+
+@cache
+def _get_defaults(cls: type[BaseModel]) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
+    """Return the fields of a type in order with their defaults, and the factories of mutable defaults."""
     fields = cls.model_fields.items()
-    made_anew = tuple((name, field.default_factory) for name, field in fields if field.default_factory is not None)
-    return {name: field.default for name, field in fields}, cast("Any", made_anew)
+    factories = tuple((name, field.default_factory) for name, field in fields if field.default_factory is not None)
+    return {name: field.default for name, field in fields}, cast("Any", factories)
 
 
-# What is worked out once for objects that come again and again, told apart by which object they are.
+# A cache by identity
 
-_Thing = TypeVar("_Thing")
-_Made = TypeVar("_Made")
+_Argument = TypeVar("_Argument")
+_Result = TypeVar("_Result")
 
 
-def by_identity(
-    at_most: int, *, but: Callable[[Any], bool] | None = None
-) -> Callable[[Callable[[_Thing], _Made]], Callable[[_Thing], _Made]]:
-    """Decorates a function of one object that never changes: to hash it would take longer than what the function does.
+def cache_by_identity(
+    maxsize: int, *, skip_if: Callable[[Any], bool] | None = None
+) -> Callable[[Callable[[_Argument], _Result]], Callable[[_Argument], _Result]]:
+    """Cache a function of one immutable object by the object's identity, where hashing it would take too long.
 
-    So many objects are kept alive with what was made of them, so that no other gets the id of one; but none of those
-    that are too large for that, and come only once.
+    The cache keeps its objects alive, so that no other object gets the id of one. `skip_if` excludes objects that are
+    too large to keep and do not come again.
     """
 
-    def decorate(make: Callable[[_Thing], _Made]) -> Callable[[_Thing], _Made]:
-        known: dict[int, tuple[_Thing, _Made]] = {}
+    def decorate(function: Callable[[_Argument], _Result]) -> Callable[[_Argument], _Result]:
+        entries: dict[int, tuple[_Argument, _Result]] = {}
 
-        def made_of(thing: _Thing) -> _Made:
-            kept = known.get(id(thing))
-            if kept is None:
-                if but is not None and but(thing):
-                    return make(thing)
-                if len(known) >= at_most:
-                    known.clear()
-                kept = known[id(thing)] = thing, make(thing)
-            return kept[1]
+        def call(argument: _Argument) -> _Result:
+            entry = entries.get(id(argument))
+            if entry is None:
+                if skip_if is not None and skip_if(argument):
+                    return function(argument)
+                if len(entries) >= maxsize:
+                    entries.clear()
+                entry = entries[id(argument)] = argument, function(argument)
+            return entry[1]
 
-        return made_of
+        return call
 
     return decorate
 
 
-# Fields whose values are made when they are needed: of ten thousand cases only those in use are in memory.
+# Lazy fields: of ten thousand cases only those in use are in memory.
 
 _Value = TypeVar("_Value")
-_Made_co = TypeVar("_Made_co", covariant=True)
+_Value_co = TypeVar("_Value_co", covariant=True)
 
 
-class Recipe(Generic[_Made_co]):
-    """Makes a value that never changes; the same object for everybody as long as one of them holds it."""
+class LazyValue(Generic[_Value_co]):
+    """An immutable value that is computed when it is needed. All users share one object while one of them holds it."""
 
-    __slots__ = ("_given", "_made", "_make")
+    __slots__ = ("_argument", "_compute", "_reference")
 
-    def __init__(self, make: Callable[[Any], _Made_co], given: Any) -> None:
-        """`make` is called with what is `given`."""
-        self._make = make
-        self._given = given
-        self._made: weakref.ref[Any] | None = None
+    def __init__(self, compute: Callable[[Any], _Value_co], argument: Any) -> None:
+        """`compute` is called with `argument`."""
+        self._compute = compute
+        self._argument = argument
+        self._reference: weakref.ref[Any] | None = None
 
-    def value(self) -> _Made_co:
-        """The value."""
-        value = None if self._made is None else self._made()
+    def value(self) -> _Value_co:
+        """Return the value."""
+        value = None if self._reference is None else self._reference()
         if value is None:
-            value = self._make(self._given)
-            self._made = weakref.ref(value)
-        return cast("_Made_co", value)
+            value = self._compute(self._argument)
+            self._reference = weakref.ref(value)
+        return cast("_Value_co", value)
 
 
-class Remade(Generic[_Value]):
-    """A field of a dataclass that may be set to a value or to the recipe of one."""
+class LazyField(Generic[_Value]):
+    """A field of a dataclass that may be set to a value or to a LazyValue."""
 
     def __init__(self, default: _Value) -> None:
         self._default = default
@@ -164,12 +162,66 @@ class Remade(Generic[_Value]):
     def __get__(self, instance: object | None, owner: type) -> _Value:
         if instance is None:
             return self._default
-        held = self.held_by(instance)
-        return held.value() if isinstance(held, Recipe) else held
+        value = self.get_unevaluated(instance)
+        return value.value() if isinstance(value, LazyValue) else value
 
-    def __set__(self, instance: object, value: _Value | Recipe[_Value]) -> None:
+    def __set__(self, instance: object, value: _Value | LazyValue[_Value]) -> None:
         object.__setattr__(instance, self._name, value)
 
-    def held_by(self, instance: object) -> _Value | Recipe[_Value]:
-        """What the field was set to, without making it."""
-        return cast("_Value | Recipe[_Value]", getattr(instance, self._name))
+    def get_unevaluated(self, instance: object) -> _Value | LazyValue[_Value]:
+        """Return the value or LazyValue that the field was set to, without computing it."""
+        return cast("_Value | LazyValue[_Value]", getattr(instance, self._name))
+
+
+# A pause of the garbage collector while very many values are made
+
+_MANY = 20_000
+"""The collector searches fewer new objects than these in a few milliseconds."""
+_ROUNDS = 16
+"""Counting the frozen objects takes milliseconds, so they are counted only after this number of large pauses."""
+
+
+class _FrozenObjects:
+    """The objects that the collector ignores. Some of them may be garbage."""
+
+    def __init__(self) -> None:
+        self._rounds = 0
+        self._count = 0
+
+    def add_all(self) -> None:
+        """Freeze all objects that exist. Collect garbage among the frozen ones first if their number has doubled."""
+        gc.freeze()
+        self._rounds += 1
+        if self._rounds % _ROUNDS:
+            return
+        count = gc.get_freeze_count()
+        if self._count and count > 2 * self._count:
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+            self._count = gc.get_freeze_count()
+        self._count = self._count or count
+
+
+_frozen_objects = _FrozenObjects()
+
+
+@contextlib.contextmanager
+def pause_gc() -> Iterator[None]:
+    """Pause the garbage collector while very many lasting values are made: searching them would take most of the time.
+
+    If there were many, the collector ignores all objects that exist at the end. Objects without references are still
+    freed. Cycles are not, until a process that reads repeatedly (`watch`, the screen) has frozen too many objects. Our
+    values have no cycles.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    count_before = gc.get_count()[0]
+    try:
+        yield
+    finally:
+        if was_enabled:
+            # While the collector is off, its first count is the number of objects made and not freed.
+            if gc.get_count()[0] - count_before >= _MANY:
+                _frozen_objects.add_all()
+            gc.enable()

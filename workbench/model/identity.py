@@ -136,7 +136,7 @@ class Dependencies(Fact):
         self, rows: Iterable[Dependency], *, complete: bool, tainted: str | None, told_at: float
     ) -> Dependencies:
         """These and what was told later."""
-        return Dependencies.trusted(
+        return Dependencies.construct_unvalidated(
             rows=self.rows.union(rows), complete=complete, tainted=self.tainted or tainted, told_at=told_at
         )
 

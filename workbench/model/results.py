@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, AliasChoices, Field
 
-from workbench.model.base import Fact, by_identity, trusted_maker
+from workbench.model.base import Fact, cache_by_identity, make_fast_constructor
 from workbench.model.evalset import Content, EvalCase, FunctionCall, IntermediateData, Invocation, Part
 from workbench.model.identity import CaseKey, Dependencies
 from workbench.model.text import redact
@@ -102,11 +102,11 @@ class TokenUsage(Fact):
 
 
 class TurnResult(Fact):
-    """One turn as the agent did it. `invocation.user_content` is what it was told.
+    """One turn as the agent did it; `invocation.user_content` is its input.
 
-    `calls_unknown`: why nobody knows which tools were called, where what was to tell it did not come;
-    `arguments_unknown`: why of the calls nobody knows more than their names. `calls_untold`: the agent has no place to
-    tell of calls in, so that it is no outage that they are unknown.
+    `calls_unknown` says why it is unknown which tools were called: their report did not arrive, or there is none.
+    `arguments_unknown` says why only the names of the calls are known. `calls_unknown_by_design`: the agent has no way
+    to report calls, so it is no outage that they are unknown.
     """
 
     invocation: Invocation
@@ -115,12 +115,14 @@ class TurnResult(Fact):
     usage: TokenUsage | None = None
     calls_unknown: str | None = None
     arguments_unknown: str | None = None
-    calls_untold: bool = False
+    calls_unknown_by_design: bool = Field(
+        default=False, validation_alias=AliasChoices("calls_unknown_by_design", "calls_untold")
+    )
 
     @property
-    def is_untold(self) -> bool:
-        """Whether nothing was to tell of calls, which is not the same as that what was to tell did not come."""
-        return self.calls_untold or self.invocation.intermediate_data is None
+    def has_no_call_report(self) -> bool:
+        """True if the agent reports no calls at all; False if it does, even if this report was lost."""
+        return self.calls_unknown_by_design or self.invocation.intermediate_data is None
 
 
 class ConversationEnd(StrEnum):
@@ -387,18 +389,18 @@ def status_of_case(metrics: tuple[MetricResult, ...], *, failure: Failure | None
     return _status_of(metrics) if failure is None else CaseStatus.ERROR
 
 
-def were_asked_of_models(metrics: Iterable[MetricResult]) -> bool:
+def has_judgements(metrics: Iterable[MetricResult]) -> bool:
     """Whether a model judged: its prompts are long, and no other case has the same."""
     return any(score.judgement is not None for metric in metrics for score in metric.per_invocation)
 
 
-@by_identity(at_most=256, but=were_asked_of_models)
+@cache_by_identity(maxsize=256, skip_if=has_judgements)
 def misses_samples(metrics: tuple[MetricResult, ...]) -> bool:
     """Return True if a verdict rests on fewer samples of a judge than were asked for."""
     return any(metric.missing_samples is not None for metric in metrics)
 
 
-@by_identity(at_most=256, but=were_asked_of_models)
+@cache_by_identity(maxsize=256, skip_if=has_judgements)
 def _status_of(metrics: tuple[MetricResult, ...]) -> CaseStatus:
     statuses = {metric.status for metric in metrics}
     if MetricStatus.ERROR in statuses:
@@ -531,9 +533,9 @@ class ModelSpending(Fact):
     """What was asked of one model in a run.
 
     `calls` are answers that the model gave, `cached` those that were known and cost nothing, `failed` tries that got
-    no answer. Tokens are of `calls`, as far as the model told them (of `untold` answers it did not), and of those
-    `failed` in which it answered without a text. `cost` is in US dollars by list prices; None where it is not known,
-    and then `cost_unknown` says why.
+    no answer. Tokens are those of `calls` whose reply reports its usage (`calls_without_usage` replies do not),
+    and of `failed` tries whose reply had no text. `cost` is in US dollars by list prices. None means unknown, and
+    `cost_unknown` says why.
     """
 
     model: str
@@ -542,7 +544,7 @@ class ModelSpending(Fact):
     failed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    untold: int = 0
+    calls_without_usage: int = Field(default=0, validation_alias=AliasChoices("calls_without_usage", "untold"))
     cost: float | None = 0.0
     cost_unknown: str | None = None
 
@@ -561,7 +563,7 @@ class ModelSpending(Fact):
             failed=self.failed + more.failed,
             input_tokens=self.input_tokens + more.input_tokens,
             output_tokens=self.output_tokens + more.output_tokens,
-            untold=self.untold + more.untold,
+            calls_without_usage=self.calls_without_usage + more.calls_without_usage,
             cost=cost,
             cost_unknown=self.cost_unknown if self.cost_unknown is not None else more.cost_unknown,
         )
@@ -580,14 +582,14 @@ def by_model(spendings: Iterable[ModelSpending]) -> tuple[ModelSpending, ...]:
 _OF_TURN = {"user_content", "final_response", "intermediate_data"}
 _OF_EXECUTION = {"turns"}
 
-_case = trusted_maker(EvalCase, {"eval_id", "conversation"})
-_invocation = trusted_maker(Invocation, _OF_TURN)
-_content = trusted_maker(Content, {"parts", "role"})
-_part = trusted_maker(Part, {"text"})
-_data = trusted_maker(IntermediateData, {"tool_uses"})
-_call = trusted_maker(FunctionCall, {"name", "args"})
-_result = trusted_maker(TurnResult, {"invocation", "duration_seconds"})
-_execution = trusted_maker(Execution, _OF_EXECUTION)
+_case = make_fast_constructor(EvalCase, {"eval_id", "conversation"})
+_invocation = make_fast_constructor(Invocation, _OF_TURN)
+_content = make_fast_constructor(Content, {"parts", "role"})
+_part = make_fast_constructor(Part, {"text"})
+_data = make_fast_constructor(IntermediateData, {"tool_uses"})
+_call = make_fast_constructor(FunctionCall, {"name", "args"})
+_result = make_fast_constructor(TurnResult, {"invocation", "duration_seconds"})
+_execution = make_fast_constructor(Execution, _OF_EXECUTION)
 
 
 def prompt_of_row(prompt: str | None) -> Content:

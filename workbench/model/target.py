@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from workbench.model.base import Fact
 
@@ -104,7 +104,7 @@ class AgentPart(Fact):
 
 
 class AgentDescription(Fact):
-    """An agent and all below it, the outermost first. `untold` says what could not be told, each in one sentence."""
+    """An agent and its sub-agents, the outermost first. `unknown` are sentences about what the code does not reveal."""
 
     agents: tuple[AgentPart, ...] = Field(min_length=1)
-    untold: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("unknown", "untold"))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree
 
-from workbench.model.base import by_identity
+from workbench.model.base import cache_by_identity
 from workbench.model.criteria import EvalConfig
 from workbench.model.results import (
     CaseResult,
@@ -23,8 +23,8 @@ from workbench.model.results import (
     MetricStatus,
     TurnResult,
     agreement_of,
+    has_judgements,
     is_unsure,
-    were_asked_of_models,
 )
 from workbench.model.run_events import RunSummary
 from workbench.model.text import mask_named, may_be_redacted, names_secret, neutralise, one_line, redact
@@ -47,7 +47,7 @@ from workbench.report.turn_diff import Difference, name_at
 
 # Runs as JSON: the versioned shape of `--format json` and `jsonl`, documented in `docs/formats.md`.
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a key is removed or changes its meaning; new keys may appear without."""
 
 _HEAD = {"schema_version": SCHEMA_VERSION, "kind": "case"}
@@ -72,7 +72,7 @@ def case_text(case: ReportedCase, head: Mapping[str, Any] | None = None) -> str:
 _NO_METRICS = '"metrics": []'
 
 
-@by_identity(at_most=1024, but=lambda metric: were_asked_of_models((metric,)))
+@cache_by_identity(maxsize=1024, skip_if=lambda metric: has_judgements((metric,)))
 def _metric_text(metric: MetricResult) -> str:
     """One metric as JSON: together they are most of the text of a case, and by the thousand cases share theirs."""
     return dump(metric_record(metric))

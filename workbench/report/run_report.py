@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.model.base import by_identity
+from workbench.model.base import cache_by_identity
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation, without_secrets
 from workbench.model.identity import CaseKey
@@ -28,8 +28,8 @@ from workbench.model.results import (
     SimulatedConversation,
     TurnResult,
     agreement_of,
+    has_judgements,
     is_unsure,
-    were_asked_of_models,
 )
 from workbench.model.run_events import RunSummary
 from workbench.model.text import counted, mask_named, neutralise, one_line, redact
@@ -54,7 +54,7 @@ def judging_lines(metric: MetricResult) -> Iterator[str]:
 
 def failed_judging_lines(metrics: Sequence[MetricResult]) -> Iterator[str]:
     """Those lines for each metric that failed; of several metrics that models judged each line names its own."""
-    judged = [metric for metric in metrics if were_asked_of_models([metric])]
+    judged = [metric for metric in metrics if has_judgements([metric])]
     for metric in judged:
         name = f"{metric.name}: " if len(judged) > 1 else ""
         if metric.status is MetricStatus.FAILED:
@@ -230,7 +230,7 @@ class ReportedCase:
         return _judged_of(self.result.metrics)
 
 
-@by_identity(at_most=256, but=were_asked_of_models)
+@cache_by_identity(maxsize=256, skip_if=has_judgements)
 def _judged_of(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, ...]:
     return tuple(metric for metric in metrics if _decides(metric))
 
@@ -240,13 +240,13 @@ def shown_metrics(case: ReportedCase, config: EvalConfig | None) -> tuple[Metric
     return _finder_of_shown(config)(case.result.metrics)
 
 
-@by_identity(at_most=64)
+@cache_by_identity(maxsize=64)
 def _finder_of_shown(
     config: EvalConfig | None,
 ) -> Callable[[tuple[MetricResult, ...]], tuple[MetricResult, ...]]:
     wanted = tuple(criterion.metric for criterion in config.criteria) if config is not None else ()
 
-    @by_identity(at_most=256, but=were_asked_of_models)
+    @cache_by_identity(maxsize=256, skip_if=has_judgements)
     def find_shown(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, ...]:
         # One criterion may have several results, which begin with its name.
         return tuple(metric for metric in metrics if _decides(metric) or metric.name.startswith(wanted))
@@ -291,7 +291,7 @@ def outcome_of(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
     )
 
 
-@by_identity(at_most=256, but=were_asked_of_models)
+@cache_by_identity(maxsize=256, skip_if=has_judgements)
 def _texts_of(judged: tuple[MetricResult, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     unsure = (unsure_text(metric) for metric in judged)
     passed = (metric for metric in judged if metric.status is MetricStatus.PASSED)
@@ -302,7 +302,7 @@ def _texts_of(judged: tuple[MetricResult, ...]) -> tuple[tuple[str, ...], tuple[
     )
 
 
-@by_identity(at_most=256, but=were_asked_of_models)
+@cache_by_identity(maxsize=256, skip_if=has_judgements)
 def _names_of(metrics: tuple[MetricResult, ...]) -> tuple[str, ...]:
     return _shared(tuple(metric.name for metric in metrics))
 

@@ -14,7 +14,7 @@ from math import comb, sqrt
 from typing import Any
 from unicodedata import normalize
 
-from workbench.model.base import by_identity
+from workbench.model.base import cache_by_identity
 from workbench.model.criteria import EvalConfig
 from workbench.model.results import (
     CaseStatus,
@@ -23,7 +23,7 @@ from workbench.model.results import (
     MetricResult,
     MetricStatus,
     ModelSpending,
-    were_asked_of_models,
+    has_judgements,
 )
 from workbench.model.text import counted, mask_named, neutralise, one_line, redact, shorten
 from workbench.model.trace import ToolCall, Trajectory, trajectory_of
@@ -365,7 +365,10 @@ def spending_line(spent: ModelSpending) -> str:
     if spent.failed:
         parts.append(f"{spent.failed:,} {'try' if spent.failed == 1 else 'tries'} without an answer")
     if spent.calls:
-        parts.append(counted(spent.tokens, "token") + (f" and more in {spent.untold:,} calls" if spent.untold else ""))
+        parts.append(
+            counted(spent.tokens, "token")
+            + (f" and more in {spent.calls_without_usage:,} calls" if spent.calls_without_usage else "")
+        )
         parts.append(cost_text(spent.cost))
     why = f" ({spent.cost_unknown})" if spent.cost_unknown is not None else ""
     return f"model {spent.model}: {', '.join(parts)}{why}"
@@ -501,7 +504,7 @@ class VerdictTable:
             heads = [_column_number(position) for position in range(len(heads))]
         smallest = _NARROW if legend else _SCORE_WIDTH
         self._widths = [max(cell_length(head), smallest) for head in heads]
-        self._cells_of = by_identity(at_most=256, but=were_asked_of_models)(self._make_cells)
+        self._cells_of = cache_by_identity(maxsize=256, skip_if=has_judgements)(self._make_cells)
         names = "  ".join(map(_pad, heads, self._widths))
         faint = [self._style.paint(line, "2") for line in (*legend, f"{left}{names}".rstrip())]
         return [*lines, self._style.paint(title, "1"), *faint]

@@ -212,7 +212,7 @@ class ScenarioWriter:
         notes = list(dict.fromkeys(self._notes))
         if len(self._found) < wanted.count:
             notes.append(f"{wanted.model} wrote {counted(len(self._found), 'scenario')}, not {wanted.count}{cut_off}")
-        notes += [f"the model was not told all: {said}" for said in self._description.untold]
+        notes += [f"the model was not told all: {said}" for said in self._description.unknown]
         return Generated(scenarios=tuple(self._found), notes=tuple(notes))
 
     @property

@@ -20,7 +20,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.criteria import EvalConfig, InvalidConfig, default_config, read_config
 from workbench.model.evalset import Invocation
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseStatus, MetricResult, MetricStatus, were_asked_of_models
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus, has_judgements
 from workbench.model.run_events import Notice
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import counted, neutralise, redact
@@ -222,7 +222,7 @@ def case_verdict(name: str, runs: Sequence[ReportedCase], *, requires_all_sample
         for metric in run.judged:
             metrics.setdefault(metric.name, []).append(metric)
     statuses, lines = set[CaseStatus](), list[str]()
-    has_several_judges = sum(map(were_asked_of_models, metrics.values())) > 1
+    has_several_judges = sum(map(has_judgements, metrics.values())) > 1
     for name_of_metric, results in metrics.items():
         judge = f"{name_of_metric}: " if has_several_judges else ""
         status, line = _metric_verdict(results)

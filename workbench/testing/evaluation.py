@@ -16,13 +16,13 @@ from typing import Any, Self
 from workbench.engine.plan import PlanError, RunOptions
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
+from workbench.model.base import pause_gc
 from workbench.model.criteria import BASELINE_COLUMN, EvalConfig
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.run_events import CaseFinished, Notice, RunEvent, RunFinished, RunSummary
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import counted, one_line, redact
 from workbench.store.errors import StoreError
-from workbench.store.files import without_collecting
 from workbench.store.project_discovery import Project, find_root
 from workbench.store.settings import LoadedSettings, load_settings
 from workbench.testing.callables import Agent, CallingHost, Calls, quiet_frameworks
@@ -201,7 +201,7 @@ class Evaluation:
             # Code of the caller may leave cycles that are to be collected.
             with (
                 quiet_frameworks(),
-                nullcontext() if calls_anybody else without_collecting(),
+                nullcontext() if calls_anybody else pause_gc(),
                 self._started(rows, self._criteria.config, self._asked.agent, history=self._history) as run,
             ):
                 return self._result_of(run, rows, self._followed(run))

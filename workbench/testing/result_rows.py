@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.metrics.judges.transcript import fill_in, names_in, text_of
-from workbench.model.base import by_identity
+from workbench.model.base import cache_by_identity
 from workbench.model.results import CaseResult, FailureKind, Judgement, MetricResult, MetricStatus
 from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.model.text import did_you_mean, mask_named, redact
@@ -200,7 +200,7 @@ class Table:
     ) -> None:
         self.problems: list[Problem] = []
         self._metrics = [(asked, _main_column(asked)) for asked in metrics]
-        scores_of = by_identity(at_most=256)(self._scores)
+        scores_of = cache_by_identity(maxsize=256)(self._scores)
         found: list[dict[str, Any]] = []
         for row, result in zip(rows.rows, results, strict=True):
             cells = dict(row.columns)

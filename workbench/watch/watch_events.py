@@ -334,7 +334,9 @@ class WatchReporter:
         self.shown[job] = place
         self.known[job] = verdict_of(result)
         since = None if saved_at is None else time.monotonic() - saved_at
-        self.tell(VerdictKnown.trusted(result=result, case=planned.case, holds=holds, seconds_since_save=since))
+        self.tell(
+            VerdictKnown.construct_unvalidated(result=result, case=planned.case, holds=holds, seconds_since_save=since)
+        )
 
     def verdicts_hold(self, verdicts: Mapping[JobKey, StoredVerdict], planned: Mapping[JobKey, PlannedCase]) -> None:
         """Verdicts of earlier runs hold. What their metrics scored is told to `count`, as reading it takes longer."""

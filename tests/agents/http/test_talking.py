@@ -274,7 +274,7 @@ async def test_what_is_told_beside_calls_that_nobody_knows_is_kept(bench: Any, s
     talk = await bench.talk_once("hi", **site.target())
 
     assert talk.turns[0].calls_unknown == UNTOLD
-    assert talk.turns[0].is_untold
+    assert talk.turns[0].has_no_call_report
     assert [each.parts[0].text for each in talk.turns[0].invocation.intermediate_data.intermediate_responses] == [
         "looking"
     ]

@@ -41,7 +41,7 @@ def test_what_judges_took_is_said_and_told_as_json(workbench: CommandLine, folde
             "failed": 0,
             "input_tokens": 0,
             "output_tokens": 0,
-            "untold": 0,
+            "calls_without_usage": 0,
             "cost": 0.0,
             "cost_unknown": None,
         }

@@ -80,7 +80,7 @@ async def test_an_answer_without_usage_has_an_unknown_cost(serve: Serve, open_mo
     await open_models(serve(lambda _: Said(body))).ask(request(model=FLASH), account=account)
 
     (spent,) = account.spending()
-    assert (spent.calls, spent.untold, spent.cost) == (1, 1, None)
+    assert (spent.calls, spent.calls_without_usage, spent.cost) == (1, 1, None)
 
 
 async def test_an_answer_without_text_is_paid_for(serve: Serve, open_models: OpenModels) -> None:

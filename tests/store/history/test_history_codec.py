@@ -19,6 +19,7 @@ from workbench.model.results import (
     Execution,
     Failure,
     MetricResult,
+    ModelSpending,
     TokenUsage,
     TurnResult,
     prompt_of_row,
@@ -195,3 +196,10 @@ def test_numbers_that_json_lacks_come_back(history: History, value: Any) -> None
 def comparable(result: CaseResult) -> str:
     """Tells 1 from 1.0 and from true, which equality does not."""
     return json.dumps(result.model_dump(), default=str)
+
+
+def test_keys_of_older_versions_are_read() -> None:
+    turn = {"invocation": {"user_content": {"parts": []}}, "duration_seconds": 0.0, "calls_untold": True}
+
+    assert TurnResult.model_validate(turn).calls_unknown_by_design
+    assert ModelSpending.model_validate({"model": "m", "untold": 2}).calls_without_usage == 2

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, time
-from decimal import Decimal
-from functools import partial
-from itertools import count
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from workbench.model.base import Recipe, Remade
+from workbench.model.base import LazyField, LazyValue, pause_gc
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult, case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
 from workbench.model.text import counted
@@ -24,20 +19,20 @@ from workbench.store.datasets.dataset_rows import (
     TRAJECTORIES,
     Columns,
     Dataset,
-    Fault,
     Record,
     Row,
-    broken_record,
     csv_records,
     records_of_json,
     records_of_lines,
+    records_of_mappings,
+    records_of_values,
     row_of,
     text_of,
     with_columns,
 )
 from workbench.store.datasets.remote_data import SCHEME, fetch, reach, shown_address
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.files import read_bytes, stamp_of, without_collecting
+from workbench.store.files import read_bytes, stamp_of
 from workbench.store.filetypes import EVAL_SET_SUFFIXES
 
 if TYPE_CHECKING:
@@ -67,7 +62,7 @@ def dataset_of(source: Path | str, records: Iterable[Record], *, columns: Column
     """The dataset that records are. Raises StoreError as `read_dataset`."""
     if columns:
         records = with_columns(records, columns, source=source)
-    with without_collecting():
+    with pause_gc():
         rows = tuple(row_of(record, number=number) for number, record in enumerate(records, start=1))
     if rows and all(row.problems for row in rows):
         raise rows[0].problems[0]
@@ -138,8 +133,6 @@ ENDINGS = ".jsonl, .csv, .json or .parquet"
 
 # Datasets that are in memory: pandas frames, lists of rows, and dicts of columns.
 
-_PLAIN = frozenset((type(None), bool, str, int, float))
-
 
 def dataset_of_frame(frame: DataFrame, *, columns: Columns | None = None, name: str = "data frame") -> Dataset:
     """The rows of a pandas frame, in its order and whatever its index.
@@ -155,7 +148,7 @@ def dataset_of_frame(frame: DataFrame, *, columns: Columns | None = None, name: 
     values = [frame.iloc[:, position].tolist() for position in range(len(names))]
     rows = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
     shown = [f"row {n}" if label == n - 1 else f"row {n} (index {label})" for n, label in enumerate(labels, start=1)]
-    return dataset_of(name, _records(rows, shown, source=name), columns=columns)
+    return dataset_of(name, records_of_mappings(rows, shown, source=name), columns=columns)
 
 
 def dataset_of_columns(
@@ -180,83 +173,6 @@ def dataset_of_rows(
     return dataset_of(name, records_of_values(rows, source=name), columns=columns)
 
 
-def records_of_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Record]:
-    """Rows of Python values as records; one that is no mapping is a row with a problem."""
-    return _records(rows, (f"row {number}" for number in count(1)), source=source)
-
-
-def json_value(value: Any) -> Any:
-    """A value of Python, numpy or pandas as JSON has it; what JSON has no word for as text.
-
-    Raises RecursionError for one that is nested too deeply, and what the methods of the value raise.
-    """
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
-    # Most values are plain, or these with plain ones in them, by the hundred thousand: those take no call each, and no
-    # comprehension, which is one before Python 3.12.
-    if kind is dict:
-        made = {}
-        for key, item in value.items():
-            made[key if type(key) is str else str(key)] = item if type(item) in _PLAIN else json_value(item)
-        return made
-    if kind is list:
-        return [item if type(item) in _PLAIN else json_value(item) for item in value]
-    return _foreign_value(value)
-
-
-def _foreign_value(value: Any) -> Any:
-    for kind in (str, int, float):  # also those of numpy that are one, as plain ones
-        if isinstance(value, kind):
-            return kind(value)
-    if isinstance(value, Mapping):
-        return {str(key): json_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [json_value(item) for item in value]
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if type(value).__name__ in ("NaTType", "NAType"):  # what pandas has for a missing time, or value
-        return None
-    if isinstance(value, date | time):
-        return value.isoformat()
-    for as_python in ("tolist", "model_dump"):  # of numpy; of pydantic, such as LangChain's messages
-        if callable(convert := getattr(value, as_python, None)):
-            return json_value(convert())
-    return str(value)
-
-
-def _records(rows: Iterable[Any], labels: Iterable[str], *, source: Path | str) -> Iterator[Record]:
-    for label, row in zip(labels, rows, strict=False):
-        if isinstance(row, Mapping):
-            yield _record(row, partial(_error, source, label))
-        else:
-            found = type(row).__name__
-            yield broken_record(
-                StoreError(source, place=label, found=found, expected="a mapping, the columns of a row")
-            )
-
-
-def _record(row: Mapping[Any, Any], error: Callable[[Fault], StoreError]) -> Record:
-    columns: dict[str, Any] = {}
-    problems = []
-    for key, value in row.items():
-        try:
-            columns[str(key)] = json_value(value)
-        except RecursionError:
-            problems.append(error(Fault(str(key), "a value that is nested too deeply", "a JSON value")))
-        except Exception as failure:  # values are of any type, whose methods may raise anything
-            found = f"a {type(value).__name__} that raises {type(failure).__name__}"
-            problems.append(error(Fault(str(key), found, "a JSON value or text")))
-    return Record(columns, None, error, tuple(problems))
-
-
-def _error(source: Path | str, label: str, fault: Fault) -> StoreError:
-    place = f"{label}: {fault.column}{fault.inner}"
-    return StoreError(source, place=place, found=fault.found, expected=fault.expected)
-
-
 # Recorded cases: what an agent once did beside what it should have done, as a run judges them.
 
 _TELLS_NOTHING: Mapping[str, Any] = {"prompt": None}
@@ -275,8 +191,8 @@ class RecordedCase:
 
     eval_id: str
     occurrence: int = 0
-    case: Remade[EvalCase | None] = Remade(None)  # noqa: RUF009 - a descriptor
-    execution: Remade[Execution] = Remade(Execution())  # noqa: RUF009 - as above
+    case: LazyField[EvalCase | None] = LazyField(None)  # noqa: RUF009 - a descriptor
+    execution: LazyField[Execution] = LazyField(Execution())  # noqa: RUF009 - as above
     columns: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
     errors: tuple[StoreError, ...] = ()
@@ -299,7 +215,7 @@ def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Co
     case with a problem. Without `expected` there is nothing to hold sessions against. `columns` of a dataset as in
     `read_dataset`. Raises StoreError where a file cannot be read at all, or has no column that metrics know.
     """
-    with without_collecting():
+    with pause_gc():
         if isinstance(path, Path) and not holds_rows(path):
             if columns:
                 raise StoreError(path, "is an eval set: only columns of a dataset can be named")
@@ -335,7 +251,7 @@ def holds_rows(path: Path) -> bool:
 
 def rows_as_recorded(dataset: Dataset) -> tuple[RecordedCase, ...]:
     """The rows as cases of one turn."""
-    with without_collecting():
+    with pause_gc():
         return tuple(_cases_of_rows(dataset))
 
 
@@ -347,8 +263,8 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
         yield RecordedCase(
             eval_id=row.eval_id,
             occurrence=occurrence,
-            case=Recipe(_expected_of, row),
-            execution=Recipe(_execution_of_row, row),
+            case=LazyValue(_expected_of, row),
+            execution=LazyValue(_execution_of_row, row),
             columns=row.columns or _TELLS_NOTHING,
             problem="; ".join(map(str, row.problems)) or None,
             errors=row.problems,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import csv
 import io
 import json
@@ -12,7 +13,10 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -615,3 +619,85 @@ def _error_in_column(loaded: Loaded, key: int | str, fault: Fault) -> StoreError
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((fault.column, key, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
+
+
+# Values of Python, numpy and pandas
+
+_JSON_SCALARS = frozenset((type(None), bool, str, int, float))
+
+
+def records_of_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Record]:
+    """Rows of Python values as records; one that is no mapping is a row with a problem."""
+    return records_of_mappings(rows, (f"row {number}" for number in count(1)), source=source)
+
+
+def json_value(value: Any) -> Any:
+    """A value of Python, numpy or pandas as JSON has it; what JSON has no word for as text.
+
+    Raises RecursionError for one that is nested too deeply, and what the methods of the value raise.
+    """
+    kind = type(value)
+    if kind in _JSON_SCALARS:
+        return value
+    # Most values are plain, or these with plain ones in them, by the hundred thousand: those take no call each, and no
+    # comprehension, which is one before Python 3.12.
+    if kind is dict:
+        made = {}
+        for key, item in value.items():
+            made[key if type(key) is str else str(key)] = item if type(item) in _JSON_SCALARS else json_value(item)
+        return made
+    if kind is list:
+        return [item if type(item) in _JSON_SCALARS else json_value(item) for item in value]
+    return _foreign_value(value)
+
+
+def _foreign_value(value: Any) -> Any:
+    for kind in (str, int, float):  # also those of numpy that are one, as plain ones
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, Mapping):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_value(item) for item in value]
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if type(value).__name__ in ("NaTType", "NAType"):  # what pandas has for a missing time, or value
+        return None
+    if isinstance(value, date | time):
+        return value.isoformat()
+    for as_python in ("tolist", "model_dump"):  # of numpy; of pydantic, such as LangChain's messages
+        if callable(convert := getattr(value, as_python, None)):
+            return json_value(convert())
+    return str(value)
+
+
+def records_of_mappings(rows: Iterable[Any], labels: Iterable[str], *, source: Path | str) -> Iterator[Record]:
+    for label, row in zip(labels, rows, strict=False):
+        if isinstance(row, Mapping):
+            yield _record_of_mapping(row, partial(_error_in_row_of_values, source, label))
+        else:
+            found = type(row).__name__
+            yield broken_record(
+                StoreError(source, place=label, found=found, expected="a mapping, the columns of a row")
+            )
+
+
+def _record_of_mapping(row: Mapping[Any, Any], error: Callable[[Fault], StoreError]) -> Record:
+    columns: dict[str, Any] = {}
+    problems = []
+    for key, value in row.items():
+        try:
+            columns[str(key)] = json_value(value)
+        except RecursionError:
+            problems.append(error(Fault(str(key), "a value that is nested too deeply", "a JSON value")))
+        except Exception as failure:  # values are of any type, whose methods may raise anything
+            found = f"a {type(value).__name__} that raises {type(failure).__name__}"
+            problems.append(error(Fault(str(key), found, "a JSON value or text")))
+    return Record(columns, None, error, tuple(problems))
+
+
+def _error_in_row_of_values(source: Path | str, label: str, fault: Fault) -> StoreError:
+    place = f"{label}: {fault.column}{fault.inner}"
+    return StoreError(source, place=place, found=fault.found, expected=fault.expected)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.model.text import one_line, redact
-from workbench.store.datasets.dataset_reader import records_of_values
-from workbench.store.datasets.dataset_rows import Record
+from workbench.store.datasets.dataset_rows import Record, records_of_values
 from workbench.store.datasets.remote_data import SCHEME
 from workbench.store.errors import StoreError
 

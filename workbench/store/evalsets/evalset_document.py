@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workbench.model.base import Recipe
+from workbench.model.base import LazyValue
 from workbench.model.evalset import EvalCase
 from workbench.model.text import shorten
 from workbench.store.errors import FileChanged, StoreError
@@ -201,9 +201,9 @@ class DocumentView:
             raise self._listed_problem(index)
         return read_case(data, format=self.format, eval_id=name_of_file(self.path))
 
-    def case_recipe(self, index: int) -> Recipe[EvalCase]:
+    def lazy_case(self, index: int) -> LazyValue[EvalCase]:
         """What parses the case again as it is now, whatever becomes of the document. It has no fault."""
-        return Recipe(_parse_case, (self._pieces.cases[index].data, self.format, self.path))
+        return LazyValue(_parse_case, (self._pieces.cases[index].data, self.format, self.path))
 
     def raw_case(self, index: int) -> Any:
         """The data of the case as the file has it (a list of turns in that format). Raises StoreError."""

@@ -10,12 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from workbench.model.base import pause_gc
 from workbench.model.identity import CaseKey, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricScores
 from workbench.model.run_events import RunSummary
 from workbench.model.text import one_line
 from workbench.store.errors import StoreError
-from workbench.store.files import without_collecting
 from workbench.store.history import history_codec
 from workbench.store.history.history_queries import (
     FULL,
@@ -419,7 +419,7 @@ class History:
         """For every case (of `keys`) its results, by repeat, in the newest run in which it ran."""
         found: dict[CaseKey, list[CaseResult]] = {}
         if keys is None:
-            with without_collecting():
+            with pause_gc():
                 for result in self._results(f"{FULL} {WITH_RESULT} {newest()} ORDER BY job.repeat, job.id", ()):
                     found.setdefault(result.case, []).append(result)
             return found

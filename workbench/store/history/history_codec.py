@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 
-from workbench.model.base import by_identity
+from workbench.model.base import cache_by_identity
 from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents
 from workbench.model.results import (
     Execution,
@@ -21,10 +21,10 @@ from workbench.model.results import (
     TurnResult,
     case_of_turn,
     execution_of_turn,
+    has_judgements,
     is_made_of_row,
     prompt_of_row,
     turn_of_row,
-    were_asked_of_models,
 )
 from workbench.model.trace import ToolCall
 
@@ -101,7 +101,7 @@ def _has_turns_alone(execution: Execution) -> bool:
 
 def _has_invocation_alone(turn: TurnResult) -> bool:
     told = (turn.inference_calls, turn.usage, turn.calls_unknown, turn.arguments_unknown)
-    return all(each is None for each in told) and not turn.calls_untold
+    return all(each is None for each in told) and not turn.calls_unknown_by_design
 
 
 def _has_words_and_calls_alone(invocation: Invocation) -> bool:
@@ -237,13 +237,13 @@ def tell_the_same(one: bytes, other: bytes) -> bool:
 # Cases that were scored alike share their results, all or most of them, and may do so by the thousand.
 
 
-@by_identity(at_most=256, but=were_asked_of_models)
+@cache_by_identity(maxsize=256, skip_if=has_judgements)
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
     """The metrics of a case."""
     return to_blob(b"[" + b",".join([_metric_to_json(metric) for metric in metrics]) + b"]")
 
 
-@by_identity(at_most=256, but=lambda metric: were_asked_of_models((metric,)))
+@cache_by_identity(maxsize=256, skip_if=lambda metric: has_judgements((metric,)))
 def _metric_to_json(metric: MetricResult) -> bytes:
     return _to_json(_dump_metric(metric, exclude_defaults=True))
 

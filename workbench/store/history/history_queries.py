@@ -333,7 +333,7 @@ def case_result(*row: Any) -> CaseResult:
     execution, expected = (
         (Execution(), None) if blob is None else history_codec.execution_from_blob(blob, eval_id=key.eval_id)
     )
-    return CaseResult.trusted(
+    return CaseResult.construct_unvalidated(
         case=key,
         eval_set_id=history_codec.name_from_sql(eval_set_id),
         repeat=repeat,
@@ -356,6 +356,6 @@ def key_to_sql(case: CaseKey) -> tuple[str | bytes, str | bytes, str | bytes, in
 def case_key(target: str | bytes, eval_set: str | bytes, eval_id: str | bytes, occurrence: int) -> CaseKey:
     """From the first four columns of every query."""
     from_sql = history_codec.name_from_sql
-    return CaseKey.trusted(
+    return CaseKey.construct_unvalidated(
         target=from_sql(target), eval_set=from_sql(eval_set), eval_id=from_sql(eval_id), occurrence=occurrence
     )

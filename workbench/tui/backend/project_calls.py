@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.model.base import pause_gc
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
 from workbench.store.errors import IsDataset, NotRead, StoreError, shown_path
-from workbench.store.files import without_collecting
 from workbench.store.filetypes import is_no_json
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
@@ -156,7 +156,7 @@ def list_kept(workspace: Workspace, listed: ListedSet, kept: KeptRun) -> ListedS
     """The dataset with the rows of its run as cases; the same object where they are known. Raises StoreError."""
     if listed.cases is not None:
         return listed
-    with workspace.history() as history, without_collecting():
+    with workspace.history() as history, pause_gc():
         jobs = history.jobs(kept.run_id)
     # They are stored as they ended, which with several at a time is in no order.
     keys = dict.fromkeys(job.case for job in jobs if _is_of(listed, job.case) and job.status not in _SAYS_NOTHING)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from workbench.engine.history_recorder import ExpectedCases
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.model.base import pause_gc
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult
 from workbench.model.target import AgentKind
 from workbench.store.errors import IsDataset, StoreError
-from workbench.store.files import without_collecting, write_atomic
+from workbench.store.files import write_atomic
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunPart
 from workbench.store.history.history_schema import file_of
@@ -527,7 +528,7 @@ def _content_now(workspace: Workspace, key: CaseKey) -> ContentKeys | None:
 def _compared(history: History, before: str, after: str) -> RunComparison:
     from workbench.report.comparison import compare_stored
 
-    with without_collecting():
+    with pause_gc():
         return compare_stored(history, before, after)
 
 

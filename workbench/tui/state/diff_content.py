@@ -304,7 +304,7 @@ class _Diff:
         self._source = source
         self._writer = Writer(Texts(source.most))
         self._metrics = source.result.metrics if source.result is not None and source.result.metrics else None
-        execution = Execution.trusted(turns=tuple(source.turns))
+        execution = Execution.construct_unvalidated(turns=tuple(source.turns))
         self._comparisons = (
             []
             if source.case is None
@@ -356,7 +356,7 @@ class _Diff:
             expected = comparison = None
         unknown = None if turn is None else turn.calls_unknown
         # An agent that never tells of calls says nothing of a turn in which none was expected.
-        untold = turn is not None and turn.is_untold and _expects_no_call(expected)
+        untold = turn is not None and turn.has_no_call_report and _expects_no_call(expected)
         is_equal = comparison is not None and not comparison.differences and (unknown is None or untold)
         if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
             assert actual is not None

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from workbench.store import files
-from workbench.store.files import without_collecting
+from workbench.model import base
+from workbench.model.base import pause_gc
 
 
 class Cycle:
@@ -32,7 +32,7 @@ def test_a_small_reading_keeps_no_garbage() -> None:
     cycle = Cycle()
     kept = weakref.ref(cycle)
 
-    with without_collecting():
+    with pause_gc():
         del cycle
     gc.collect()
 
@@ -43,23 +43,23 @@ def test_a_small_reading_keeps_no_garbage() -> None:
 def test_a_large_reading_is_passed_over_by_the_collector() -> None:
     frozen = gc.get_freeze_count()
 
-    with without_collecting():
-        many = [[number] for number in range(2 * files._MANY)]
+    with pause_gc():
+        many = [[number] for number in range(2 * base._MANY)]
 
     assert gc.get_freeze_count() >= frozen + len(many)
 
 
 def test_garbage_is_freed_once_the_objects_have_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_passed_over", files._PassedOver())
-    monkeypatch.setattr(files, "_ROUNDS", 2)
+    monkeypatch.setattr(base, "_frozen_objects", base._FrozenObjects())
+    monkeypatch.setattr(base, "_ROUNDS", 2)
     cycle = Cycle()
     kept = weakref.ref(cycle)
-    with without_collecting():
-        many = [[number] for number in range(2 * files._MANY)]
+    with pause_gc():
+        many = [[number] for number in range(2 * base._MANY)]
     del cycle
     at_most = len(many) + 4 * gc.get_freeze_count()
 
     while kept() is not None:
         assert len(many) < at_most
-        with without_collecting():
-            many += [[number] for number in range(4 * files._MANY)]
+        with pause_gc():
+            many += [[number] for number in range(4 * base._MANY)]

@@ -6,7 +6,7 @@ import gc
 import weakref
 
 from workbench.engine.run import verdict_of
-from workbench.model.base import by_identity
+from workbench.model.base import cache_by_identity
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -22,7 +22,7 @@ from workbench.store.history.history_codec import metrics_from_blob, metrics_to_
 def test_works_out_once_for_each_object_however_equal_they_are() -> None:
     asked: list[list[int]] = []
 
-    @by_identity(at_most=8)
+    @cache_by_identity(maxsize=8)
     def total(numbers: list[int]) -> int:
         asked.append(numbers)
         return sum(numbers)
@@ -34,7 +34,7 @@ def test_works_out_once_for_each_object_however_equal_they_are() -> None:
 
 
 def test_never_takes_one_object_for_another_that_had_its_place_in_memory() -> None:
-    @by_identity(at_most=4)
+    @cache_by_identity(maxsize=4)
     def copied(numbers: list[int]) -> list[int]:
         return [*numbers]
 
@@ -45,7 +45,7 @@ def test_never_takes_one_object_for_another_that_had_its_place_in_memory() -> No
 def test_keeps_no_more_than_it_may() -> None:
     asked = []
 
-    @by_identity(at_most=2)
+    @cache_by_identity(maxsize=2)
     def first(text: list[str]) -> str:
         asked.append(text[0])
         return text[0]
@@ -60,7 +60,7 @@ def test_keeps_no_more_than_it_may() -> None:
 def test_keeps_nothing_alive_that_it_is_not_to_keep() -> None:
     class Prompt(str): ...
 
-    @by_identity(at_most=2, but=lambda text: len(text) > 3)
+    @cache_by_identity(maxsize=2, skip_if=lambda text: len(text) > 3)
     def length(text: str) -> int:
         return len(text)
 
@@ -79,7 +79,7 @@ def test_the_prompts_of_judges_do_not_outlive_their_results() -> None:
     judgement = Judgement(model="m", prompt="Is that right? " * 1_000)
     scores = (InvocationScore(score=1.0, judgement=judgement),)
     metric = MetricResult(name="judged", score=1.0, threshold=0.5, status=MetricStatus.PASSED, per_invocation=scores)
-    result = CaseResult.trusted(case=None, eval_set_id="s", status=CaseStatus.PASSED, metrics=(metric,))
+    result = CaseResult.construct_unvalidated(case=None, eval_set_id="s", status=CaseStatus.PASSED, metrics=(metric,))
     held = weakref.ref(judgement)
 
     assert status_of_case(result.metrics) is CaseStatus.PASSED

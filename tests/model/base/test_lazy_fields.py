@@ -6,7 +6,7 @@ import gc
 import weakref
 from dataclasses import dataclass
 
-from workbench.model.base import Recipe, Remade
+from workbench.model.base import LazyField, LazyValue
 
 
 class Thing:
@@ -15,11 +15,11 @@ class Thing:
 
 @dataclass(frozen=True)
 class Holder:
-    thing: Remade[Thing | None] = Remade(None)  # noqa: RUF009 - a descriptor
+    thing: LazyField[Thing | None] = LazyField(None)  # noqa: RUF009 - a descriptor
 
 
 def test_a_value_is_the_same_while_it_is_held_and_gone_afterwards() -> None:
-    holder = Holder(thing=Recipe(lambda _: Thing(), None))
+    holder = Holder(thing=LazyValue(lambda _: Thing(), None))
 
     first = holder.thing
     assert first is holder.thing
