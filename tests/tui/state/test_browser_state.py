@@ -169,7 +169,7 @@ def test_a_case_that_is_gone_is_no_longer_marked(listed: Any) -> None:
     project = listed(["a", "b"])
     project.browser.mark_listed()
 
-    project.list("b")
+    project.list_cases("b")
 
     assert project.marked() == ["b"]
 
