@@ -19,7 +19,7 @@ import pytest
 from tests.benchmarks.loop_lag import LoopLag
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 from workbench.tui.themes import load_themes, theme_folders
 
 pytestmark = pytest.mark.skipif(
@@ -73,9 +73,9 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("collecting_as_the_program")
 async def test_large_cases_in_every_pane(project: Path) -> None:
-    gateway = Gateway(project)
+    backend = Backend(project)
     settings = load_settings(project, user_file=project / "none.toml")
-    app = WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()[:1]))
+    app = WorkbenchApp(backend, settings=settings, themes=load_themes(theme_folders()[:1]))
     try:
         async with app.run_test(size=(140, 42)) as pilot:
             with LoopLag() as lag:
@@ -105,7 +105,7 @@ async def test_large_cases_in_every_pane(project: Path) -> None:
                     await pilot.press("escape", "1", "escape")
                     await asyncio.sleep(0.3)
     finally:
-        gateway.close()
+        backend.close()
 
 
 def _selected(app: WorkbenchApp) -> str:

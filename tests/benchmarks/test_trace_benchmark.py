@@ -19,7 +19,7 @@ from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.model.trace import Span, SpanKind
 from workbench.store.settings import LoadedSettings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 from workbench.tui.panes.trace_pane import TracePane
 from workbench.tui.screen_messages import SessionWanted
 from workbench.tui.state.browser_state import Pinned
@@ -61,8 +61,8 @@ def session(title: str, *of: Span) -> SessionWanted:
 @pytest.mark.usefixtures("collecting_as_the_program")
 async def test_a_trace_is_opened_moved_in_and_searched(tmp_path: Path, count: int) -> None:
     (tmp_path / "workbench.toml").write_text("", encoding="utf-8")
-    gateway = Gateway(tmp_path)
-    app = WorkbenchApp(gateway, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]))
+    backend = Backend(tmp_path)
+    app = WorkbenchApp(backend, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]))
     try:
         async with app.run_test(size=(140, 42), notifications=True) as pilot:
             await pilot.pause(0.5)
@@ -95,7 +95,7 @@ async def test_a_trace_is_opened_moved_in_and_searched(tmp_path: Path, count: in
             pane.focus_first()
             await _tell("a response of 1 MB", pilot.press("j"))
     finally:
-        gateway.close()
+        backend.close()
 
 
 async def _tell(what: str, work: Awaitable[None]) -> None:

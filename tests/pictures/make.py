@@ -53,12 +53,12 @@ async def make(pictures: Sequence[Picture], folder: Path) -> None:
 async def _photograph(samples: Path, picture: Picture) -> str:
     from workbench.store.settings import LoadedSettings, Settings, TuiSettings
     from workbench.tui.app import WorkbenchApp
-    from workbench.tui.backend.backend import Gateway
+    from workbench.tui.backend.backend import Backend
     from workbench.tui.themes import load_themes, theme_folders
 
-    gateway = Gateway(samples)
+    backend = Backend(samples)
     settings = LoadedSettings(settings=Settings(tui=TuiSettings(theme=picture.theme)))
-    app = WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()[:1]))
+    app = WorkbenchApp(backend, settings=settings, themes=load_themes(theme_folders()[:1]))
     try:
         async with app.run_test(size=SIZE) as pilot:
 
@@ -83,7 +83,7 @@ async def _photograph(samples: Path, picture: Picture) -> str:
             await pilot.pause(0.2)
             return app.export_screenshot(title="workbench sample_agents", simplify=True)
     finally:
-        gateway.close()
+        backend.close()
 
 
 if __name__ == "__main__":

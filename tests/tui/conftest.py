@@ -46,7 +46,7 @@ from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.state.browser_list import CaseContent, ListedSet, case_row, content_of
 from workbench.tui.state.browser_state import ReadCase
@@ -196,8 +196,8 @@ async def _nothing() -> Sequence[Any]:
 
 
 @dataclass
-class FakeGateway:
-    """Answers as the gateway does, from what the test put into it."""
+class FakeBackend:
+    """Answers as the backend does, from what the test put into it."""
 
     targets: dict[str, Sequence[tuple[str, str]]] = field(default_factory=lambda: {"home": (("kind", "function"),)})
     sets: dict[str, ListedSet] = field(default_factory=dict)
@@ -270,14 +270,14 @@ class FakeGateway:
         yield [content_of(item, self.cases[item]) for item in listed.keys if item in self.cases]
 
     @property
-    def contents(self) -> FakeGateway:
+    def contents(self) -> FakeBackend:
         return self
 
     def judges_of(self, _eval_set: str) -> tuple[str, ...]:
         return ()
 
     @property
-    def verdict_check(self) -> FakeGateway:
+    def verdict_check(self) -> FakeBackend:
         return self
 
     async def check(self, shown: Any) -> AsyncIterator[Any]:
@@ -286,14 +286,14 @@ class FakeGateway:
         yield
 
     @property
-    def saved_files(self) -> FakeGateway:
+    def saved_files(self) -> FakeBackend:
         return self
 
     async def observe(self, report: Callable[[], object]) -> None:
         """Nothing is saved."""
 
     @property
-    def project(self) -> FakeGateway:
+    def project(self) -> FakeBackend:
         return self
 
     @property
@@ -305,7 +305,7 @@ class FakeGateway:
         return FakeTypedTexts()
 
     @property
-    def runs(self) -> FakeGateway:
+    def runs(self) -> FakeBackend:
         return self
 
     def close(self) -> None:
@@ -323,7 +323,7 @@ def make() -> Any:
         turn_result=turn_result,
         stored_job=stored_job,
         run=FakeRun,
-        gateway=FakeGateway,
+        backend=FakeBackend,
     )
 
 
@@ -334,30 +334,30 @@ def look() -> Any:
 
 
 @pytest.fixture
-def gateway() -> FakeGateway:
+def backend() -> FakeBackend:
     """A project with an agent `home` and no eval sets yet."""
-    return FakeGateway()
+    return FakeBackend()
 
 
 @pytest.fixture
-def lights(gateway: FakeGateway) -> FakeGateway:
+def lights(backend: FakeBackend) -> FakeBackend:
     """A project with three cases of one set."""
-    gateway.add(
+    backend.add(
         case("on", turn("Turn on the lamp", "The lamp is on.", ("set_device", {"id": "lamp", "status": "ON"}))),
         case("off", turn("Turn off the lamp", "The lamp is off.", ("set_device", {"id": "lamp", "status": "OFF"}))),
         case("两盏灯", turn("打开卧室的灯", "已打开卧室的灯。", ("set_device", {"id": "卧室", "status": "ON"}))),
     )
-    return gateway
+    return backend
 
 
 @pytest.fixture
 def make_app() -> Callable[..., WorkbenchApp]:
-    """Make an application on a gateway, with settings that do not depend on the machine."""
+    """Make an application on a backend, with settings that do not depend on the machine."""
 
-    def make(gateway: Any, settings: Settings | LoadedSettings | None = None) -> WorkbenchApp:
+    def make(backend: Any, settings: Settings | LoadedSettings | None = None) -> WorkbenchApp:
         if not isinstance(settings, LoadedSettings):
             settings = LoadedSettings(settings=settings or Settings())
-        return WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()[:1]))
+        return WorkbenchApp(backend, settings=settings, themes=load_themes(theme_folders()[:1]))
 
     return make
 
@@ -435,27 +435,27 @@ def open_app(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def opened(path: Path, *, size: tuple[int, int] = (140, 42)) -> AsyncIterator[Driver]:
-        gateway = Gateway(path)
+        backend = Backend(path)
         messages: list[Message] = []
-        app = make_app(gateway, load_settings(path, user_file=path / "none.toml"))
+        app = make_app(backend, load_settings(path, user_file=path / "none.toml"))
         try:
             async with app.run_test(size=size, notifications=True, message_hook=messages.append) as pilot:
                 yield Driver(app, pilot, messages)
         finally:
-            gateway.close()
+            backend.close()
 
     return opened
 
 
 @pytest.fixture
 def running(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
-    """Open the application on a project made of plain objects: `async with running(gateway) as screen`."""
+    """Open the application on a project made of plain objects: `async with running(backend) as screen`."""
 
     @asynccontextmanager
     async def start(
-        gateway: Any, *, size: tuple[int, int] = (120, 30), settings: Settings | None = None
+        backend: Any, *, size: tuple[int, int] = (120, 30), settings: Settings | None = None
     ) -> AsyncIterator[Driver]:
-        app = make_app(gateway, settings)
+        app = make_app(backend, settings)
         async with app.run_test(size=size, notifications=True) as pilot:
             yield Driver(app, pilot, [])
 

@@ -34,12 +34,12 @@ from workbench.store.errors import StoreError
 from workbench.store.project_discovery import find_root
 from workbench.store.settings import LoadedSettings, load_settings
 from workbench.store.toml_files import Layout, Layouts
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 from workbench.tui.backend.project_calls import files_named_in
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette, Result, is_leaving, wait_until_built
 from workbench.tui.key_table import PLACES, KeyPlace
 from workbench.tui.keys import bindings, check_keys, key_action, keys_of
-from workbench.tui.screen_messages import Hub
+from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.screens.read_controller import Reader
 from workbench.tui.state.problem_list import Source
@@ -96,12 +96,12 @@ def run(path: Path) -> int:
     # A full collection takes most of a second where a project has ten thousand cases, and no key is heard meanwhile.
     # What is garbage here dies young; results and documents live as long as the process.
     gc.set_threshold(5_000, 10, 1_000)
-    gateway = Gateway(path)
+    backend = Backend(path)
     had_terminal = _has_terminal()
     try:
         layouts, folders = Layouts(), theme_folders()
         app = WorkbenchApp(
-            gateway,
+            backend,
             settings=settings,
             themes=load_themes(folders),
             theme_changes=ThemeChanges(folders),
@@ -109,7 +109,7 @@ def run(path: Path) -> int:
         )
         app.run()
     finally:
-        lost = _close(gateway)
+        lost = _close(backend)
         if had_terminal and not _has_terminal():
             os._exit(WRONG)  # a thread of Textual's may go on reading from it for ever
     if lost:
@@ -136,7 +136,7 @@ class WorkbenchApp(App[None]):
 
     def __init__(
         self,
-        gateway: Gateway,
+        backend: Backend,
         *,
         settings: LoadedSettings,
         themes: LoadedThemes,
@@ -150,9 +150,9 @@ class WorkbenchApp(App[None]):
         self.refusal: str | None = None
         self.fault: Exception | None = None  # of our own, which ended the application
         self._notified: list[Notification] = []  # the messages that are shown, as far as nobody has clicked them away
-        self._gateway = gateway
+        self._backend = backend
         self._layout = layout or Layout()
-        self._main = MainScreen(Hub(ProjectState(), gateway), self._layout)
+        self._main = MainScreen(ScreenContext(ProjectState(), backend), self._layout)
         self._theme_changes = theme_changes
         wanted = settings.settings
         self._keymap_in_use, key_problems = check_keys(wanted.keys)
@@ -188,7 +188,7 @@ class WorkbenchApp(App[None]):
         if self._theme_changes is not None:
             self.set_interval(_THEME_SECONDS, self._look_at_themes)
         # At once, for the process stops when the signal has been given.
-        self.app_suspend_signal.subscribe(self, lambda _: self._gateway.keep_now(), immediate=True)
+        self.app_suspend_signal.subscribe(self, lambda _: self._backend.keep_now(), immediate=True)
         self._quit_when_told()
         self._list_problems(self._problems)
         for problem in self._problems:
@@ -354,10 +354,10 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _close(gateway: Gateway) -> str:
+def _close(backend: Backend) -> str:
     """Close it; gives what was lost by that, nothing where nothing was."""
     try:
-        gateway.close()
+        backend.close()
     except StoreError as error:
         return f"the unsaved edits could not be kept: {error}"
     return ""

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey, JobKey
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 from workbench.tui.state.browser_state import Pinned
 from workbench.tui.state.project_state import ProjectState
 
@@ -97,11 +97,11 @@ class SaveWanted(Message):
 
 
 @dataclass(frozen=True)
-class Hub:
+class ScreenContext:
     """Shared by all panes of the main screen. Panes read `state` and change it only through its methods."""
 
     state: ProjectState
-    gateway: Gateway
+    backend: Backend
 
 
 # Parts of a screen that work for it and show nothing.

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from workbench.store.settings import LoadedSettings, Settings
 from workbench.store.toml_files import Layout
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen
 from workbench.tui.key_table import PLACES
 from workbench.tui.state.browser_list import ListedSet, case_row
@@ -33,14 +33,14 @@ CASES = [
 @asynccontextmanager
 async def left_as(path: Path, layout: Layout) -> AsyncIterator[Any]:
     """The application on a project that was left like this."""
-    gateway = Gateway(path)
-    app = WorkbenchApp(gateway, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]), layout=layout)
+    backend = Backend(path)
+    app = WorkbenchApp(backend, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]), layout=layout)
     try:
         async with app.run_test(size=(120, 30), notifications=True) as pilot:
             vars(app)["pilot"] = pilot
             yield app
     finally:
-        gateway.close()
+        backend.close()
 
 
 async def until(app: Any, wanted: Callable[[], bool]) -> None:
@@ -79,7 +79,7 @@ async def test_the_screen_is_found_again_as_it_was_left(make_project: Callable[.
 
 
 def test_who_moves_the_cursor_while_the_project_is_read_keeps_it(make: Any) -> None:
-    browser = make.gateway()  # only its builders are needed here
+    browser = make.backend()  # only its builders are needed here
     keys = [make.key(name) for name in ("one", "two", "three")]
     browser = Browser(Board())
     browser.return_to(folded=[], selected=("home", "sets/lights.evalset.json", keys[2]))

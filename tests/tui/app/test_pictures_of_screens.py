@@ -42,7 +42,7 @@ from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunRecord
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.panes import drawer_panes as run_pane
 from workbench.tui.screens import main_parts, main_screen
@@ -258,14 +258,14 @@ def opened(project: Path, look: Any, make: Any) -> Callable[[], Any]:
 
     @asynccontextmanager
     async def start() -> AsyncIterator[Screen]:
-        gateway = Gateway(project)
+        backend = Backend(project)
         settings = load_settings(project, user_file=project / "none.toml")
-        app = WorkbenchApp(gateway, settings=settings, themes=load_themes(theme_folders()[:1]))
+        app = WorkbenchApp(backend, settings=settings, themes=load_themes(theme_folders()[:1]))
         try:
             async with app.run_test(size=SIZES[1], notifications=False) as pilot:
                 yield Screen(app, pilot, look, make)
         finally:
-            gateway.close()
+            backend.close()
 
     return start
 
@@ -337,7 +337,7 @@ async def conflict(screen: Screen) -> None:
     """The set was edited here and on disk."""
     path = screen.folder / LIGHTS
     data = json.loads(path.read_text())
-    await screen.app._gateway.documents.edit(
+    await screen.app._backend.documents.edit(
         LIGHTS, lambda document: document.insert_case(0, {"eval_id": "mine", "conversation": []}), label="add"
     )
     data["eval_cases"][0]["eval_id"] = "theirs"

@@ -96,7 +96,7 @@ def test_a_failure(snap_compare: Any, judged: Any, make_app: Callable[..., Workb
     assert snap_compare(app, terminal_size=(100, 24), run_before=_when(look, "p", shown="traceback"))
 
 
-def test_an_empty_project(snap_compare: Any, gateway: Any, make_app: Callable[..., WorkbenchApp], look: Any) -> None:
-    app = make_app(gateway)
+def test_an_empty_project(snap_compare: Any, backend: Any, make_app: Callable[..., WorkbenchApp], look: Any) -> None:
+    app = make_app(backend)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=_when(look, shown="workbench demo"))

@@ -18,26 +18,26 @@ NASTY_RHYTHM = ["j"] * 7 + ["k"] * 2
     [(["G", "r"], "case_9"), ([*NASTY_RHYTHM, "r"], "case_3"), (["j", "j", "space", "j", "r"], "case_0")],
 )
 async def test_what_is_run_is_what_the_keys_before_led_to(
-    running: Any, gateway: Any, make: Any, keys: list[str], wanted: str
+    running: Any, backend: Any, make: Any, keys: list[str], wanted: str
 ) -> None:
-    gateway.add(*(make.case(f"case_{number}", make.turn("Hi", "Hello")) for number in range(10)))
-    async with running(gateway) as screen:
+    backend.add(*(make.case(f"case_{number}", make.turn("Hi", "Hello")) for number in range(10)))
+    async with running(backend) as screen:
         await screen.until("case_9", "10 cases")
         for key in keys:
             screen.app.post_message(Key(key, key if len(key) == 1 else " "))
         await screen.until("running")
 
-    assert gateway.asked == [[Selection(eval_set="sets/lights.evalset.json", cases=(wanted,))]]
+    assert backend.asked == [[Selection(eval_set="sets/lights.evalset.json", cases=(wanted,))]]
 
 
 async def test_keys_typed_during_the_start_do_not_land_in_the_filter(
-    running: Any, gateway: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+    running: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     focused: list[FilterInput] = []
     monkeypatch.setattr(FilterInput, "on_focus", lambda self, event: focused.append(self), raising=False)
-    gateway.add(make.case("case_0", make.turn("Hi", "Hello")))
+    backend.add(make.case("case_0", make.turn("Hi", "Hello")))
 
-    async with running(gateway) as screen:
+    async with running(backend) as screen:
         await screen.until("case_0")
         assert focused == []
 

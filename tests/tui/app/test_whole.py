@@ -14,7 +14,7 @@ from textual.app import App
 
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp, run
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 
 AGENT = """
 import time
@@ -59,12 +59,12 @@ def _write(project: Path, *cases: dict[str, Any], name: str = "pings.evalset.jso
 @pytest.fixture
 async def open_screen(make_app: Callable[..., WorkbenchApp], look: Any) -> AsyncIterator[Callable[..., Any]]:
     """Open the screen on a path, and wait on it for texts."""
-    gateways: list[Gateway] = []
+    backends: list[Backend] = []
 
     def make(path: Path) -> tuple[WorkbenchApp, Callable[..., Any]]:
-        gateway = Gateway(path)
-        gateways.append(gateway)
-        app = make_app(gateway, load_settings(path, user_file=path / "none.toml"))
+        backend = Backend(path)
+        backends.append(backend)
+        app = make_app(backend, load_settings(path, user_file=path / "none.toml"))
 
         async def until(pilot: Any, *wanted: str) -> str:
             for _ in range(600):
@@ -77,8 +77,8 @@ async def open_screen(make_app: Callable[..., WorkbenchApp], look: Any) -> Async
         return app, until
 
     yield make
-    for gateway in gateways:
-        gateway.close()
+    for backend in backends:
+        backend.close()
 
 
 async def test_a_run_on_real_agents_is_shown_and_is_there_again_the_next_time(

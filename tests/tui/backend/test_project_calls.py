@@ -1,4 +1,4 @@
-"""The contents of cases as the gateway reads them: once, and again only what has changed."""
+"""The contents of cases as the backend reads them: once, and again only what has changed."""
 
 from __future__ import annotations
 
@@ -9,57 +9,57 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 from workbench.tui.state.browser_list import CaseContent, ListedSet
 
 
 @pytest.fixture
-def gateway(make_project: Callable[..., Path], make: Any) -> Any:
+def backend(make_project: Callable[..., Path], make: Any) -> Any:
     cases = [{"eval_id": name, "conversation": [make.turn(f"Do {name}", "x", ("ping", {}))]} for name in ("a", "b")]
     broken = {"eval_id": "odd", "conversation": "Lamp"}
-    gateway = Gateway(make_project(things=[*cases, broken], empty=[]))
-    yield gateway
-    gateway.close()
+    backend = Backend(make_project(things=[*cases, broken], empty=[]))
+    yield backend
+    backend.close()
 
 
-async def read(gateway: Gateway, name: str = "things.evalset.json") -> list[CaseContent]:
-    project = await gateway.project.open()
+async def read(backend: Backend, name: str = "things.evalset.json") -> list[CaseContent]:
+    project = await backend.project.open()
     listed = next(listed for listed in project.sets if listed.relative == name)
-    listed = await gateway.project.list_set(listed)
+    listed = await backend.project.list_set(listed)
     assert isinstance(listed, ListedSet)
-    return [content async for contents in gateway.contents.read(listed) for content in contents]
+    return [content async for contents in backend.contents.read(listed) for content in contents]
 
 
-async def test_a_set_is_read_once_and_its_broken_cases_by_their_text(gateway: Gateway) -> None:
-    found = {content.key.eval_id: content for content in await read(gateway)}
+async def test_a_set_is_read_once_and_its_broken_cases_by_their_text(backend: Backend) -> None:
+    found = {content.key.eval_id: content for content in await read(backend)}
 
     assert (found["a"].text, found["a"].tools) == ("a\ndo a\nping", ("ping",))
     assert found["a"].hashes != found["b"].hashes
     assert "lamp" in found["odd"].text
     assert found["odd"].hashes is None
-    assert await read(gateway) == []
-    assert await read(gateway, "empty.evalset.json") == []
+    assert await read(backend) == []
+    assert await read(backend, "empty.evalset.json") == []
 
 
-async def test_an_edit_changes_the_hashes_of_its_case_alone(gateway: Gateway) -> None:
-    before = {content.key.eval_id: content for content in await read(gateway)}
+async def test_an_edit_changes_the_hashes_of_its_case_alone(backend: Backend) -> None:
+    before = {content.key.eval_id: content for content in await read(backend)}
     place = ("conversation", 0, "user_content", "parts", 0, "text")
 
-    await gateway.documents.edit(
+    await backend.documents.edit(
         "things.evalset.json", lambda document: document.set_value(place, "New", case=0), label="change"
     )
-    after = {content.key.eval_id: content for content in await read(gateway)}
+    after = {content.key.eval_id: content for content in await read(backend)}
 
     assert after["a"].text == "a\nnew\nping"
     assert after["a"].hashes != before["a"].hashes
     assert after["b"] is before["b"]
 
 
-async def test_other_criteria_change_every_hash_of_what_is_judged_by_them(gateway: Gateway, tmp_path: Path) -> None:
-    before = {content.key.eval_id: content.hashes for content in await read(gateway)}
+async def test_other_criteria_change_every_hash_of_what_is_judged_by_them(backend: Backend, tmp_path: Path) -> None:
+    before = {content.key.eval_id: content.hashes for content in await read(backend)}
     (tmp_path / "test_config.json").write_text('{"criteria": {"exact_match": 1.0}}', encoding="utf-8")
 
-    for content in await read(gateway):
+    for content in await read(backend):
         if content.hashes is not None:
             known = before[content.key.eval_id]
             assert known is not None

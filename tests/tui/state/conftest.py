@@ -16,7 +16,7 @@ SET = "sets/lights.evalset.json"
 
 
 class Listed:
-    """The state of a project with one set, filled from the outside as the gateway does."""
+    """The state of a project with one set, filled from the outside as the backend does."""
 
     def __init__(self, make: Any) -> None:
         self.state = ProjectState()

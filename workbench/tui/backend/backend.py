@@ -12,7 +12,7 @@ from workbench.tui.backend.watch_calls import VerdictCheck, Watching
 from workbench.tui.backend.workspace_thread import WorkspaceThread
 
 
-class Gateway:
+class Backend:
     """The project at one path, by what is asked of it."""
 
     def __init__(self, path: Path) -> None:

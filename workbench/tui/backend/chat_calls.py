@@ -44,7 +44,7 @@ class Chats:
     async def open(self, target: str, *, session_input: SessionInput) -> Chat:
         """Open a session with the agent of a target; no process is started before something is said.
 
-        Raises CannotChat. The chat lives until it is ended, or the gateway is closed.
+        Raises CannotChat. The chat lives until it is ended, or the backend is closed.
         """
 
         def open_chat(workspace: Workspace) -> Chat:

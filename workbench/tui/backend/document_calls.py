@@ -51,7 +51,7 @@ class Documents:
         self.changes = 0  # how often unsaved edits may have become others: what recovery files have to follow
 
     async def edit(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
-        """Change a document in one step of undo, unsaved. `change` runs on the gateway's thread."""
+        """Change a document in one step of undo, unsaved. `change` runs on the backend's thread."""
         return await self._change(lambda documents: documents.edit(eval_set, change, label=label))
 
     async def edit_and_save(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
@@ -80,7 +80,7 @@ class Documents:
         await self._change(lambda documents: documents.edit_together(changes, label=label))
 
     async def look(self, eval_set: str, read: Callable[[EvalSetDocument], T]) -> T:
-        """Read something of a document as it is now. `read` runs on the gateway's thread."""
+        """Read something of a document as it is now. `read` runs on the backend's thread."""
         return await self._ask(lambda documents: read(documents.document(eval_set)))
 
     async def undo(self, eval_set: str | None) -> Done | None:

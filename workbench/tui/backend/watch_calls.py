@@ -210,7 +210,7 @@ class Watch:
         return Broken(path, shown.as_posix(), source.line, source.message)
 
     def _standings(self, workspace: Workspace, decided: DecisionsMade) -> Sequence[WatchNews]:
-        """On the gateway's thread: it looks at the disk, and reads verdicts that hold again."""
+        """On the backend's thread: it looks at the disk, and reads verdicts that hold again."""
         words = _Words(self._session, workspace.root)
         verdicts = workspace.verdicts
         jobs = {each.job for each in decided.decisions}

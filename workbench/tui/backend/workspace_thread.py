@@ -1,4 +1,4 @@
-"""The gateway's thread: everything that reads files, the history or the engine runs here, one thing after the other.
+"""The backend's thread: everything that reads files, the history or the engine runs here, one thing after the other.
 
 Documents are not made to be read by two threads at once, and none of this may hold up a key press.
 """
@@ -44,7 +44,7 @@ async def aside(work: Callable[[], T]) -> T:
 
 
 class Call(Protocol):
-    """Does work with the workspace on the gateway's thread, and gives what it gives or raises what it raises."""
+    """Does work with the workspace on the backend's thread, and gives what it gives or raises what it raises."""
 
     def __call__(self, work: Callable[[Workspace], T], /) -> Awaitable[T]: ...
 

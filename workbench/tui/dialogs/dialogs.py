@@ -26,7 +26,7 @@ from workbench.store.settings import LOCATIONS, NewTarget, check_target, eval_se
 from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyPlace
 from workbench.tui.keys import bindings, dialog_bindings, keys_of
 from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import Hub, ProjectChanged
+from workbench.tui.screen_messages import ProjectChanged, ScreenContext
 from workbench.tui.state.case_board import EDITED, MARKED, PARTLY_JUDGED, STALE, Standing, look_of
 from workbench.tui.state.text_layout import BLANK, Block, CursorRows, Line, Piece, Tone, Whole, safe, safe_line
 from workbench.tui.widgets.inputs import KeyLine, say
@@ -308,13 +308,13 @@ def _row(keys: str, what: str) -> Whole:
 # Adds an agent to the settings of the project: asked for its kind, its name, where it is, and its eval sets.
 
 
-async def add_target(widget: Widget, hub: Hub) -> None:
+async def add_target(widget: Widget, context: ScreenContext) -> None:
     """Everything from the questions to the written file. `widget` is what asks and says."""
     try:
         target = await _described(widget)
         if target is None:
             return
-        file = await hub.gateway.project.add_target(target)
+        file = await context.backend.project.add_target(target)
     except StoreError as error:
         say(widget, str(error), severity="error")
         return

@@ -1,1 +1,1 @@
-"""Panes: each connects one state, the widgets that show it, and the gateway."""
+"""Panes: each connects one state, the widgets that show it, and the backend."""

@@ -21,7 +21,7 @@ from workbench.store.filetypes import EVAL_SET_SUFFIX
 from workbench.tui.backend import document_calls
 from workbench.tui.dialogs.dialogs import AskScreen, Check, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings
-from workbench.tui.screen_messages import DocumentsChanged, Hub, ProjectChanged, SaveWanted, TabWanted
+from workbench.tui.screen_messages import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext, TabWanted
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_filter import (
     SYNTAX,
@@ -52,11 +52,11 @@ _OF_CASES = frozenset({"new_case", "rename", "duplicate", "move_case", *_OF_MARK
 class Edits:
     """The operations, on what is selected or marked. `widget` is what asks and says."""
 
-    def __init__(self, widget: Widget, hub: Hub) -> None:
+    def __init__(self, widget: Widget, context: ScreenContext) -> None:
         self._widget = widget
-        self._state = hub.state
-        self._browser = hub.state.browser
-        self._documents = hub.gateway.documents
+        self._state = context.state
+        self._browser = context.state.browser
+        self._documents = context.backend.documents
 
     def why_not(self, action: str) -> str:
         """Why one of these operations has no use for what is selected or marked, in one sentence; else empty."""
@@ -363,11 +363,11 @@ class BrowserPane(Vertical):
     class EditsRead(Message):
         """Which cases have unsaved edits is known anew."""
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(id=id)
-        self._hub = hub
-        self._browser = hub.state.browser
-        self._edits = Edits(self, hub)
+        self._screen_context = context
+        self._browser = context.state.browser
+        self._edits = Edits(self, context)
         self._is_outdated = False
 
     def compose(self) -> ComposeResult:
@@ -388,7 +388,7 @@ class BrowserPane(Vertical):
         """Draw the list as it is now."""
         if self._reveal():
             self.post_message(self.CursorMoved())
-        self.query_one(CaseList).show_state(self._hub.state)
+        self.query_one(CaseList).show_state(self._screen_context.state)
 
     def focus_list(self) -> None:
         """Put the focus on the list."""
@@ -403,15 +403,15 @@ class BrowserPane(Vertical):
         """Read what has changed of the cases and of their unsaved edits, as other work leaves room for it."""
         await self._read_edited()
         for listed in self._browser.sets:
-            async for contents in self._hub.gateway.contents.read(listed):
+            async for contents in self._screen_context.backend.contents.read(listed):
                 self._browser.show_contents(contents)
                 self._is_outdated = True
             if listed.kept is None:
-                self._browser.judges[listed.relative] = self._hub.gateway.contents.judges_of(listed.relative)
+                self._browser.judges[listed.relative] = self._screen_context.backend.contents.judges_of(listed.relative)
         self.post_message(self.EditsRead())
 
     async def _read_edited(self) -> None:
-        documents = self._hub.gateway.documents
+        documents = self._screen_context.backend.documents
         dirty = await documents.dirty()
         for listed in self._browser.files:
             if listed.relative not in dirty:
@@ -449,7 +449,7 @@ class BrowserPane(Vertical):
 
     def _go_to_row(self, index: int) -> None:
         self._browser.move_to(index)
-        self._hub.state.leave_row()
+        self._screen_context.state.leave_row()
         self._after_move()
 
     @on(CaseList.WentTo)
@@ -576,7 +576,7 @@ class BrowserPane(Vertical):
         self._browser.marks.clear()
         self._after_move()
 
-    # Edits. Each asks what it has to know and then waits for the gateway.
+    # Edits. Each asks what it has to know and then waits for the backend.
 
     def action_new_case(self) -> None:
         """Add a case."""

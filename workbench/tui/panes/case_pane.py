@@ -22,7 +22,7 @@ from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import CaseWanted, DocumentsChanged, Faceless, Hub, ProjectChanged
+from workbench.tui.screen_messages import CaseWanted, DocumentsChanged, Faceless, ProjectChanged, ScreenContext
 from workbench.tui.state.browser_state import ReadCase, Subject
 from workbench.tui.state.case_edits import (
     Edit,
@@ -286,8 +286,8 @@ class OutlinePane(Pane):
     PLACES: ClassVar[tuple[str, ...]] = ("editor",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("editor")]
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
-        super().__init__(hub, id=id)
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
         self.desk = Desk()
         self._edited: Edited | None = None
         self._read: ReadCase | None = None
@@ -299,12 +299,14 @@ class OutlinePane(Pane):
         yield OutlineList(self.desk.view, id="case-rows")
         yield LinesView(id="case-facts")
         yield EditorBox()
-        yield DraftKeeper(self.hub.gateway.typed_texts, self.desk)
+        yield DraftKeeper(self.context.backend.typed_texts, self.desk)
 
     def show(self, subject: Subject) -> None:
         """Show what is selected, or what has become of it."""
         row = subject.row
-        is_kept_set = row is not None and row.case is None and self.hub.state.browser.is_kept(row.target, row.eval_set)
+        is_kept_set = (
+            row is not None and row.case is None and self.context.state.browser.is_kept(row.target, row.eval_set)
+        )
         wanted = None if is_kept_set else _edited_of(subject)
         self.set_class(wanted is None, "-plain")
         self.set_class(wanted is not None and wanted.case is None, "-set")
@@ -370,7 +372,7 @@ class OutlinePane(Pane):
         if wanted is None:
             return
         try:
-            opened = await self.hub.gateway.editing.open(wanted, self.desk.opened)
+            opened = await self.context.backend.editing.open(wanted, self.desk.opened)
         except StoreError as error:
             if wanted == self._edited:
                 self.desk.close()
@@ -401,7 +403,7 @@ class OutlinePane(Pane):
         self.refresh_bindings()
 
     def _show_facts(self, *, is_other: bool) -> None:
-        self.query_one("#case-facts", LinesView).show_blocks(self.hub.state.detail(), from_top=is_other)
+        self.query_one("#case-facts", LinesView).show_blocks(self.context.state.detail(), from_top=is_other)
 
     # The rows.
 
@@ -455,8 +457,8 @@ class CasePane(OutlinePane):
         "What is typed and not applied is kept, marked with ~."
     )
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
-        super().__init__(hub, id=id)
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
         self._edits = asyncio.Lock()
 
     @on(RowList.Entered, "#case-rows")
@@ -657,7 +659,7 @@ class CasePane(OutlinePane):
         if draft != self.desk.typing or opened is None:
             return
         try:
-            fault = await self.hub.gateway.editing.fault(opened, draft.slot.edit(draft.value(), opened.data))
+            fault = await self.context.backend.editing.fault(opened, draft.slot.edit(draft.value(), opened.data))
         except (StoreError, Outdated, Invalid, Impossible):
             return  # the same is said when it is applied
         if draft == self.desk.typing and fault is not None:
@@ -736,7 +738,7 @@ class CasePane(OutlinePane):
                 return "something else was selected meanwhile; nothing was changed"
             try:
                 edit = make(row or _NO_ROW, opened)
-                await self.hub.gateway.editing.make(opened, edit, label=safe(label))
+                await self.context.backend.editing.make(opened, edit, label=safe(label))
             except Outdated:
                 await self._look_again()
                 return "the file was changed meanwhile; it is shown as it is now: look, and do it again"

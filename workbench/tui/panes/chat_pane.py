@@ -27,7 +27,7 @@ from workbench.tui.backend.chat_calls import CannotChat
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
 from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import Hub, ProjectChanged, SessionWanted
+from workbench.tui.screen_messages import ProjectChanged, ScreenContext, SessionWanted
 from workbench.tui.screens.conflict_screen import ConflictScreen
 from workbench.tui.state.browser_state import Pinned, Subject
 from workbench.tui.state.chat_state import (
@@ -60,31 +60,31 @@ class NotKept(Exception):
     """The user changed their mind."""
 
 
-async def keep(app: App[None], hub: Hub, conversation: Conversation, *, chosen: int | None) -> CaseKey:
+async def keep(app: App[None], context: ScreenContext, conversation: Conversation, *, chosen: int | None) -> CaseKey:
     """Ask what has to be known and write the case, whose key is given.
 
     Raises NotKept and StoreError; then the set is as it was.
     """
     first = await _ask_first(app, conversation, chosen)
-    shelf = await _ask_shelf(app, hub, conversation)
+    shelf = await _ask_shelf(app, context, conversation)
     is_new_set = shelf.eval_set is None
-    eval_set = shelf.eval_set or await _ask_new_set(app, hub, conversation)
+    eval_set = shelf.eval_set or await _ask_new_set(app, context, conversation)
     taken: frozenset[str] = frozenset()
     holds_state = True
     if not is_new_set:
-        facts = await hub.gateway.chats.facts_of(eval_set)
+        facts = await context.backend.chats.facts_of(eval_set)
         taken, holds_state = facts.eval_ids, facts.holds_final_state
     eval_id = await _ask_id(app, shelf, taken)
     final_state = await _ask_final_state(app, conversation) if holds_state else None
     case = _case(conversation, first=first, eval_id=eval_id, final_state=final_state)
     if is_new_set:
-        await hub.gateway.documents.create_set(eval_set, eval_set_id=name_of_file(PurePosixPath(eval_set)))
+        await context.backend.documents.create_set(eval_set, eval_set_id=name_of_file(PurePosixPath(eval_set)))
     try:
-        await hub.gateway.chats.save(eval_set, case)
+        await context.backend.chats.save(eval_set, case)
     except FileChanged:
-        if not await app.push_screen_wait(ConflictScreen(hub.gateway.documents, eval_set)):
+        if not await app.push_screen_wait(ConflictScreen(context.backend.documents, eval_set)):
             raise
-    return CaseKey(target=await _agent_of(hub, eval_set, conversation), eval_set=eval_set, eval_id=eval_id)
+    return CaseKey(target=await _agent_of(context, eval_set, conversation), eval_set=eval_set, eval_id=eval_id)
 
 
 async def _ask_first(app: App[None], conversation: Conversation, chosen: int | None) -> int:
@@ -96,8 +96,8 @@ async def _ask_first(app: App[None], conversation: Conversation, chosen: int | N
     return chosen * _answer(await app.push_screen_wait(ChooseScreen("Keep", [f"all {count} turns", rest], chosen=1)))
 
 
-async def _ask_shelf(app: App[None], hub: Hub, conversation: Conversation) -> Shelf:
-    state = hub.state
+async def _ask_shelf(app: App[None], context: ScreenContext, conversation: Conversation) -> Shelf:
+    state = context.state
     found = shelves(
         state.browser.files, target=conversation.target, eval_set=state.selected_set, case=state.selected_case
     )
@@ -110,9 +110,9 @@ async def _ask_shelf(app: App[None], hub: Hub, conversation: Conversation) -> Sh
     return shelf
 
 
-async def _ask_new_set(app: App[None], hub: Hub, conversation: Conversation) -> str:
-    sets, target = hub.state.browser.files, conversation.target
-    places = await hub.gateway.chats.new_sets()
+async def _ask_new_set(app: App[None], context: ScreenContext, conversation: Conversation) -> str:
+    sets, target = context.state.browser.files, conversation.target
+    places = await context.backend.chats.new_sets()
     answer = await app.push_screen_wait(
         AskScreen(
             "File of the new eval set, relative to the project",
@@ -147,10 +147,10 @@ async def _ask_final_state(app: App[None], conversation: Conversation) -> dict[s
     return state if _answer(answer) else None
 
 
-async def _agent_of(hub: Hub, eval_set: str, conversation: Conversation) -> str:
+async def _agent_of(context: ScreenContext, eval_set: str, conversation: Conversation) -> str:
     """The agent that the set belongs to; empty for none."""
     try:
-        return await hub.gateway.chats.agent_of(eval_set) or ""
+        return await context.backend.chats.agent_of(eval_set) or ""
     except StoreError:  # of the settings: told where the project is looked at again, and the case is written
         return conversation.target
 
@@ -345,8 +345,8 @@ class ChatPane(Pane):
     PLACES: ClassVar[tuple[str, ...]] = ("chat",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat")]
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
-        super().__init__(hub, id=id)
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
         self._chats: dict[str, TargetChat] = {}
         self._sessions: dict[str, Chat] = {}
         self._lines: dict[str, ChatLines] = {}
@@ -372,7 +372,7 @@ class ChatPane(Pane):
         if self._timer is not None:
             self._timer.resume()
         target = subject.row.target if subject.row is not None else ""
-        if self.hub.state.is_only_kept(target):
+        if self.context.state.is_only_kept(target):
             target = ""
         if target == self._target:
             if subject.read is not before.read and self._chat.conversation is None:
@@ -530,7 +530,7 @@ class ChatPane(Pane):
             say(self, "nothing was answered yet: there is nothing to keep", severity="warning")
             return
         try:
-            key = await keep(self.app, self.hub, conversation, chosen=chat.chosen)
+            key = await keep(self.app, self.context, conversation, chosen=chat.chosen)
         except NotKept:
             return
         except StoreError as error:
@@ -558,7 +558,7 @@ class ChatPane(Pane):
         self._end(chat)
         chat.is_opening = True
         try:
-            session = await self.hub.gateway.chats.open(chat.target, session_input=session_input)
+            session = await self.context.backend.chats.open(chat.target, session_input=session_input)
         except (CannotChat, StoreError) as error:
             chat.problem = str(error)
             chat.draft = chat.draft or said[-1].text()

@@ -22,7 +22,7 @@ from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
 from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import DocumentsChanged, Hub, RunBegun, SaveWanted
+from workbench.tui.screen_messages import DocumentsChanged, RunBegun, SaveWanted, ScreenContext
 from workbench.tui.state.browser_rows import case_head
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.diff_content import diff_of
@@ -39,8 +39,8 @@ from workbench.tui.widgets.row_lists import ClickableLines, StatusLine
 class Acceptor:
     """`tell` takes messages to the main screen; `widget` shows what there is to say."""
 
-    def __init__(self, hub: Hub, widget: Widget, tell: Callable[[Message], object]) -> None:
-        self._hub = hub
+    def __init__(self, context: ScreenContext, widget: Widget, tell: Callable[[Message], object]) -> None:
+        self._screen_context = context
         self._widget = widget
         self._tell = tell
 
@@ -55,7 +55,7 @@ class Acceptor:
         label = f"accept {plural(len(hunks), 'difference')} of {result.case.eval_id}"
         eval_set = result.case.eval_set
         try:
-            begun = await self._hub.gateway.accepting.accept(wanted, label=label)
+            begun = await self._screen_context.backend.accepting.accept(wanted, label=label)
         except Refused as refused:
             return str(refused)
         except FileChanged as error:
@@ -259,10 +259,10 @@ class DiffPane(Pane):
     PLACES: ClassVar[tuple[str, ...]] = ("diff",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
-        super().__init__(hub, id=id)
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
         self._subject = Subject()
-        self._acceptor = Acceptor(hub, self, self.post_message)
+        self._acceptor = Acceptor(context, self, self.post_message)
 
     def compose(self) -> ComposeResult:
         """One diff."""
@@ -273,7 +273,7 @@ class DiffPane(Pane):
         self._subject = subject
         if subject.key is None:
             row = subject.row.place if subject.row is not None else None
-            source = DiffSource(case=None, head=self.hub.state.detail())
+            source = DiffSource(case=None, head=self.context.state.detail())
             self.query_one(DiffView).show(source, about=row)
             return
         source = DiffSource(case=None, head=tuple(case_head(subject)))
@@ -296,7 +296,7 @@ class DiffPane(Pane):
 
     def offers(self, action: str) -> bool:
         """Whether an action has a use for what is selected."""
-        return not action.startswith("accept_") or not why_not("accept", self.hub.state)
+        return not action.startswith("accept_") or not why_not("accept", self.context.state)
 
     def focus_first(self) -> None:
         """The lines."""
@@ -370,11 +370,11 @@ class DiffPane(Pane):
 
     def _nothing_to_accept(self, found: Sequence[Hunk]) -> str | None:
         subject = self._subject
-        if reason := why_not("accept", self.hub.state):
+        if reason := why_not("accept", self.context.state):
             return reason
         if subject.pinned is not None:
             return "this is not the newest result of the case; escape returns to that"
-        if subject.key is not None and subject.key != self.hub.state.selected_case:
+        if subject.key is not None and subject.key != self.context.state.selected_case:
             # Whoever types ahead means the case that the keys before led to, and has not seen it yet.
             return "another case was selected meanwhile; look at its differences first"
         if subject.is_live:

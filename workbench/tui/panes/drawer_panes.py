@@ -16,7 +16,7 @@ from textual.widgets import Static
 from workbench.tui.external_editor import open_file
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane, RowsPane
-from workbench.tui.screen_messages import CaseWanted, Hub, RunWanted
+from workbench.tui.screen_messages import CaseWanted, RunWanted, ScreenContext
 from workbench.tui.state.browser_state import Subject, selections_of
 from workbench.tui.state.problem_list import ListedProblem, Source
 from workbench.tui.state.run_progress import RunProgress, RunRows, summary_lines
@@ -41,8 +41,8 @@ class RunPane(RowsPane):
 
     rows: RunRows
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
-        super().__init__(hub, id=id)
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
         self.rows = RunRows()
         self._shown: RunProgress | None = None
 
@@ -79,7 +79,7 @@ class RunPane(RowsPane):
         """Stop the selected case, which then is not begun or goes no further."""
         progress, job = self._shown, self.rows.selected_job
         if progress is not None and job is not None:
-            self.hub.gateway.runs.cancel(progress.run_id, job)
+            self.context.backend.runs.cancel(progress.run_id, job)
 
     def action_run_again(self) -> None:
         """Queue the selected case again, or all that went wrong in the selected way: a new run where it is over."""
@@ -88,21 +88,21 @@ class RunPane(RowsPane):
             return
         jobs = self.rows.selected_failures or (job,)
         if progress.ended is None:
-            self.hub.state.expect(key for key in jobs if progress.jobs.finished_job(key) is not None)
+            self.context.state.expect(key for key in jobs if progress.jobs.finished_job(key) is not None)
             for key in jobs:
                 progress.jobs.requeue(key)
-            self.hub.gateway.runs.requeue(progress.run_id, jobs)
+            self.context.backend.runs.requeue(progress.run_id, jobs)
             self.show_rows()
             say(
                 self,
                 f"queued again: {jobs[0].case.eval_id}" if len(jobs) == 1 else f"queued again: {len(jobs):,} cases",
             )
             return
-        self.post_message(RunWanted(selections_of((key.case for key in jobs), self.hub.state.browser)))
+        self.post_message(RunWanted(selections_of((key.case for key in jobs), self.context.state.browser)))
 
     def show_rows(self) -> None:
         """Show the run as it is now."""
-        progress = self.hub.state.progress
+        progress = self.context.state.progress
         if progress is not self._shown:
             self._shown, self.rows = progress, RunRows()
         for widget in self.query("#run-how-far, #run-counts, #run-rows"):
@@ -136,8 +136,8 @@ class WatchPane(RowsPane):
 
     rows: WatchRows
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
-        super().__init__(hub, id=id)
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
         self.rows = WatchRows()
 
     def compose(self) -> ComposeResult:
@@ -172,8 +172,8 @@ class WatchPane(RowsPane):
 
     def show_rows(self) -> None:
         """Show the watch as it is now."""
-        watch = self.hub.state.watch
-        self.rows.show(watch, self.hub.state.board)
+        watch = self.context.state.watch
+        self.rows.show(watch, self.context.state.board)
         is_empty = len(self.rows) == 0
         self.query_one("#watch-how", StatusLine).show(how_line(watch))
         rows, nothing = self.query_one(RowList), self.query_one("#watch-nothing", Static)
@@ -216,7 +216,7 @@ class ProblemsPane(Pane):
 
     def show(self, subject: Subject) -> None:  # noqa: ARG002 - problems are the same whatever is selected
         """Show the problems as they are now."""
-        problems = self.hub.state.problems
+        problems = self.context.state.problems
         rows, detail = self.query_one(RowList), self.query_one(LinesView)
         rows.display = len(problems) > 0
         rows.show(problems)
@@ -229,17 +229,17 @@ class ProblemsPane(Pane):
 
     def copyable(self) -> str | None:
         """The selected problem."""
-        problem = self.hub.state.problems.selected
+        problem = self.context.state.problems.selected
         return None if problem is None else ": ".join(filter(None, [problem.where, problem.place, problem.message]))
 
     @on(RowList.Steered)
     def _on_steered(self, message: RowList.Steered) -> None:
-        message.steer(self.hub.state.problems)
-        self.show(self.hub.state.subject())
+        message.steer(self.context.state.problems)
+        self.show(self.context.state.subject())
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
-        problem = self.hub.state.problems.selected
+        problem = self.context.state.problems.selected
         if problem is None:
             return
         if problem.conflict:
@@ -253,7 +253,7 @@ class ProblemsPane(Pane):
 
     def action_open_file(self) -> None:
         """Open the file of the problem in the user's editor."""
-        problem = self.hub.state.problems.selected
+        problem = self.context.state.problems.selected
         if problem is not None:
             self._open(problem)
 

@@ -14,7 +14,7 @@ from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import CaseWanted, Hub, SessionWanted
+from workbench.tui.screen_messages import CaseWanted, ScreenContext, SessionWanted
 from workbench.tui.state.browser_list import Place
 from workbench.tui.state.browser_state import Pinned, Subject
 from workbench.tui.state.case_scores import unreadable_blocks
@@ -37,8 +37,8 @@ class HistoryPane(Pane):
     PLACES: ClassVar[tuple[str, ...]] = ("history",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("history")]
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
-        super().__init__(hub, id=id)
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
         self._place: Place | None = None  # what is shown or read
         self._seen = -1  # how many results of it, or of this session, there were when it was read
         self._shown: Executions | GroupRuns | None = None
@@ -58,7 +58,7 @@ class HistoryPane(Pane):
         if subject.row.case is not None:
             seen = subject.record.ended if subject.record is not None else 0
         else:
-            seen = -1 if self.hub.state.is_running else self.hub.state.board.results
+            seen = -1 if self.context.state.is_running else self.context.state.board.results
         if (place, seen) == (self._place, self._seen):
             if self._mark_current(subject) and self._shown is not None:
                 self.query_one(RowsAndText).show(self._shown, from_top=False)
@@ -139,7 +139,7 @@ class HistoryPane(Pane):
     def _open_table(self, run: StoredRun) -> None:
         from workbench.tui.screens.results_screen import TableScreen  # seldom needed, and never at the start
 
-        screen = TableScreen(self.hub, run_id=run.run_id, title=f"run {safe_line(run.run_id)}")
+        screen = TableScreen(self.context, run_id=run.run_id, title=f"run {safe_line(run.run_id)}")
         self.app.push_screen(screen, self._go_to)
 
     def _go_to(self, case: CaseKey | None) -> None:
@@ -149,7 +149,7 @@ class HistoryPane(Pane):
     @work(group="history", exclusive=True)
     async def _read(self, place: Place) -> None:
         target, eval_set, case = place
-        archive = self.hub.gateway.archive
+        archive = self.context.backend.archive
         try:
             if case is not None:
                 self._take(Executions(await archive.case(case)))
@@ -162,7 +162,7 @@ class HistoryPane(Pane):
 
     def _take(self, rows: Executions | GroupRuns) -> None:
         old, self._shown = self._shown, rows
-        self._mark_current(self.hub.state.subject())
+        self._mark_current(self.context.state.subject())
         self.refresh_bindings()
         if not len(rows):
             self.query_one(RowsAndText).show_text(
@@ -182,14 +182,14 @@ class HistoryPane(Pane):
     @work(group="look", exclusive=True)
     async def _look_at(self, job: StoredJob) -> None:
         """Show a stored result in the other tabs, held against the case that is selected now; a row as it was then."""
-        read = self.hub.state.read
+        read = self.context.state.read
         case = read.case if read is not None and read.key == job.case else None
         try:
-            result = await self.hub.gateway.archive.result(job.run_id, job.key)
+            result = await self.context.backend.archive.result(job.run_id, job.key)
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        if self.hub.state.selected_case != job.case:
+        if self.context.state.selected_case != job.case:
             return  # the user has gone on to another case
         if result is None:
             say(self, "the result is no longer in the history", severity="warning")
@@ -202,7 +202,7 @@ class HistoryPane(Pane):
     @work(group="compare", exclusive=True)
     async def _compare(self, before: str, after: str) -> None:
         try:
-            comparison = await self.hub.gateway.archive.compare(before, after)
+            comparison = await self.context.backend.archive.compare(before, after)
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -211,4 +211,4 @@ class HistoryPane(Pane):
             from workbench.tui.screens.results_screen import ComparingScreen
             from workbench.tui.state.history_state import ComparedCases
 
-            self.app.push_screen(ComparingScreen(ComparedCases(comparison), self.hub), self._go_to)
+            self.app.push_screen(ComparingScreen(ComparedCases(comparison), self.context), self._go_to)

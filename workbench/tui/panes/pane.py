@@ -9,7 +9,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from workbench.model.text import counted
-from workbench.tui.screen_messages import Hub
+from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import RowList, RowSource, Steerable
@@ -28,9 +28,9 @@ class Pane(Vertical):
     HELP: ClassVar[str] = ""
     PLACES: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(id=id)
-        self.hub = hub
+        self.context = context
 
     def show(self, subject: Subject) -> None:
         """Show what is selected now, or what is known of it now. Only called while the pane is open."""

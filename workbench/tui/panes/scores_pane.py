@@ -18,7 +18,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import CaseWanted, Hub, RunBegun
+from workbench.tui.screen_messages import CaseWanted, RunBegun, ScreenContext
 from workbench.tui.state.browser_list import Place
 from workbench.tui.state.browser_rows import played_note
 from workbench.tui.state.browser_state import Subject
@@ -44,8 +44,8 @@ class ScoresPane(Pane):
     PLACES: ClassVar[tuple[str, ...]] = ("scores",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("scores")]
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
-        super().__init__(hub, id=id)
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
         self._case: CaseScores | None = None
         self._results: tuple[CaseResult, ...] = ()  # what `_case` shows: the repeat looked at, then all
         self._held_against: EvalCase | None = None
@@ -108,11 +108,11 @@ class ScoresPane(Pane):
     @work(group="judge", exclusive=True)
     async def action_judge_again(self) -> None:
         """Have the judges say again what they think of the case, and say how far that agrees with what they said."""
-        judging = self.hub.gateway.judging
+        judging = self.context.backend.judging
         if not self._results:
             say(self, "there is no case with scores here to judge again", severity="warning")
             return
-        if self.hub.state.is_busy:
+        if self.context.state.is_busy:
             say(self, "a run is going on; x stops it", severity="warning")
             return
         try:
@@ -157,11 +157,13 @@ class ScoresPane(Pane):
         target, eval_set, _ = place
         self._gathered = None
         while self._gathered != (there_is := self._there_is(place)):
-            sets = [listed for listed in self.hub.state.browser.sets_of(target) if eval_set in ("", listed.relative)]
+            sets = [
+                listed for listed in self.context.state.browser.sets_of(target) if eval_set in ("", listed.relative)
+            ]
             keys = list(chain.from_iterable(listed.keys for listed in sets))
-            earlier = self.hub.state.board.earlier_verdicts(keys)
+            earlier = self.context.state.board.earlier_verdicts(keys)
             try:
-                spread = await self.hub.gateway.archive.spread(target, eval_set or None, keys, earlier=earlier)
+                spread = await self.context.backend.archive.spread(target, eval_set or None, keys, earlier=earlier)
             except StoreError as error:
                 self._group = None
                 self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))
@@ -177,8 +179,8 @@ class ScoresPane(Pane):
 
     def _there_is(self, place: Place) -> tuple[int, int, int]:
         """How many results this session has brought, how many cases are listed, and how many of them are stale."""
-        board, (target, eval_set, _) = self.hub.state.board, place
-        stale = self.hub.state.browser.freshness.count(target, eval_set)
+        board, (target, eval_set, _) = self.context.state.board, place
+        stale = self.context.state.browser.freshness.count(target, eval_set)
         return board.results, sum(board.counts(target, eval_set or None).values()), stale
 
     def _take(self, spread: GroupSpread, *, stale: int) -> None:

@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import Hub
+from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.span_detail import DetailTab, SpanDetail
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Piece, Tone
@@ -230,8 +230,8 @@ class TracePane(Pane):
     PLACES: ClassVar[tuple[str, ...]] = ("trace",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace")]
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
-        super().__init__(hub, id=id)
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
         self._view = TraceView()
         self._detail = SpanDetail()
         self._session: object = None
@@ -271,7 +271,7 @@ class TracePane(Pane):
         if not self.is_mounted:  # a worker may have news before there is anything to show it in
             return
         if subject.key is None:
-            self._show_absence(self.hub.state.detail())
+            self._show_absence(self.context.state.detail())
             return
         spans, turns, prompts = subject.spans, subject.turns, prompts_of(subject)
         source = spans if subject.result is None else subject.result
@@ -479,7 +479,7 @@ class TracePane(Pane):
         return self.query_one(DetailView)
 
     def _show_again(self) -> None:
-        self.show(self.hub.state.subject())
+        self.show(self.context.state.subject())
 
     def _stop_waiting(self) -> None:
         if self._later is not None:

@@ -26,7 +26,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
 from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import CaseWanted, Faceless, Hub
+from workbench.tui.screen_messages import CaseWanted, Faceless, ScreenContext
 from workbench.tui.screens.results_screen import ReviewScreen
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_board import STALE
@@ -59,9 +59,9 @@ _TITLE_MARGINS = 6
 class Frame(Vertical):
     """Tabs and the pane that is open. A pane is made when it is opened for the first time."""
 
-    def __init__(self, hub: Hub, *, tab: str, id: str) -> None:
+    def __init__(self, context: ScreenContext, *, tab: str, id: str) -> None:
         super().__init__(id=id)
-        self._hub = hub
+        self._screen_context = context
         self.tab = tab
         self._panes: dict[str, Pane] = {}
         self._on_border = ("", "")
@@ -144,7 +144,7 @@ class Frame(Vertical):
             self._is_bordering = False
 
     def _make(self, tab: str) -> Pane:
-        pane = self._panes[tab] = _pane_class(tab)(self._hub, id=f"pane-{tab}")
+        pane = self._panes[tab] = _pane_class(tab)(self._screen_context, id=f"pane-{tab}")
         return pane
 
 
@@ -185,9 +185,9 @@ DRAWERS: dict[str, type[Pane]] = {"run": RunPane, "watch": WatchPane, "problems"
 class Drawer(Vertical):
     """At most one pane is open. A pane is made when it is opened for the first time."""
 
-    def __init__(self, hub: Hub, *, id: str) -> None:
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(id=id)
-        self._hub = hub
+        self._screen_context = context
         self._panes: dict[str, Pane] = {}
         self._open: str | None = None
         self.display = False
@@ -206,7 +206,7 @@ class Drawer(Vertical):
         self._open = name
         self.display = True
         if name not in self._panes:
-            self._panes[name] = DRAWERS[name](self._hub, id=f"pane-{name}")
+            self._panes[name] = DRAWERS[name](self._screen_context, id=f"pane-{name}")
             await self.mount(self._panes[name])
         self._panes[name].display = True
         self.border_title = self._panes[name].TAB
@@ -327,14 +327,14 @@ class Sides:
 class Visits(Faceless):
     """Opens them, and posts what they lead to."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, context: ScreenContext) -> None:
         super().__init__()
-        self._hub = hub
+        self._screen_context = context
         self._left: ReviewWalk | None = None  # a review that was left for the editor
 
     def review(self) -> None:
         """Go through the cases that did not pass; a review that was left for the editor is gone on with."""
-        walk = self._left or ReviewWalk(self._hub.state.failing_cases())
+        walk = self._left or ReviewWalk(self._screen_context.state.failing_cases())
         self._left = None
         if not walk.keys:
             say(self, "no case that did not pass is listed", severity="warning")
@@ -346,34 +346,34 @@ class Visits(Faceless):
                 say(self, "v goes on with the review")
                 self.post_message(CaseWanted(to_edit, tab="case"))
 
-        self.app.push_screen(ReviewScreen(self._hub, walk, self.post_message), leave)
+        self.app.push_screen(ReviewScreen(self._screen_context, walk, self.post_message), leave)
 
     @work(group="generate", exclusive=True)
     async def generate(self) -> None:
         """Have a model write scenarios for the selected set or agent, look through them, and save those to keep."""
         from workbench.tui.screens.scenarios_screen import generate  # seldom needed, and with the engine
 
-        state = self._hub.state
+        state = self._screen_context.state
         row = state.browser.selected
         if row is None or not row.target or state.browser.is_kept(row.target, row.eval_set):
             say(self, f"no scenarios can be written: {why_nothing(state)}", severity="warning")
             return
-        await generate(self, self._hub, row)
+        await generate(self, self._screen_context, row)
 
     @work(group="new_target", exclusive=True)
     async def add_target(self) -> None:
         """Add an agent to the settings of the project."""
         from workbench.tui.dialogs.dialogs import add_target  # seldom needed
 
-        await add_target(self, self._hub)
+        await add_target(self, self._screen_context)
 
     @work(group="table", exclusive=True)
     async def open_table(self) -> None:
         """Show the newest results as a table, and go to the case that is chosen there."""
         from workbench.tui.screens.results_screen import TableScreen  # seldom needed, and never at the start
 
-        scope = Scope.around(self._hub.state.browser.selected)
-        case = await self.app.push_screen_wait(TableScreen(self._hub, scope=scope))
+        scope = Scope.around(self._screen_context.state.browser.selected)
+        case = await self.app.push_screen_wait(TableScreen(self._screen_context, scope=scope))
         if case is not None:
             self.post_message(CaseWanted(case, tab="diff"))
 
@@ -393,10 +393,10 @@ class VerdictChecker(Faceless):
 
         cases: Collection[CaseKey]
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, context: ScreenContext) -> None:
         super().__init__()
-        self._hub = hub
-        self._state = hub.state
+        self._screen_context = context
+        self._state = context.state
         self._left: set[str] = set()  # eval sets that are still to be checked
 
     def check(self, eval_sets: Collection[str] | None = None) -> None:
@@ -417,7 +417,7 @@ class VerdictChecker(Faceless):
             ended = {key: record.ended for key in shown if (record := self._state.board.record(key)) is not None}
             changed, told = set[CaseKey](), time.monotonic()
             with contextlib.suppress(StoreError):  # whatever shows the stored results has reported it
-                async for checked in self._hub.gateway.verdict_check.check(shown):
+                async for checked in self._screen_context.backend.verdict_check.check(shown):
                     if self._state.watch.is_on:
                         return
                     changed |= self._state.take_checked(checked, ended=ended)
@@ -438,9 +438,9 @@ class SavedFiles(Faceless):
     class Saved(Message):
         """Files were saved, or may have been while nothing observed them."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, context: ScreenContext) -> None:
         super().__init__()
-        self._hub = hub
+        self._screen_context = context
         self._observing: Worker[None] | None = None
 
     async def on_unmount(self) -> None:
@@ -462,4 +462,4 @@ class SavedFiles(Faceless):
     async def _observe(self) -> None:
         # A history that cannot be read was reported already; without observing there are F5 and the next start.
         with contextlib.suppress(StoreError, OSError):
-            await self._hub.gateway.saved_files.observe(lambda: self.post_message(self.Saved()))
+            await self._screen_context.backend.saved_files.observe(lambda: self.post_message(self.Saved()))

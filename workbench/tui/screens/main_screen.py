@@ -23,11 +23,11 @@ from workbench.tui.panes.pane import Pane, copy, copyable_at
 from workbench.tui.screen_messages import (
     CaseWanted,
     DocumentsChanged,
-    Hub,
     ProjectChanged,
     RunBegun,
     RunWanted,
     SaveWanted,
+    ScreenContext,
     SessionWanted,
     TabWanted,
 )
@@ -59,32 +59,32 @@ class MainActions(Screen[None]):
     PLACES: ClassVar[tuple[str, ...]] = ("screen",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen")]
 
-    def __init__(self, hub: Hub, layout: Layout) -> None:
+    def __init__(self, context: ScreenContext, layout: Layout) -> None:
         super().__init__()
         self._layout = layout
         self._tab = layout.tab if layout.tab in TABS else "diff"
-        self.state = hub.state
-        self._hub = hub
-        self._reader = Reader(hub)
-        self._keeper = Keeper(hub)
+        self.state = context.state
+        self._screen_context = context
+        self._reader = Reader(context)
+        self._keeper = Keeper(context)
         self._runs = Running(
-            hub,
+            context,
             read_sets=self._reader.read_all_sets,
             read_addresses=self._reader.read_addresses,
             save=self._keeper.save_these,
             played=self._reader.read_verdicts,
         )
-        self._visits = Visits(hub)
+        self._visits = Visits(context)
         self._watching = Watching(
-            hub,
+            context,
             follow=self._runs.follow_watch,
             going_on=self._runs.going_on,
             in_sight=lambda: self.query_one(CaseList).cases_in_sight(),
         )
-        self._checker = VerdictChecker(hub)
-        self._saved_files = SavedFiles(hub)
+        self._checker = VerdictChecker(context)
+        self._saved_files = SavedFiles(context)
         self._sides = Sides(self)
-        self._shown = Shown(self, hub.state)
+        self._shown = Shown(self, context.state)
         self._drawer: str | None = None  # what is open in it
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
@@ -397,19 +397,19 @@ class MainScreen(MainActions):
 
     AUTO_FOCUS = "CaseList"  # not the filter line, where keys typed during the start would land
 
-    def __init__(self, hub: Hub, layout: Layout) -> None:
-        super().__init__(hub, layout)
+    def __init__(self, context: ScreenContext, layout: Layout) -> None:
+        super().__init__(context, layout)
         self._arrivals = Arrivals(
-            self, hub.state, watching=self._watching, runs=self._runs, reader=self._reader, shown=self._shown
+            self, context.state, watching=self._watching, runs=self._runs, reader=self._reader, shown=self._shown
         )
 
     def compose(self) -> ComposeResult:
         """Header, eval sets and panes, drawer, run line, footer."""
         yield StatusLine(id="header")
         with Horizontal(id="body"):
-            yield BrowserPane(self._hub, id="left")
-            yield Frame(self._hub, tab=self._tab, id="right")
-        yield Drawer(self._hub, id="drawer")
+            yield BrowserPane(self._screen_context, id="left")
+            yield Frame(self._screen_context, tab=self._tab, id="right")
+        yield Drawer(self._screen_context, id="drawer")
         yield StatusLine(id="run-line")
         yield KeyLine()
         yield from (self._reader, self._keeper, self._runs, self._visits, self._watching, self._checker)

@@ -19,7 +19,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
 from workbench.tui.keys import dialog_bindings
-from workbench.tui.screen_messages import Hub, ProjectChanged
+from workbench.tui.screen_messages import ProjectChanged, ScreenContext
 from workbench.tui.state.criteria_choice import (
     CriteriaChoice,
     CriteriaFile,
@@ -56,9 +56,9 @@ class PlanScreen(Dialog[PlannedRun | None]):
     PLACES: ClassVar[tuple[str, ...]] = ("plan",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("plan")]
 
-    def __init__(self, hub: Hub, planned: PlannedRun) -> None:
+    def __init__(self, context: ScreenContext, planned: PlannedRun) -> None:
         super().__init__()
-        self._hub = hub
+        self._screen_context = context
         self._planned = planned
         self._settings = PlanSettings(planned)
         self._config = planned.config
@@ -115,7 +115,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
     async def action_criteria(self) -> None:
         """Choose what the run is judged by."""
 
-        chosen = await self.app.push_screen_wait(CriteriaScreen(self._hub, self._planned.selections))
+        chosen = await self.app.push_screen_wait(CriteriaScreen(self._screen_context, self._planned.selections))
         if chosen is not None:
             self._config = chosen.config
             self._plan_again()
@@ -136,7 +136,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
         options = self._settings.applied_to(planned.options)
         problem = self.query_one(".dialog-problem", Static)
         try:
-            self._planned = await self._hub.gateway.runs.plan(planned.selections, options, config, ask=True)
+            self._planned = await self._screen_context.backend.runs.plan(planned.selections, options, config, ask=True)
         except (PlanError, StoreError) as error:
             problem.update(Content(safe(str(error))))
             self._is_wanted = False
@@ -176,9 +176,9 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
     PLACES: ClassVar[tuple[str, ...]] = ("criteria",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("criteria")]
 
-    def __init__(self, hub: Hub, selections: Sequence[Selection]) -> None:
+    def __init__(self, context: ScreenContext, selections: Sequence[Selection]) -> None:
         super().__init__()
-        self._hub = hub
+        self._screen_context = context
         self._selections = selections
         self._eval_sets = list(dict.fromkeys(selection.eval_set for selection in selections))
         self._file: CriteriaFile | None = None
@@ -294,7 +294,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         criteria, existed = self._choice.config.criteria, self._file.exists
         try:
             try:
-                file = await self._hub.gateway.criteria.keep(self._eval_sets, criteria)
+                file = await self._screen_context.backend.criteria.keep(self._eval_sets, criteria)
             except FileChanged:
                 question = (
                     f"{safe_line(self._file.path)} was changed by another program since it was read.\n"
@@ -302,8 +302,8 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
                 )
                 if not await self.app.push_screen_wait(ConfirmScreen(question)):
                     return
-                await self._hub.gateway.criteria.read(self._eval_sets)
-                file = await self._hub.gateway.criteria.keep(self._eval_sets, criteria)
+                await self._screen_context.backend.criteria.read(self._eval_sets)
+                file = await self._screen_context.backend.criteria.keep(self._eval_sets, criteria)
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -319,7 +319,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             return
         existed = self._file.exists
         try:
-            file = await self._hub.gateway.criteria.undo(self._eval_sets)
+            file = await self._screen_context.backend.criteria.undo(self._eval_sets)
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -330,19 +330,19 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
     @work(group="read")
     async def _read(self) -> None:
         try:
-            file = await self._hub.gateway.criteria.read(self._eval_sets)
+            file = await self._screen_context.backend.criteria.read(self._eval_sets)
         except StoreError as error:
             say(self, str(error), severity="error")
             self.dismiss(None)
             return
         self._file = file
-        chosen = self._hub.state.chosen_criteria.get(self._eval_sets[0])
+        chosen = self._screen_context.state.chosen_criteria.get(self._eval_sets[0])
         self._choice = CriteriaChoice(file.config, chosen=chosen)
         self._show()
 
     @work(group="count")
     async def _count(self) -> None:
-        self._facts = await self._hub.gateway.criteria.facts(self._selections)
+        self._facts = await self._screen_context.backend.criteria.facts(self._selections)
         self._show()
 
     @work
@@ -397,9 +397,9 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             return
         for eval_set in self._eval_sets:
             if self._choice.is_changed:
-                self._hub.state.chosen_criteria[eval_set] = self._choice.config
+                self._screen_context.state.chosen_criteria[eval_set] = self._choice.config
             else:
-                self._hub.state.chosen_criteria.pop(eval_set, None)
+                self._screen_context.state.chosen_criteria.pop(eval_set, None)
 
     def _is_sound(self) -> bool:
         """Whether the choice can be used; else what is wrong is said, and the cursor put there."""

@@ -14,7 +14,7 @@ from textual.timer import Timer
 
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
-from workbench.tui.screen_messages import Faceless, Hub
+from workbench.tui.screen_messages import Faceless, ScreenContext
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import OpenedProject
@@ -61,10 +61,10 @@ class Reader(Faceless):
 
         place: CaseKey | str
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, context: ScreenContext) -> None:
         super().__init__()
-        self._state = hub.state
-        self._gateway = hub.gateway
+        self._state = context.state
+        self._backend = context.backend
         self._has_opened = False
         self._settling: Timer | None = None
         self._asked_at = 0.0
@@ -75,7 +75,7 @@ class Reader(Faceless):
     async def open(self) -> None:
         """Find the project and read it."""
         try:
-            project = await self._gateway.project.open()
+            project = await self._backend.project.open()
         except StoreError as error:
             self.post_message(self.OpenFailed(str(error)))
             return
@@ -85,7 +85,7 @@ class Reader(Faceless):
     async def reload(self, select: CaseKey | str | None) -> None:
         """Look again what there is, and then select this case or eval set."""
         try:
-            project = await self._gateway.project.reload()
+            project = await self._backend.project.reload()
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -104,8 +104,8 @@ class Reader(Faceless):
             if each.is_address and (each.cases is not None or each.is_being_read)
         }
         try:
-            await self._gateway.project.forget_addresses()
-            project = await self._gateway.project.reload()
+            await self._backend.project.forget_addresses()
+            project = await self._backend.project.reload()
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -127,7 +127,7 @@ class Reader(Faceless):
         if key is not None and not self._has_all_of(key):
             waiting = self.set_timer(_PATIENCE, lambda: self.post_message(self.CaseRead()))
             try:
-                read = await self._gateway.project.read_case(
+                read = await self._backend.project.read_case(
                     key,
                     stored=self._state.lacks_results(key),
                     earlier=self._state.board.earlier_verdicts([key]),
@@ -186,7 +186,7 @@ class Reader(Faceless):
             self.post_message(self.SetsRead())
             for listed in wanted:
                 try:
-                    read = await self._gateway.project.read_address(listed)
+                    read = await self._backend.project.read_address(listed)
                 except StoreError as error:  # no target names it any more, as looking at the project again will show
                     read = replace(listed, problem=str(error), cases=None)
                 if self._state.browser.eval_set(*listed.place) is not None:  # else it has gone meanwhile
@@ -201,13 +201,13 @@ class Reader(Faceless):
         """Read what is in these sets, as far as they have changed since they were read last."""
         unchecked: list[ListedSet] = []
         for listed in sets:
-            read = await self._gateway.project.list_set(listed)
+            read = await self._backend.project.list_set(listed)
             if self._state.browser.eval_set(*listed.place) is None:
                 continue  # it has gone meanwhile
             if read is not listed:
                 self._state.list_set(read)
             if listed.kept is None:
-                if not await self._gateway.documents.check(listed.relative):
+                if not await self._backend.documents.check(listed.relative):
                     unchecked.append(listed)
                 await self._show_problems(listed)
         self.post_message(self.SetsRead())
@@ -215,14 +215,14 @@ class Reader(Faceless):
             self._check_sets(unchecked)
 
     async def _show_problems(self, listed: ListedSet) -> None:
-        problems = await self._gateway.documents.problems(listed.relative)
+        problems = await self._backend.documents.problems(listed.relative)
         self._state.problems.show_set(listed.relative, listed.target, problems)
 
     @work(group="check")
     async def _check_sets(self, sets: Sequence[ListedSet]) -> None:
         """Check the rest of large sets against the rules of ADK, while everything else goes on."""
         for listed in sets:
-            while not await self._gateway.documents.check(listed.relative):
+            while not await self._backend.documents.check(listed.relative):
                 pass
             if self._state.browser.eval_set(*listed.place) is not None:
                 await self._show_problems(listed)
@@ -245,7 +245,7 @@ class Reader(Faceless):
     async def _find_stopped_run(self) -> None:
         """The run that an earlier session left unfinished can be resumed, if all its eval sets are listed."""
         with contextlib.suppress(StoreError):  # reading the stored results has reported it
-            stopped = await self._gateway.runs.stopped()
+            stopped = await self._backend.runs.stopped()
             listed = {each.relative for each in self._state.browser.files}
             is_listed = stopped is not None and all(each.eval_set in listed for each in stopped.selections)
             if stopped is not None and is_listed and self._state.progress is None:
@@ -256,7 +256,7 @@ class Reader(Faceless):
         """How cases ended in earlier sessions."""
         failure: StoreError | None = None
         try:
-            stored = await self._gateway.project.stored_jobs()
+            stored = await self._backend.project.stored_jobs()
         except StoreError as error:
             say(self, f"earlier results cannot be shown: {error}", severity="warning")
             stored, failure = {}, error
@@ -272,4 +272,4 @@ class Reader(Faceless):
         played = self._state.board.only_played(cases)
         if played:
             with contextlib.suppress(StoreError):  # said already, by whatever read or wrote the history just now
-                self._state.show_verdicts(await self._gateway.project.verdicts_that_hold(played))
+                self._state.show_verdicts(await self._backend.project.verdicts_that_hold(played))

@@ -25,7 +25,7 @@ from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings, dialog_bindings
 from workbench.tui.panes.diff_pane import Acceptor, DiffView
 from workbench.tui.panes.pane import copy
-from workbench.tui.screen_messages import DocumentsChanged, Hub
+from workbench.tui.screen_messages import DocumentsChanged, ScreenContext
 from workbench.tui.state.browser_state import ReadCase
 from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.diff_state import ReviewWalk
@@ -52,10 +52,12 @@ class TableScreen(ResultScreen[CaseKey | None]):
     PLACES: ClassVar[tuple[str, ...]] = ("table",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
 
-    def __init__(self, hub: Hub, *, title: str = "", scope: Scope | None = None, run_id: str | None = None) -> None:
+    def __init__(
+        self, context: ScreenContext, *, title: str = "", scope: Scope | None = None, run_id: str | None = None
+    ) -> None:
         """Give the `scope` of the newest results, or the id and title of a run."""
         super().__init__()
-        self._hub = hub
+        self._screen_context = context
         self._run_title = title
         self._scope = scope
         self._run_id = run_id
@@ -181,8 +183,10 @@ class TableScreen(ResultScreen[CaseKey | None]):
         if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("That file is there. Replace it?")):
             return
         try:
-            earlier = self._hub.state.board.earlier_verdicts(job.case for job in jobs)
-            await self._hub.gateway.archive.export(path, format_of(path), jobs, run_id=self._run_id, earlier=earlier)
+            earlier = self._screen_context.state.board.earlier_verdicts(job.case for job in jobs)
+            await self._screen_context.backend.archive.export(
+                path, format_of(path), jobs, run_id=self._run_id, earlier=earlier
+            )
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -213,14 +217,14 @@ class TableScreen(ResultScreen[CaseKey | None]):
         self._arrange()
 
     def _stretches(self) -> AsyncIterator[list[TableRow]]:
-        archive = self._hub.gateway.archive
+        archive = self._screen_context.backend.archive
         if self._run_id is not None:
             return archive.rows_of_run(self._run_id)
         cases = self._cases()
-        return archive.rows(cases, earlier=self._hub.state.board.earlier_verdicts(cases))
+        return archive.rows(cases, earlier=self._screen_context.state.board.earlier_verdicts(cases))
 
     def _cases(self) -> Sequence[CaseKey]:
-        return self._scope.cases(self._hub.state.browser) if self._scope is not None else ()
+        return self._scope.cases(self._screen_context.state.browser) if self._scope is not None else ()
 
     def _arrange(self) -> None:
         self._mark_stale()
@@ -228,7 +232,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         self._show()
 
     def _mark_stale(self) -> bool:
-        return self._run_id is None and self._table.mark_stale(self._hub.state.browser.freshness.stale)
+        return self._run_id is None and self._table.mark_stale(self._screen_context.state.browser.freshness.stale)
 
     def _arrange_if_stale(self) -> None:
         if self._mark_stale():
@@ -276,10 +280,10 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
     PLACES: ClassVar[tuple[str, ...]] = ("comparing",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("comparing")]
 
-    def __init__(self, cases: ComparedCases, hub: Hub) -> None:
+    def __init__(self, cases: ComparedCases, context: ScreenContext) -> None:
         super().__init__()
         self._cases = cases
-        self._hub = hub
+        self._screen_context = context
 
     def compose(self) -> ComposeResult:
         """Both runs, the cases, and the text about one."""
@@ -328,7 +332,9 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
     async def _swap(self) -> None:
         comparison = self._cases.comparison
         try:
-            swapped = await self._hub.gateway.archive.compare(comparison.after.run_id, comparison.before.run_id)
+            swapped = await self._screen_context.backend.archive.compare(
+                comparison.after.run_id, comparison.before.run_id
+            )
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -363,12 +369,12 @@ class ReviewScreen(Dialog[CaseKey | None]):
     PLACES: ClassVar[tuple[str, ...]] = ("review",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("review")]
 
-    def __init__(self, hub: Hub, walk: ReviewWalk, tell: Callable[[Message], object]) -> None:
+    def __init__(self, context: ScreenContext, walk: ReviewWalk, tell: Callable[[Message], object]) -> None:
         super().__init__()
-        self._hub = hub
+        self._screen_context = context
         self._walk = walk
         self._tell = tell
-        self._acceptor = Acceptor(hub, self, tell)
+        self._acceptor = Acceptor(context, self, tell)
         self._shown: _Shown | None = None
         self._steps = asyncio.Lock()
         self._seen = 0  # which result of the case is shown: the how-manieth of this session
@@ -464,7 +470,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
     def _why_not_edited(self) -> str:
         """Why there is no eval set behind the case; empty where there is one."""
         key = self._walk.key
-        return "" if key is None else why_not_edited(self._hub.state.browser, [(key.target, key.eval_set)])
+        return "" if key is None else why_not_edited(self._screen_context.state.browser, [(key.target, key.eval_set)])
 
     def _look_again(self) -> None:
         """Show the case again once what was accepted or undone has been scored."""
@@ -472,7 +478,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
             self._take(self._show_case)
 
     def _newest(self, key: CaseKey) -> int:
-        record = self._hub.state.board.record(key)
+        record = self._screen_context.state.board.record(key)
         return 0 if record is None else record.ended
 
     async def _show_case(self) -> None:
@@ -484,8 +490,8 @@ class ReviewScreen(Dialog[CaseKey | None]):
             view.show(DiffSource(case=None, head=self._walk.summary()), about=self._walk)
         else:
             self._seen = self._newest(key)
-            earlier = self._hub.state.board.earlier_verdicts([key])
-            read = await self._hub.gateway.project.read_case(key, stored=True, earlier=earlier)
+            earlier = self._screen_context.state.board.earlier_verdicts([key])
+            read = await self._screen_context.backend.project.read_case(key, stored=True, earlier=earlier)
             self._shown = shown = self._found(key, read)
             source = DiffSource(
                 case=shown.case,
@@ -501,7 +507,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
 
     def _found(self, key: CaseKey, read: ReadCase) -> _Shown:
         """The repeat that fell short: of this session, else as it is stored."""
-        record = self._hub.state.board.record(key)
+        record = self._screen_context.state.board.record(key)
         known = [outcome.result for outcome in record.outcomes.values() if outcome.result] if record is not None else []
         lacking = read.stored if record is None or record.lacks_results or not known else ()
         by_repeat = {result.repeat: result for result in (*lacking, *known)}
@@ -549,7 +555,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
             say(self, "nothing was accepted in this review")
             return
         try:
-            await self._hub.gateway.documents.undo(key.eval_set)
+            await self._screen_context.backend.documents.undo(key.eval_set)
         except StoreError as error:
             say(self, str(error), severity="error")
         self._tell(DocumentsChanged(frozenset([key.eval_set])))

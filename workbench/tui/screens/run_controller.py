@@ -17,7 +17,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, CaseStarted, RunEvent, RunFinished
 from workbench.store.errors import StoreError
-from workbench.tui.screen_messages import Faceless, Hub, RunWanted
+from workbench.tui.screen_messages import Faceless, RunWanted, ScreenContext
 from workbench.tui.screens.plan_screen import PlanScreen
 from workbench.tui.state.browser_list import Hashes
 from workbench.tui.state.case_board import Standing
@@ -133,7 +133,7 @@ class Running(Faceless):
 
     def __init__(
         self,
-        hub: Hub,
+        context: ScreenContext,
         *,
         read_sets: Callable[[], Awaitable[None]],
         read_addresses: Callable[[Collection[str]], Awaitable[None]],
@@ -146,8 +146,8 @@ class Running(Faceless):
         `played` hears of cases that a run, now over, has only played.
         """
         super().__init__()
-        self._hub = hub
-        self._state = hub.state
+        self._screen_context = context
+        self._state = context.state
         self._read_sets = read_sets
         self._read_addresses = read_addresses
         self._save = save
@@ -171,7 +171,7 @@ class Running(Faceless):
         if not selections:
             say(self, f"there is nothing to judge: {why_nothing(self._state)}", severity="warning")
             return
-        chosen = await self.app.push_screen_wait(CriteriaScreen(self._hub, selections))
+        chosen = await self.app.push_screen_wait(CriteriaScreen(self._screen_context, selections))
         if chosen is not None:
             self.start(lambda: RunWanted(selections, config=chosen.config))
 
@@ -188,7 +188,7 @@ class Running(Faceless):
         if not unfinished:
             say(self, "nothing of what is selected runs or waits", severity="warning")
         for run_id, job in unfinished:
-            self._hub.gateway.runs.cancel(run_id, job)
+            self._screen_context.backend.runs.cancel(run_id, job)
 
     def follow(self, followed: FollowedRun) -> None:
         """Take up what a run says, for `take`. From now on it can be stopped."""
@@ -211,12 +211,12 @@ class Running(Faceless):
         """Follow a run that nobody prepared; one that is shown can be stopped."""
         progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic()) if is_shown else None
         if progress is not None:
-            self._hub.gateway.runs.adopt(run)
+            self._screen_context.backend.runs.adopt(run)
         self.follow(FollowedRun(run, jobs, progress))
 
     def follow_watch(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun:
         """Show a run of the watch, which adds what the run says. It counts at once, among what else the watch says."""
-        self._hub.gateway.runs.adopt(run)
+        self._screen_context.backend.runs.adopt(run)
         progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
         self._state.browser.freshness.planned(_hashes(run))
@@ -228,7 +228,7 @@ class Running(Faceless):
     @work(group="score")
     async def score_undone(self, eval_sets: Collection[str]) -> None:
         """Score anew what was accepted in these sets and is so no longer, or is so again."""
-        for begun in await self._hub.gateway.accepting.score_undone(eval_sets):
+        for begun in await self._screen_context.backend.accepting.score_undone(eval_sets):
             self.follow(FollowedRun(begun.run, begun.jobs))
 
     def going_on(self) -> Sequence[FollowedRun]:
@@ -272,7 +272,7 @@ class Running(Faceless):
     async def _prepare(self, want: Callable[[], RunWanted]) -> None:
         try:
             planned = await self._planned(want)
-            started = await self._hub.gateway.runs.start(planned) if planned is not None else None
+            started = await self._screen_context.backend.runs.start(planned) if planned is not None else None
         except (PlanError, StoreError) as error:
             say(self, str(error), severity="error")
             return
@@ -293,7 +293,7 @@ class Running(Faceless):
         if not await self._save({item.eval_set for item in wanted.selections}):
             return None
         await self._read_addresses({item.eval_set for item in wanted.selections})
-        runs = self._hub.gateway.runs
+        runs = self._screen_context.backend.runs
         planned = await runs.plan(
             wanted.selections, wanted.options, wanted.config, ask=wanted.ask, only_plays=wanted.only_plays
         )
@@ -303,7 +303,7 @@ class Running(Faceless):
         self._state.is_asked = True
         self.post_message(self.Prepared())
         try:
-            return await self.app.push_screen_wait(PlanScreen(self._hub, planned))
+            return await self.app.push_screen_wait(PlanScreen(self._screen_context, planned))
         finally:
             self._state.is_asked = False
 

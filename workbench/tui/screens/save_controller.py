@@ -16,7 +16,7 @@ from workbench.model.identity import CaseKey
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import ChooseScreen
 from workbench.tui.external_editor import edit_text
-from workbench.tui.screen_messages import DocumentsChanged, Faceless, Hub, ProjectChanged
+from workbench.tui.screen_messages import DocumentsChanged, Faceless, ProjectChanged, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.widgets.inputs import say
 
@@ -40,11 +40,11 @@ class Keeper(Faceless):
     class TextsLeft(Message):
         """An earlier session left text that was typed and not applied."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, context: ScreenContext) -> None:
         super().__init__()
-        self._state = hub.state
-        self._typed_texts = hub.gateway.typed_texts
-        self._documents = hub.gateway.documents
+        self._state = context.state
+        self._typed_texts = context.backend.typed_texts
+        self._documents = context.backend.documents
         self._seen = self._kept = self._documents.changes
         self._waited = 0
         self._is_keeping_refused = False

@@ -23,7 +23,7 @@ from workbench.tui.backend.chat_calls import fault_in, scenario_in, text_of
 from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
-from workbench.tui.screen_messages import DocumentsChanged, Hub, ProjectChanged, SaveWanted
+from workbench.tui.screen_messages import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.chat_state import new_set_name, problem_of_set_name, warning_of_set_name
 from workbench.tui.state.criteria_choice import WrittenScenarios, count_problem
@@ -152,18 +152,18 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
 _USER = "test_user_id"  # as ADK's generated cases have it
 
 
-async def generate(widget: Widget, hub: Hub, row: Row) -> None:
+async def generate(widget: Widget, context: ScreenContext, row: Row) -> None:
     """Everything from the questions to the saved set. `widget` is what asks and says; `row` has an agent."""
     try:
-        generation = await _generation(widget, hub, row)
+        generation = await _generation(widget, context, row)
         generated = None if generation is None else generation.done.result()
         if generation is None or generated is None:
             return
         spent = spending_text(generation.spending())
         scenarios = WrittenScenarios(generated.scenarios, generated.notes, spent=spent)
-        chosen = await _chosen(widget.app, hub, row, scenarios)
+        chosen = await _chosen(widget.app, context, row, scenarios)
         if chosen is not None:
-            await _save(widget, hub, chosen, row=row, state=generated.state)
+            await _save(widget, context, chosen, row=row, state=generated.state)
     except (GenerationError, StoreError) as error:
         say(widget, str(error), severity="error")
 
@@ -175,26 +175,26 @@ class _Chosen(NamedTuple):
     eval_set: str
 
 
-async def _chosen(app: App[object], hub: Hub, row: Row, scenarios: WrittenScenarios) -> _Chosen | None:
+async def _chosen(app: App[object], context: ScreenContext, row: Row, scenarios: WrittenScenarios) -> _Chosen | None:
     """What the user keeps, and in which set; None for nothing. From the name of a set there is a way back."""
     while True:
         kept = await app.push_screen_wait(ScenariosScreen(scenarios, eval_set=row.eval_set))
         if kept is None:
             return None
-        eval_set = row.eval_set or await _new_set(app, hub, row.target)
+        eval_set = row.eval_set or await _new_set(app, context, row.target)
         if eval_set is not None:
             return _Chosen(kept, eval_set)
 
 
-async def _save(widget: Widget, hub: Hub, chosen: _Chosen, *, row: Row, state: Mapping[str, Any]) -> None:
+async def _save(widget: Widget, context: ScreenContext, chosen: _Chosen, *, row: Row, state: Mapping[str, Any]) -> None:
     """Add them to the set, which is made where it is a new one, and say so. Raises StoreError."""
     kept, eval_set = chosen
     if not row.eval_set:
-        await hub.gateway.documents.create_set(eval_set, eval_set_id=name_of_file(PurePosixPath(eval_set)))
+        await context.backend.documents.create_set(eval_set, eval_set_id=name_of_file(PurePosixPath(eval_set)))
         widget.post_message(ProjectChanged(select=eval_set))
     session_input = {"app_name": row.target, "user_id": _USER, "state": dict(state)}
     try:
-        added = await hub.gateway.generating.add(eval_set, kept, session_input=session_input)
+        added = await context.backend.generating.add(eval_set, kept, session_input=session_input)
     except FileChanged:  # the edit is made; whose version of the file is to be saved the user decides
         widget.post_message(SaveWanted(eval_set))
         return
@@ -203,7 +203,7 @@ async def _save(widget: Widget, hub: Hub, chosen: _Chosen, *, row: Row, state: M
     say(widget, f"added {plural(len(added), 'scenario')} to {eval_set}{said}; u takes it back")
 
 
-async def _generation(widget: Widget, hub: Hub, row: Row) -> Generation | None:
+async def _generation(widget: Widget, context: ScreenContext, row: Row) -> Generation | None:
     """What the user asked for, once it is over; None where they changed their mind. Raises what starting it does."""
     count = await widget.app.push_screen_wait(
         AskScreen(
@@ -219,17 +219,17 @@ async def _generation(widget: Widget, hub: Hub, row: Row) -> Generation | None:
     )
     if about is None:
         return None
-    generation = await hub.gateway.generating.start(
+    generation = await context.backend.generating.start(
         row.target, row.eval_set or None, count=int(count), instruction=about.strip()
     )
     await widget.app.push_screen_wait(WritingScreen(generation, row.target))
     return generation
 
 
-async def _new_set(app: App[object], hub: Hub, target: str) -> str | None:
+async def _new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
     """The file of the set that is to be made; None where the user goes back to the scenarios."""
-    sets = hub.state.browser.files
-    places = await hub.gateway.chats.new_sets()
+    sets = context.state.browser.files
+    places = await context.backend.chats.new_sets()
     return await app.push_screen_wait(
         AskScreen(
             "File of the new eval set, relative to the project",

@@ -20,7 +20,7 @@ from workbench.model.run_events import Notice
 from workbench.model.text import one_line
 from workbench.store.errors import StoreError
 from workbench.tui.backend.watch_calls import Watch
-from workbench.tui.screen_messages import Faceless, Hub
+from workbench.tui.screen_messages import Faceless, ScreenContext
 from workbench.tui.screens.run_controller import FollowedRun
 from workbench.tui.state.text_layout import safe
 from workbench.tui.state.watch_state import (
@@ -122,7 +122,7 @@ class Watching(Faceless):
 
     def __init__(
         self,
-        hub: Hub,
+        context: ScreenContext,
         *,
         follow: Follow,
         going_on: Callable[[], Sequence[FollowedRun]],
@@ -130,8 +130,8 @@ class Watching(Faceless):
     ) -> None:
         """`going_on` gives the user's runs, `in_sight` the cases that are on the screen, which run before others."""
         super().__init__()
-        self._hub = hub
-        self._state = hub.state
+        self._screen_context = context
+        self._state = context.state
         self._follow = follow
         self._going_on = going_on
         self._in_sight = in_sight
@@ -249,7 +249,9 @@ class Watching(Faceless):
     @work(group="watch")
     async def _open(self) -> None:
         try:
-            watch = await self._hub.gateway.watching.open(shown=self._state.board.places(), first=self._place_of)
+            watch = await self._screen_context.backend.watching.open(
+                shown=self._state.board.places(), first=self._place_of
+            )
         except (PlanError, StoreError) as error:
             self._state.watch.end(str(error))
             say(self, f"it cannot be watched: {error}", severity="error")

@@ -143,7 +143,7 @@ async def test_a_move_from_a_set_in_conflict_asks_first_and_moves_nothing(projec
     path = project / "lamps.evalset.json"
     async with open_app(project) as screen:
         await select(screen, "on")
-        documents = screen.app._gateway.documents
+        documents = screen.app._backend.documents
         await documents.edit("lamps.evalset.json", lambda document: document.set_value(("name",), "n"), label="name")
         path.write_text(path.read_text(encoding="utf-8").replace("Darker", "Brighter"), encoding="utf-8")
         await screen.press("m", "enter")

@@ -25,7 +25,7 @@ from tests.tui.conftest import Driver
 from tests.tui.panes.case_pane.opened import go_to, open_case
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.backend.backend import Gateway
+from workbench.tui.backend.backend import Backend
 from workbench.tui.themes import load_themes, theme_folders
 
 project = Path(sys.argv[1])
@@ -38,7 +38,7 @@ def kill():
 
 async def main():
     settings = load_settings(project, user_file=project / "none.toml")
-    app = WorkbenchApp(Gateway(project), settings=settings, themes=load_themes(theme_folders()[:1]))
+    app = WorkbenchApp(Backend(project), settings=settings, themes=load_themes(theme_folders()[:1]))
     async with app.run_test(size=(140, 42)) as pilot:
         screen = Driver(app, pilot, [])
         await open_case(screen)

@@ -60,11 +60,11 @@ async def test_theirs_can_be_taken_and_undone(
         await screen.until_gone("keep mine")
         await screen.until("3 cases", "theirs")
         await do.said(screen, "is as it is on disk; u brings your edits back")
-        assert (await screen.app._gateway.documents.dirty()) == ()
+        assert (await screen.app._backend.documents.dirty()) == ()
 
         await screen.press("u")
         await screen.until("mine")
-        assert (await screen.app._gateway.documents.dirty()) == (lights.name,)
+        assert (await screen.app._backend.documents.dirty()) == (lights.name,)
 
 
 async def test_changes_of_different_cases_can_be_kept_together(
@@ -76,11 +76,11 @@ async def test_changes_of_different_cases_can_be_kept_together(
         await screen.press("b")
         await screen.until_gone("keep mine")
         await screen.until("saved", "4 cases", "mine", "theirs")
-        assert (await screen.app._gateway.documents.dirty()) == ()
+        assert (await screen.app._backend.documents.dirty()) == ()
 
         await screen.press("u")
         await screen.until("undone")
-        assert (await screen.app._gateway.documents.dirty()) == (lights.name,)
+        assert (await screen.app._backend.documents.dirty()) == (lights.name,)
 
     assert [item["eval_id"] for item in json.loads(lights.read_bytes())["eval_cases"]] == [
         "mine",
@@ -140,7 +140,7 @@ async def test_deciding_later_leaves_both_and_the_problems_lead_back(
         await screen.press("escape")
         await screen.until_gone("keep mine")
         assert b'"theirs"' in lights.read_bytes()
-        assert (await screen.app._gateway.documents.dirty()) == (lights.name,)
+        assert (await screen.app._backend.documents.dirty()) == (lights.name,)
 
         await screen.press("exclamation_mark")
         await screen.until("decide which to keep", "enter shows both versions")
@@ -207,7 +207,7 @@ async def test_undoing_what_was_saved_at_once_asks_where_the_file_changed(
     async with open_app(project) as screen:
         await screen.until("on", "off")
         await screen.press("down")
-        documents = screen.app._gateway.documents
+        documents = screen.app._backend.documents
         await documents.edit_and_save(do.lights, lambda document: document.remove_case(0), label="remove on")
         before = lights.read_bytes()
         await documents.look(do.lights, lambda document: document.undo())  # as if the file changed in between

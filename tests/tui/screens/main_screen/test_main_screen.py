@@ -120,21 +120,21 @@ async def test_repeats_show_how_many_passed_and_the_one_that_did_not(running: An
         await screen.until("repeat 2 of 2, 1 passed", "bad", "1/2")
 
 
-async def test_text_from_outside_is_shown_as_it_is(running: Any, gateway: Any, make: Any) -> None:
+async def test_text_from_outside_is_shown_as_it_is(running: Any, backend: Any, make: Any) -> None:
     nasty = "x [/foo] [bold]\x1b[31m\x9b2J"
-    gateway.problems = (f"problem {nasty}",)
-    gateway.targets = {nasty: (("path", nasty),)}
-    gateway.add(
+    backend.problems = (f"problem {nasty}",)
+    backend.targets = {nasty: (("path", nasty),)}
+    backend.add(
         make.case(nasty, make.turn(nasty, nasty, (nasty, {nasty: nasty}))), eval_set=f"{nasty}.json", target=nasty
     )
-    key = next(iter(gateway.cases))
-    gateway.stored = {key: [make.result(key, CaseStatus.ERROR, make.turn(nasty, nasty), stdout=nasty)]}
+    key = next(iter(backend.cases))
+    backend.stored = {key: [make.result(key, CaseStatus.ERROR, make.turn(nasty, nasty), stdout=nasty)]}
     shown = "x [/foo] [bold]␛[31m\\x9b2J"
-    async with running(gateway, size=(200, 50)) as screen:
+    async with running(backend, size=(200, 50)) as screen:
         await screen.until(f"problem {shown}")
         await screen.press("n")
         await screen.until(f"user  {shown}", "stdout, its end", f"! {shown}")
-        gateway.refuses_to_start = PlanError(f"refused {nasty}")
+        backend.refuses_to_start = PlanError(f"refused {nasty}")
         await screen.press("r")
         await screen.until(f"refused {shown}")
         await screen.press("ctrl+p", *"run every")
@@ -166,8 +166,8 @@ async def test_a_refused_run_says_why_and_leaves_everything_as_it_was(running: A
         assert not screen.state.is_busy
 
 
-async def test_an_empty_project_says_what_was_looked_for_and_what_to_do(running: Any, gateway: Any) -> None:
-    async with running(gateway, size=(80, 24)) as screen:
+async def test_an_empty_project_says_what_was_looked_for_and_what_to_do(running: Any, backend: Any) -> None:
+    async with running(backend, size=(80, 24)) as screen:
         text = await screen.until("No eval sets were found.", "*.evalset.json", "workbench demo")
 
         assert "/project" in text
@@ -190,24 +190,24 @@ async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(run
     assert lights.asked == []
 
 
-async def test_duplicate_ids_are_shown_with_what_is_wrong(running: Any, gateway: Any, make: Any) -> None:
-    gateway.add(make.case("twin", make.turn("Hi", "Hello")))
+async def test_duplicate_ids_are_shown_with_what_is_wrong(running: Any, backend: Any, make: Any) -> None:
+    backend.add(make.case("twin", make.turn("Hi", "Hello")))
     twins = tuple(case_row(make.key("twin", occurrence=n), "the id stands 2 times") for n in (0, 1))
-    gateway.sets[SET] = ListedSet(SET, "home", twins)
-    async with running(gateway) as screen:
+    backend.sets[SET] = ListedSet(SET, "home", twins)
+    async with running(backend) as screen:
         await screen.until("! twin", "! twin #2", "broken")
         await screen.press("j")
         await screen.until("2 of its cases cannot run", "the id stands 2 times")
 
 
 async def test_ten_thousand_cases_are_moved_through_by_drawing_only_what_is_seen(
-    running: Any, gateway: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+    running: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gateway.add(*(make.case(f"case_{n:05}", make.turn(f"prompt {n}", "done")) for n in range(10_000)))
+    backend.add(*(make.case(f"case_{n:05}", make.turn(f"prompt {n}", "done")) for n in range(10_000)))
     drawn: list[int] = []
     render_line = CaseList.render_line
     monkeypatch.setattr(CaseList, "render_line", lambda self, y: drawn.append(y) or render_line(self, y))
-    async with running(gateway) as screen:
+    async with running(backend) as screen:
         await screen.until("case_00003", "10,000 cases")
 
         await screen.press("G")
@@ -241,9 +241,9 @@ async def test_expected_and_actual_are_below_each_other_on_a_narrow_screen(
         await screen.until("  EXPECTED", "│   ACTUAL")
 
 
-async def test_a_long_case_scrolls_in_its_pane(running: Any, gateway: Any, make: Any) -> None:
-    gateway.add(make.case("long", *(make.turn(f"prompt {n}", "word " * 40) for n in range(30))))
-    async with running(gateway) as screen:
+async def test_a_long_case_scrolls_in_its_pane(running: Any, backend: Any, make: Any) -> None:
+    backend.add(make.case("long", *(make.turn(f"prompt {n}", "word " * 40) for n in range(30))))
+    async with running(backend) as screen:
         await screen.until("long")
         await screen.press("j", "j")
         await screen.until("prompt 0")
@@ -345,10 +345,10 @@ async def test_the_footer_names_only_the_keys_that_the_filter_line_hears(running
         await screen.until_gone("/ filter")
 
 
-async def test_an_id_too_long_for_the_border_stands_whole_in_the_pane(running: Any, gateway: Any, make: Any) -> None:
+async def test_an_id_too_long_for_the_border_stands_whole_in_the_pane(running: Any, backend: Any, make: Any) -> None:
     name = "-".join(f"part{number}" for number in range(30))
-    gateway.add(make.case(name, make.turn("Hi", "Hello")))
-    async with running(gateway) as screen:
+    backend.add(make.case(name, make.turn("Hi", "Hello")))
+    async with running(backend) as screen:
         await screen.until("part0")
         await screen.press("G")
         await screen.until("turn 1 · user")
@@ -392,9 +392,9 @@ async def test_a_click_selects_and_a_click_on_the_mark_folds(running: Any, light
         await screen.until_gone("两盏灯")
 
 
-async def test_a_project_that_cannot_be_opened_ends_the_application_with_the_reason(running: Any, gateway: Any) -> None:
-    gateway.refuses_to_open = StoreError(Path("workbench.toml"), "not TOML", line=3, column=1)
-    async with running(gateway) as screen:
+async def test_a_project_that_cannot_be_opened_ends_the_application_with_the_reason(running: Any, backend: Any) -> None:
+    backend.refuses_to_open = StoreError(Path("workbench.toml"), "not TOML", line=3, column=1)
+    async with running(backend) as screen:
         for _ in range(50):
             if screen.app.refusal is not None:
                 break

@@ -173,7 +173,7 @@ async def test_cases_are_run_with_the_chosen_criteria_and_the_file_stays(
 
         await screen.until("finished", "2/2")
 
-        stored = await screen.app._gateway.call(_newest_criteria)
+        stored = await screen.app._backend.call(_newest_criteria)
         assert stored.source == "chosen for this run"
         assert [criterion.metric for criterion in stored.criteria] == ["tool_trajectory_avg_score"]
         assert (hello / "test_config.json").read_text() == FILE
