@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from workbench.metrics import text_worker
-from workbench.metrics.text_helper.tasks import TextTask
+from workbench.metrics.text_process import TextTask
 from workbench.metrics.text_worker import TextError, TextScorer
 
 PROGRAM = text_worker._PROGRAM
@@ -70,7 +70,7 @@ def fake_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
 def test_only_what_rouge_needs_is_imported() -> None:
     program = """
         import sys
-        from workbench.metrics.text_helper.libraries import import_rouge
+        from workbench.metrics.text_process import import_rouge
         import_rouge()
         print(*sys.modules)
     """
@@ -118,8 +118,7 @@ def test_an_nltk_that_cannot_be_imported_in_part_is_imported_whole(tmp_path: Pat
         encoding="utf-8",
     )
     program = """
-        from workbench.metrics.text_helper.measures import compute
-        from workbench.metrics.text_helper.tasks import TextTask
+        from workbench.metrics.text_process import TextTask, compute
         print(compute(TextTask("response_match", "running", "runner")).value)
     """
 
@@ -146,7 +145,7 @@ def test_garbage_is_answered_and_survived() -> None:
     good = json.dumps({"id": 7, "tasks": [task, ["no_such_measure", "a", "b"], ["rouge_1", None, 3]]}).encode()
 
     done = subprocess.run(
-        [sys.executable, "-I", str(PROGRAM), str(PROGRAM.parents[3])],
+        [sys.executable, "-I", str(PROGRAM)],
         input=b"\n".join([*lines, good]),
         capture_output=True,
         check=True,
@@ -349,7 +348,7 @@ def test_the_helper_ends_with_its_parent(tmp_path: Path) -> None:
     program = """
         import asyncio, os
         from workbench.metrics.text_worker import TextScorer
-        from workbench.metrics.text_helper.tasks import TextTask
+        from workbench.metrics.text_process import TextTask
 
         async def main():
             scorer = TextScorer()

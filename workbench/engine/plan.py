@@ -18,7 +18,7 @@ from workbench.agents.worker.responses import is_plain
 from workbench.agents.worker.responses import names_secret as may_name_secret
 from workbench.llm.model_replay import read_script
 from workbench.llm.model_types import has_key
-from workbench.metrics.judges import prompts
+from workbench.metrics.judges import judge_prompts
 from workbench.metrics.metric_types import ModelJudge
 from workbench.metrics.registry import check_criteria, info_of, prepare, with_judge, with_scorer
 from workbench.model.base import Fact, LazyField, LazyValue
@@ -512,7 +512,7 @@ class SetContext:
         if not self.config.judge:
             return _hash(self.config.model_dump_json(exclude={*no_matter, "judge", "quorum"}))
         scripted = repr(any(is_scripted(self.target, model) for model in judge_models_of(self.config)))
-        return _hash(self.config.model_dump_json(exclude=no_matter), prompts.version(), scripted)
+        return _hash(self.config.model_dump_json(exclude=no_matter), judge_prompts.version(), scripted)
 
     @property
     def hashes(self) -> tuple[str, str]:

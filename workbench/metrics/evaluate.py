@@ -34,7 +34,7 @@ from workbench.metrics.metric_types import (
     win_rates,
 )
 from workbench.metrics.registry import PreparedCriterion, prepare
-from workbench.metrics.text_helper.tasks import TextTask
+from workbench.metrics.text_process import TextTask
 from workbench.metrics.text_worker import TextScorer
 from workbench.model.base import cache_by_identity
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeGuard
 from pydantic.alias_generators import to_camel
 
 from workbench.metrics.case_view import CaseView, Turn
-from workbench.metrics.text_helper.tasks import TextScore, TextTask
+from workbench.metrics.text_process import TextScore, TextTask
 from workbench.model.criteria import Criterion, InvalidConfig
 from workbench.model.results import InvocationScore, MetricResult, MetricStatus, RubricScore, Score, SentenceScore
 from workbench.model.text import redact

@@ -8,9 +8,9 @@ from functools import cache
 from types import MappingProxyType
 
 from workbench.metrics import (
+    final_state,
     measures,
     response,
-    state,
     tool_calls_vertex,
     trajectory_adk,
     trajectory_agentevals,
@@ -19,11 +19,9 @@ from workbench.metrics import (
 from workbench.metrics import metric_types as option_reading
 from workbench.metrics.judges import (
     hallucinations,
-    multi_turn,
-    response_match,
+    response_judges,
     rubrics,
     service,
-    single_turn,
     user_quality,
 )
 from workbench.metrics.judges import judge_calls as judge_options
@@ -46,18 +44,22 @@ from workbench.model.evalset import EvalCase
 
 @cache
 def _definitions() -> Mapping[str, Definition]:
-    judged = (response_match, rubrics, hallucinations, single_turn, multi_turn, user_quality)
     families = (
-        trajectory_adk,
-        trajectory_vertex,
-        trajectory_agentevals,
-        response,
-        tool_calls_vertex,
-        *judged,
-        state,
-        measures,
+        trajectory_adk.METRICS,
+        trajectory_vertex.METRICS,
+        trajectory_agentevals.METRICS,
+        response.METRICS,
+        tool_calls_vertex.METRICS,
+        response_judges.MATCH_METRICS,
+        rubrics.METRICS,
+        hallucinations.METRICS,
+        response_judges.METRICS,
+        rubrics.CONVERSATION_METRICS,
+        user_quality.METRICS,
+        final_state.METRICS,
+        measures.METRICS,
     )
-    return {definition.info.name: definition for family in families for definition in family.METRICS}
+    return {definition.info.name: definition for family in families for definition in family}
 
 
 @cache

@@ -13,7 +13,7 @@ from functools import partial
 
 from workbench.metrics.case_view import Turn
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TextJudge, TextQuestion, TurnJudge
-from workbench.metrics.text_helper.tasks import BLEU_TOKENIZERS, ROUGE_TOKENIZERS, Measure, TextScore, TextTask
+from workbench.metrics.text_process import BLEU_TOKENIZERS, ROUGE_TOKENIZERS, Measure, TextScore, TextTask
 from workbench.model.evalset import Content
 from workbench.model.results import Score
 

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from workbench.metrics.text_helper.tasks import TextScore, TextTask
+from workbench.metrics.text_process import TextScore, TextTask
 from workbench.model.text import one_line
 
 # One helper process, from its start to its end. What is done about its death is left to the client.
 
-_OUR_ROOT = Path(__file__).resolve().parents[2]
-_PROGRAM = Path(__file__).resolve().parents[0] / "text_helper" / "process.py"
+_PROGRAM = Path(__file__).with_name("text_process.py")
 _LONGEST_ANSWER = 64 * 1024 * 1024  # bytes of one line: about a million comparisons
 _SECONDS_TO_END = 1.0
 
@@ -158,10 +157,10 @@ class Helper:
 
 
 def _search_path() -> list[str]:
-    """Where else our modules and libraries may be: added behind the interpreter's own folders, so shadowing nothing."""
+    """Return the folders in which the libraries may be. They follow the interpreter's own, so they shadow nothing."""
     here = Path.cwd()
     folders = [Path(entry) for entry in sys.path if entry]
-    return [str(_OUR_ROOT), *(str(folder) for folder in folders if folder.is_absolute() and folder != here)]
+    return [str(folder) for folder in folders if folder.is_absolute() and folder != here]
 
 
 # The text helper as the engine uses it: one process for a run, started early or when first needed.

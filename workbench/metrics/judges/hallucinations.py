@@ -17,7 +17,7 @@ from workbench.metrics.judges.judge_calls import (
     score_of_label,
     share_of_sentences,
 )
-from workbench.metrics.judges.prompts import render
+from workbench.metrics.judges.judge_prompts import render
 from workbench.metrics.judges.reply_parser import (
     NOT_APPLICABLE,
     VerdictWords,

@@ -1,8 +1,13 @@
-"""Which share of the rubrics the answer, the use of tools, or the whole conversation meets, as a judge model sees it.
+"""Rubric judges: which share of the rubrics does the answer, the use of tools or the conversation meet.
 
-Facts: google-adk 2.13, `rubric_based_*_quality_v1`: yes or no for each rubric by the majority of the samples, a tie is
-no, a rubric that does not apply counts as yes; the case is the mean of all rubric scores of all turns. Unlike there
-each turn is read with its own rubrics.
+Facts: google-adk 2.13.
+- `rubric_based_*_quality_v1`: yes or no for each rubric by the majority of the samples, a tie is no. A rubric that does
+  not apply counts as yes. The case is the mean of all rubric scores of all turns. Difference here: each turn is judged
+  by its own rubrics.
+- `multi_turn_*_v1`: ADK uses the evaluation service of Vertex AI, once, on the last turn; earlier turns have no score.
+  The service writes rubrics for the conversation and returns the share that is met, in [0, 1]. The judge here does the
+  same unless the criterion selects the service: it first lists properties without seeing what the agent did, and its
+  samples then decide on each property.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from functools import partial
 from typing import Any, Literal
 
 from workbench.metrics.case_view import CaseView, Turn
+from workbench.metrics.judges import service
 from workbench.metrics.judges.judge_calls import (
     DESCRIBE_INTERMEDIATE,
     INTERMEDIATE_CHOICES,
@@ -21,8 +27,9 @@ from workbench.metrics.judges.judge_calls import (
     info_of_judge,
     read_judge_options,
 )
-from workbench.metrics.judges.prompts import render
-from workbench.metrics.judges.reply_parser import read_rubrics
+from workbench.metrics.judges.judge_prompts import render
+from workbench.metrics.judges.reply_parser import read_properties, read_rubrics
+from workbench.metrics.judges.service import asks_service, instance_of_conversation, service_judge
 from workbench.metrics.judges.transcript import (
     conversation_of,
     grounding_of,
@@ -31,7 +38,15 @@ from workbench.metrics.judges.transcript import (
     steps_of,
     tools_of,
 )
-from workbench.metrics.metric_types import Definition, Judge, ModelJudge, ModelQuestion, Options, describe
+from workbench.metrics.metric_types import (
+    Definition,
+    Judge,
+    ModelJudge,
+    ModelQuestion,
+    Options,
+    PreparingQuestion,
+    describe,
+)
 from workbench.model.evalset import Rubric
 from workbench.model.results import Score
 
@@ -43,6 +58,8 @@ COLUMNS: Mapping[Subject, Sequence[str]] = {
     "conversation": ("response", "predicted_trajectory"),
 }
 """What a row must tell one of, for there to be something to judge."""
+
+# Rubrics that cases and criteria bring.
 
 _VERDICTS = ["yes", "no", "not applicable"]
 _PROPERTY = {
@@ -221,3 +238,93 @@ def _definition(kind: _Kind) -> Definition:
 
 
 METRICS: Sequence[Definition] = tuple(_definition(kind) for kind in _KINDS)
+
+
+# Rubrics that the judge writes for a conversation.
+
+_MOST_PROPERTIES = 10  # properties
+_PROPERTIES_SCHEMA = {
+    "type": "object",
+    "properties": {"properties": {"type": "array", "items": {"type": "string"}}},
+    "required": ["properties"],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ConversationKind:
+    """One of the three metrics."""
+
+    name: str
+    subject: Literal["task", "trajectory", "tools"]
+    purpose: str
+    when: str
+
+
+_CONVERSATION_KINDS = (
+    _ConversationKind(
+        name="multi_turn_task_success_v1",
+        subject="task",
+        purpose="Which share of its goals the conversation reached.",
+        when="Long tasks, whatever the path.",
+    ),
+    _ConversationKind(
+        name="multi_turn_trajectory_quality_v1",
+        subject="trajectory",
+        purpose="How good the path of the conversation was.",
+        when="The path matters as well.",
+    ),
+    _ConversationKind(
+        name="multi_turn_tool_use_quality_v1",
+        subject="tools",
+        purpose="How good the tool calls of the conversation were.",
+        when="Tools do the work.",
+    ),
+)
+
+
+def ask_about_conversation(turn: Turn, view: CaseView, *, kind: _ConversationKind) -> PreparingQuestion:
+    """The question about the conversation that ends with this turn."""
+    del turn
+    turns = [each for each in view.turns if each.actual is not None]
+    case = view.subject.case
+    scenario = None if case is None else case.conversation_scenario
+    prompt = render(
+        "properties",
+        subject=kind.subject,
+        instructions=instructions_of(turns),
+        tools=tools_of(turns),
+        plan="" if scenario is None else scenario.conversation_plan,
+        dialogue=conversation_of(turns, with_steps=False),
+    )
+    return PreparingQuestion(
+        prompt=prompt, reply_schema=_PROPERTIES_SCHEMA, read=partial(_ask_about_properties, turns=turns)
+    )
+
+
+def _ask_about_properties(reply: str, *, turns: Sequence[Turn]) -> ModelQuestion:
+    properties = read_properties(reply)[:_MOST_PROPERTIES]
+    return question_about_conversation(turns, {f"p{number}": text for number, text in enumerate(properties, start=1)})
+
+
+def _prepare_for_conversation(options: Options, *, kind: _ConversationKind) -> Sequence[Judge]:
+    if asks_service(options):
+        return [service_judge(kind.name, metric=kind.name, instance=instance_of_conversation, whole=True)]
+    ask = partial(ask_about_conversation, kind=kind)
+    return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=True, prepares=True)]
+
+
+def _define_for_conversation(kind: _ConversationKind) -> Definition:
+    return Definition(
+        info=info_of_judge(
+            kind.name,
+            purpose=kind.purpose,
+            when=kind.when,
+            columns=COLUMNS["tools" if kind.subject == "tools" else "conversation"],
+            options=service.DESCRIPTION,
+            choices=service.CHOICES,
+        ),
+        prepare=partial(_prepare_for_conversation, kind=kind),
+    )
+
+
+CONVERSATION_METRICS: Sequence[Definition] = tuple(_define_for_conversation(kind) for kind in _CONVERSATION_KINDS)

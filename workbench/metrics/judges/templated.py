@@ -21,7 +21,7 @@ from workbench.metrics.judges.judge_calls import (
     describe_options,
     read_judge_options,
 )
-from workbench.metrics.judges.prompts import render
+from workbench.metrics.judges.judge_prompts import render
 from workbench.metrics.judges.reply_parser import read_choice, read_rating
 from workbench.metrics.judges.transcript import VARIABLES, fill_in, names_in, response_of, value_of, values_of
 from workbench.metrics.metric_types import (

@@ -19,7 +19,7 @@ from typing import Any
 from workbench.llm.prompt_templates import TemplateProblem, render_text
 from workbench.metrics.case_view import CaseView, Turn
 from workbench.metrics.judges.judge_calls import by_majority, info_of_judge, read_judge_options
-from workbench.metrics.judges.prompts import render
+from workbench.metrics.judges.judge_prompts import render
 from workbench.metrics.judges.reply_parser import as_text, json_objects, plain_words, read_verdict
 from workbench.metrics.metric_types import Definition, Judge, ModelJudge, ModelQuestion, Opinion, Options, describe
 from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UserPersona, persona_of
