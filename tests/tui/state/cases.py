@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.tui.state.case_outline import Place, Row, case_rows, legacy_rows
+from workbench.tui.state.case_edits import Edit, InsertItem, MoveItem, RemoveValue, RenameKey, ReplaceMember, SetValue
+from workbench.tui.state.case_outline import Place, Row, case_rows, get_value, legacy_rows, spell_place
 
 ROOT = Path(__file__).parent.parent.parent.parent
 FOLDERS = (
@@ -65,6 +67,38 @@ def set_of(*cases: Any, **header: Any) -> bytes:
 def document_of(*cases: Any, **header: Any) -> EvalSetDocument:
     """An eval set in memory."""
     return EvalSetDocument(Path("s.evalset.json"), set_of(*cases, **header), None)
+
+
+def apply_to_data(edit: Edit, data: Any) -> Any:
+    """The oracle of edits: the data of a case after an edit, made without the text of the file."""
+    data = copy.deepcopy(data)
+    match edit:
+        case SetValue(place=(), value=value):
+            return value
+        case SetValue(place, value):
+            above = data
+            *steps, last = spell_place(data, place)
+            for step in steps:
+                if isinstance(above, dict) and above.get(step) is None:
+                    above[step] = {}
+                above = above[step]
+            above[last] = value
+        case InsertItem(place, index, value):
+            get_value(data, place).insert(index, value)
+        case RemoveValue(place):
+            place = spell_place(data, place)
+            del get_value(data, place[:-1])[place[-1]]
+        case MoveItem(place, source, target):
+            items = get_value(data, place)
+            items.insert(target, items.pop(source))
+        case RenameKey(place, key):
+            held = get_value(data, place[:-1])
+            members = [(key if old == place[-1] else old, value) for old, value in held.items()]
+            held.clear()
+            held.update(members)
+        case ReplaceMember(old, new):
+            return apply_to_data(RemoveValue(old), apply_to_data(new, data))
+    return data
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic.alias_generators import to_snake
 
-from tests.tui.state.cases import CASES, FILES, document_of, file_name, rows_of, set_of, sound_cases
+from tests.tui.state.cases import CASES, FILES, apply_to_data, document_of, file_name, rows_of, set_of, sound_cases
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -21,15 +21,15 @@ from workbench.tui.state.case_edits import (
     RenameKey,
     SetValue,
     Slot,
-    additions,
-    copy_of_item,
+    copy_item,
     copy_under_key,
-    move,
-    removal,
-    slot_as_json,
-    slot_of,
+    find_json_slot,
+    find_slot,
+    list_additions,
+    make_move,
+    make_removal,
 )
-from workbench.tui.state.case_outline import Input, Row, case_rows, value_at
+from workbench.tui.state.case_outline import Input, Row, case_rows, get_value
 
 TYPED = {Input.LINE: "other", Input.TEXT: "two\nlines", Input.NUMBER: 3, Input.VALUE: False, Input.JSON: {"new": [1]}}
 
@@ -37,8 +37,8 @@ TYPED = {Input.LINE: "other", Input.TEXT: "two\nlines", Input.NUMBER: 3, Input.V
 def _make(document: EvalSetDocument, index: int, edit: Edit) -> Any:
     """Make an edit, check that it did in the text what it does in the data, and take it back to the byte."""
     before, data = document.content(), document.raw_case(index)
-    expected = edit.in_data(data)
-    edit.make(document, case=index)
+    expected = apply_to_data(edit, data)
+    edit.apply(document, case=index)
     after = document.raw_case(index)
     assert _in_one_spelling(after) == _in_one_spelling(expected)
     if document.content() != before:
@@ -59,8 +59,10 @@ def _in_one_spelling(data: Any) -> str:
 
 
 def _edits_of(row: Row, data: Any) -> list[Edit]:
-    edits: list[Edit] = [slot.edit(TYPED[slot.input], data) for slot in (slot_of(row, data), slot_as_json(row, data))]
-    for make in (lambda: removal(row), lambda: copy_of_item(row, data), lambda: move(row, data, by=1)):
+    edits: list[Edit] = [
+        slot.edit(TYPED[slot.input], data) for slot in (find_slot(row, data), find_json_slot(row, data))
+    ]
+    for make in (lambda: make_removal(row), lambda: copy_item(row, data), lambda: make_move(row, data, by=1)):
         try:
             edits.append(make())
         except Impossible:
@@ -92,9 +94,9 @@ def test_an_edit_of_a_row_changes_just_its_place(case: Any, choose: st.DataObjec
 
     for edit in _edits_of(row, case):
         after = _make(document, 0, edit)
-        if isinstance(edit, SetValue) and edit.place and value_at(case, edit.place) is not None:
-            value = value_at(after, edit.place)
-            assert json.dumps(SetValue(edit.place, value).in_data(case)) == json.dumps(after)
+        if isinstance(edit, SetValue) and edit.place and get_value(case, edit.place) is not None:
+            value = get_value(after, edit.place)
+            assert json.dumps(apply_to_data(SetValue(edit.place, value), case)) == json.dumps(after)
 
 
 @settings(max_examples=120, deadline=None)
@@ -102,7 +104,7 @@ def test_an_edit_of_a_row_changes_just_its_place(case: Any, choose: st.DataObjec
 def test_whatever_is_added_leaves_a_sound_case(case: Any, choose: st.DataObject) -> None:
     document = document_of(case)
     rows = case_rows(case)
-    addition = choose.draw(st.sampled_from(additions(rows, choose.draw(st.integers(0, len(rows) - 1)), case)))
+    addition = choose.draw(st.sampled_from(list_additions(rows, choose.draw(st.integers(0, len(rows) - 1)), case)))
     slot = addition.with_key("a new key") if addition.needs_key else addition.slot
     typed = {"text": "x"} if slot.input is Input.JSON else TYPED[slot.input]
 
@@ -120,7 +122,7 @@ def test_whatever_is_added_to_a_sound_case_of_a_file_leaves_it_sound(path: Path)
         if document.fault_of(data) is not None or "odd_values" in path.name:
             continue
         for at in range(0, len(rows), 1 + len(rows) // 12):
-            for addition in additions(rows, at, data):
+            for addition in list_additions(rows, at, data):
                 slot = addition.with_key("a new key") if addition.needs_key else addition.slot
                 typed = {"text": "x"} if slot.input is Input.JSON else TYPED[slot.input]
                 assert document.fault_of(_make(document, index, slot.edit(typed, data))) is None
@@ -129,8 +131,8 @@ def test_whatever_is_added_to_a_sound_case_of_a_file_leaves_it_sound(path: Path)
 def _added(case: Any, at: str, wanted: str) -> Any:
     rows = case_rows(case)
     index = next(index for index, row in enumerate(rows) if row.label == at)
-    addition = next(item for item in additions(rows, index, case) if item.label == wanted)
-    return addition.slot.edit("typed", case).in_data(case)
+    addition = next(item for item in list_additions(rows, index, case) if item.label == wanted)
+    return apply_to_data(addition.slot.edit("typed", case), case)
 
 
 def test_a_case_of_events_gets_events() -> None:
@@ -151,10 +153,10 @@ def test_after_an_event_comes_any_other_once() -> None:
     rows = case_rows(case)
     index = next(index for index, row in enumerate(rows) if row.label == "event")
 
-    wanted = [item for item in additions(rows, index, case) if item.label.endswith("as an event")]
+    wanted = [item for item in list_additions(rows, index, case) if item.label.endswith("as an event")]
 
     assert [item.label.partition(",")[0] for item in wanted] == ["call", "tool response", "message"]
-    after = wanted[1].slot.edit("roll", case).in_data(case)
+    after = apply_to_data(wanted[1].slot.edit("roll", case), case)
     added = after["conversation"][0]["intermediateData"]["invocationEvents"][1]["content"]
     assert added == {"parts": [{"function_response": {"name": "roll", "response": {}}}], "role": "user"}
 
@@ -163,13 +165,13 @@ def test_a_scenario_takes_the_place_of_a_conversation_and_back() -> None:
     case = {"eval_id": "x", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}
     document = document_of(case)
     rows = case_rows(case)
-    scenario = next(item for item in additions(rows, 0, case) if item.label.startswith("scenario"))
+    scenario = next(item for item in list_additions(rows, 0, case) if item.label.startswith("scenario"))
 
     after = _make(document, 0, scenario.slot.edit("Tea?", case))
 
     assert after == {"eval_id": "x", "conversation_scenario": {"starting_prompt": "Tea?", "conversation_plan": ""}}
     assert document.fault_of(after) is None
-    back = next(item for item in additions(case_rows(after), 0, after) if item.label.startswith("conversation"))
+    back = next(item for item in list_additions(case_rows(after), 0, after) if item.label.startswith("conversation"))
     again = _make(document_of(after), 0, back.slot.edit("hi", after))
     assert list(again) == ["eval_id", "conversation"] and document.fault_of(again) is None
 
@@ -186,9 +188,9 @@ def test_new_content_is_written_in_the_style_of_the_file() -> None:
     case = {"evalId": "x", "conversation": [{"userContent": {"parts": [{"text": "hi"}]}}]}
     document = document_of(case)
     rows = case_rows(case)
-    response = next(item for item in additions(rows, 1, case) if item.label == "response")
+    response = next(item for item in list_additions(rows, 1, case) if item.label == "response")
 
-    response.slot.edit("Hello.", case).make(document, case=0)
+    response.slot.edit("Hello.", case).apply(document, case=0)
 
     assert document.raw_case(0)["conversation"][0]["finalResponse"] == {"parts": [{"text": "Hello."}], "role": "model"}
 
@@ -198,7 +200,7 @@ def test_a_one_word_edit_changes_one_line_of_the_file() -> None:
     document = document_of(case)
     row = next(row for row in case_rows(case) if row.label == "user")
 
-    slot_of(row, case).edit("Boil milk.", case).make(document, case=0)
+    find_slot(row, case).edit("Boil milk.", case).apply(document, case=0)
 
     before, after = set_of(case).decode().splitlines(), document.content().decode().splitlines()
     ((old, new),) = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
@@ -209,10 +211,10 @@ def test_a_message_that_is_not_there_gets_its_parts_with_the_first_text() -> Non
     case = {"eval_id": "x", "conversation": [{"user_content": {"parts": []}, "final_response": None}]}
     rows = {row.label: row for row in case_rows(case)}
 
-    assert slot_of(rows["response"], case).edit("Hi", case) == SetValue(
+    assert find_slot(rows["response"], case).edit("Hi", case) == SetValue(
         ("conversation", 0, "final_response"), {"parts": [{"text": "Hi"}], "role": "model"}
     )
-    assert slot_of(rows["user"], case).edit("Hi", case) == SetValue(
+    assert find_slot(rows["user"], case).edit("Hi", case) == SetValue(
         ("conversation", 0, "user_content", "parts"), [{"text": "Hi"}]
     )
 
@@ -222,7 +224,7 @@ def test_a_copied_rubric_gets_an_id_of_its_own() -> None:
     case = {"eval_id": "x", "conversation": [], "rubrics": [rubric]}
     row = next(row for row in case_rows(case) if row.label == "rubric")
 
-    ids = [rubric["rubric_id"] for rubric in copy_of_item(row, case).in_data(case)["rubrics"]]
+    ids = [rubric["rubric_id"] for rubric in apply_to_data(copy_item(row, case), case)["rubrics"]]
 
     assert ids == ["kind", "kind_2"]
 
@@ -232,20 +234,20 @@ def test_the_arguments_of_a_call_are_edited_as_json() -> None:
     case = {"eval_id": "x", "conversation": [{"user_content": {"parts": []}, "intermediate_data": calls}]}
     row = next(row for row in case_rows(case) if row.label == "call")
 
-    slot = slot_as_json(row, case)
+    slot = find_json_slot(row, case)
 
-    assert value_at(case, slot.place) == {"a": 1}
+    assert get_value(case, slot.place) == {"a": 1}
     assert slot.input is Input.JSON
 
 
 @pytest.mark.parametrize(
     ("label", "operation", "why"),
     [
-        ("user", lambda row, data: move(row, data, by=1), "only items of a list"),
-        ("turn 1", lambda row, data: move(row, data, by=1), "it is the last already"),
-        ("turn 1", lambda row, data: move(row, data, by=-1), "it is the first already"),
-        ("user", copy_of_item, "only items of a list"),
-        ("parts", lambda row, data: removal(row), "both an author and parts"),
+        ("user", lambda row, data: make_move(row, data, by=1), "only items of a list"),
+        ("turn 1", lambda row, data: make_move(row, data, by=1), "it is the last already"),
+        ("turn 1", lambda row, data: make_move(row, data, by=-1), "it is the first already"),
+        ("user", copy_item, "only items of a list"),
+        ("parts", lambda row, data: make_removal(row), "both an author and parts"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(label: str, operation: Any, why: str) -> None:
@@ -272,9 +274,9 @@ def test_legacy_formats_are_edited_with_their_own_keys(tmp_path: Path) -> None:
     document = EvalSetDocument.open(path)
     assert document.format is DocumentFormat.LEGACY_TURNS
     data, rows = document.raw_case(0), rows_of(document, 0)
-    call = next(item for item in additions(rows, 0, data) if item.label == "call")
+    call = next(item for item in list_additions(rows, 0, data) if item.label == "call")
 
-    call.slot.edit("switch", data).make(document, case=0)
+    call.slot.edit("switch", data).apply(document, case=0)
 
     assert document.raw_case(0)[0]["expected_tool_use"] == [{"tool_name": "switch", "tool_input": {}}]
 
@@ -284,6 +286,6 @@ def test_a_document_that_refuses_an_edit_is_as_before() -> None:
     before = document.content()
 
     with pytest.raises(StoreError):
-        SetValue(("conversation", 3, "user_content"), 1).make(document, case=0)
+        SetValue(("conversation", 3, "user_content"), 1).apply(document, case=0)
 
     assert document.content() == before

@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given, settings
 from pydantic.alias_generators import to_camel
 
-from tests.tui.state.cases import CASES, FILES, file_name, leaves, rows_of, sound_cases
+from tests.tui.state.cases import CASES, FILES, apply_to_data, file_name, leaves, rows_of, sound_cases
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.tui.state.case_edits import additions
+from workbench.tui.state.case_edits import list_additions
 from workbench.tui.state.case_outline import Input, Kind, Place, Row, case_rows, set_rows
 
 
 def _uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
     """The values that no row shows."""
-    whole = {row.edits if row.edits is not None else row.place for row in rows}
-    shown = whole.union(*(row.also for row in rows)) if rows else whole
+    whole = {row.value_place if row.value_place is not None else row.place for row in rows}
+    shown = whole.union(*(row.covered for row in rows)) if rows else whole
     return [place for place in leaves(data) if not any(place[:end] in shown for end in range(len(place), -1, -1))]
 
 
 def _exactly_uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
-    shown = {row.edits if row.edits is not None else row.place for row in rows}
-    shown |= {place for row in rows for place in row.also}
+    shown = {row.value_place if row.value_place is not None else row.place for row in rows}
+    shown |= {place for row in rows for place in row.covered}
     return [place for place in leaves(data) if place not in shown]
 
 
@@ -136,9 +136,11 @@ def test_members_that_are_null_take_no_room() -> None:
     ]
     assert _exactly_uncovered(case, rows) == []
     at = next(index for index, row in enumerate(rows) if row.label == "call")
-    (argument,) = [addition for addition in additions(rows, at, case) if addition.label == "argument"]
+    (argument,) = [addition for addition in list_additions(rows, at, case) if addition.label == "argument"]
     edit = argument.with_key("location").edit("Bedroom", case)
-    made = edit.in_data(case)["conversation"][0]["intermediate_data"]["invocation_events"][0]["content"]["parts"][0]
+    made = apply_to_data(edit, case)["conversation"][0]["intermediate_data"]["invocation_events"][0]["content"][
+        "parts"
+    ][0]
     assert made["function_call"]["args"] == {"location": "Bedroom"}
 
 
@@ -166,7 +168,7 @@ def test_both_spellings_give_the_same_outline() -> None:
 
 
 def _gist(row: Row) -> tuple[Any, ...]:
-    return row.kind, row.depth, row.label, row.input, row.edits is None
+    return row.kind, row.depth, row.label, row.input, row.value_place is None
 
 
 def _renamed(data: Any, rename: Callable[[str], str]) -> Any:

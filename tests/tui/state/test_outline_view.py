@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tests.tui.state.cases import CASES
+from tests.tui.state.cases import CASES, apply_to_data
 from workbench.model.identity import CaseKey
-from workbench.tui.state.case_edits import MoveItem, RemoveValue, SetValue, slot_of
+from workbench.tui.state.case_edits import MoveItem, RemoveValue, SetValue, find_slot
 from workbench.tui.state.case_outline import Row, case_rows
-from workbench.tui.state.editor_state import Desk, Edited, Opened, became, changed_places
+from workbench.tui.state.editor_state import Desk, Edited, Opened, changed_places, find_edited
 from workbench.tui.state.outline_view import MOST_LINES, OutlineView
 
 KEY = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="x", occurrence=0))
@@ -130,7 +130,7 @@ def test_a_draft_is_kept_through_other_cases_and_marked() -> None:
     desk = Desk()
     first = _opened(_case("a", "b"))
     desk.open(first)
-    desk.begin(slot_of(_row(first, "b"), first.data))
+    desk.begin(find_slot(_row(first, "b"), first.data))
     desk.type("typed")
 
     other = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="y", occurrence=0))
@@ -140,7 +140,7 @@ def test_a_draft_is_kept_through_other_cases_and_marked() -> None:
     desk.open(first)
 
     assert _marked(desk, "~") == ["user  b"]
-    assert desk.begin(slot_of(_row(first, "b"), first.data)).text == "typed"
+    assert desk.begin(find_slot(_row(first, "b"), first.data)).text == "typed"
     desk.restore()
     assert desk.typing is not None and desk.typing.text == "b"
     assert desk.leave() is False
@@ -150,7 +150,7 @@ def test_a_value_that_changes_under_the_typing_is_noticed() -> None:
     desk = Desk()
     opened = _opened(_case("a"))
     desk.open(opened)
-    desk.begin(slot_of(_row(opened, "a"), opened.data))
+    desk.begin(find_slot(_row(opened, "a"), opened.data))
     desk.type("typed")
     assert not desk.was_changed_meanwhile
 
@@ -175,15 +175,15 @@ def test_drafts_follow_a_case_to_its_new_id() -> None:
     desk = Desk()
     opened = _opened(_case("a"))
     desk.open(opened)
-    desk.begin(slot_of(_row(opened, "a"), opened.data))
+    desk.begin(find_slot(_row(opened, "a"), opened.data))
     desk.type("typed")
     desk.leave()
     edit = SetValue(("eval_id",), "z")
-    now = became(opened, edit)
+    now = find_edited(opened, edit)
     assert now.case is not None and now.case.eval_id == "z"
 
     desk.put(KEY, None, edit, now=now)
-    data = edit.in_data(opened.data)
+    data = apply_to_data(edit, opened.data)
     desk.open(Opened(edited=now, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
 
     assert _marked(desk, "~") == ["user  a"]
@@ -193,8 +193,8 @@ def test_drafts_follow_a_case_to_its_new_id() -> None:
 def test_only_the_id_makes_another_case_of_it() -> None:
     opened = _opened(_case("a", "b"))
 
-    assert became(opened, MoveItem(("conversation",), 0, 1)) == KEY
-    assert became(opened, SetValue(("name",), "z")) == KEY
+    assert find_edited(opened, MoveItem(("conversation",), 0, 1)) == KEY
+    assert find_edited(opened, SetValue(("name",), "z")) == KEY
 
 
 def _row(opened: Opened, value: str) -> Row:

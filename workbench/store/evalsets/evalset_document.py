@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -451,6 +452,12 @@ class EvalSetDocument(DocumentView):
         data, stamp = read_bytes(path)
         return cls(path, data, stamp)
 
+    def make_scratch(self) -> EvalSetDocument:
+        """Return a copy to try edits on. It is not saved, and this document does not change with it."""
+        scratch = copy.copy(self)
+        scratch._log = UndoLog()
+        return scratch
+
     def set_value(self, place: Place, value: Any, *, case: int | None = None) -> None:
         """Replace the value at a place, or add it. Objects above it that are absent are added too.
 
@@ -554,12 +561,13 @@ class EvalSetDocument(DocumentView):
         if self._group is not None:
             yield
             return
-        before, self._group = self._pieces, []
+        before, revision, self._group = self._pieces, self._revision, []
         try:
             yield
         except BaseException:  # whatever ended the edits, Ctrl-C too: half a step must not stay
             self._group = None
             self._show(before)
+            self._revision = revision  # the content has not changed for whoever looks at it
             raise
         changes, self._group = self._group, None
         if changes:

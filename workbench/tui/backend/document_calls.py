@@ -15,7 +15,7 @@ from workbench.store.errors import IsDataset, NotRead, StoreError
 from workbench.tui.backend.project_calls import is_kept, open_kept, open_row, problems_of_rows
 from workbench.tui.backend.workspace_thread import Call, aside
 from workbench.tui.state.case_edits import Edit
-from workbench.tui.state.case_outline import Place, case_rows, folded, legacy_rows, set_rows, value_at
+from workbench.tui.state.case_outline import Place, case_rows, get_value, legacy_rows, normalize_place, set_rows
 from workbench.tui.state.editor_state import Edited, Opened
 from workbench.tui.state.problem_list import SetProblem
 
@@ -348,7 +348,7 @@ class Editing:
 
     async def fault(self, opened: Opened, edit: Edit) -> str | None:
         """What would be wrong after an edit, with its place; None where nothing would."""
-        return await self._call(lambda workspace: _fault(_document(workspace, opened), opened, edit))
+        return await self._call(lambda workspace: _apply(edit, _document(workspace, opened).make_scratch(), opened))
 
     async def make(self, opened: Opened, edit: Edit, *, label: str) -> None:
         """Make an edit, as one step of undo, unsaved. Raises Refused and Outdated."""
@@ -356,10 +356,9 @@ class Editing:
         def change(document: EvalSetDocument) -> None:
             if document.revision != opened.revision:
                 raise Outdated
-            fault = _fault(document, opened, edit)
+            fault = _apply(edit, document, opened)
             if fault is not None:
                 raise Refused(fault)
-            edit.make(document, case=opened.index)
 
         await self._documents.edit(opened.edited.eval_set, change, label=label)
 
@@ -448,34 +447,38 @@ def _header(document: EvalSetDocument) -> dict[str, Any]:
     return {key: value for key, value in document.header.items() if key != document.cases_key}
 
 
-def _fault(document: EvalSetDocument, opened: Opened, edit: Edit) -> str | None:
-    """What an edit would make wrong. A fault that is there already keeps nobody from mending other things."""
+def _apply(edit: Edit, document: EvalSetDocument, opened: Opened) -> str | None:
+    """Apply an edit and return what it makes wrong. A fault from before does not prevent other repairs."""
+    before = _data(document, opened)
+    edit.apply(document, case=opened.index)
+    after = _data(document, opened)
     if opened.index is None:
-        after = edit.in_data(_header(document))
-        set_id = value_at(after, ("eval_set_id",))
-        is_new = set_id != value_at(_header(document), ("eval_set_id",))
+        set_id = get_value(after, ("eval_set_id",))
+        is_new = set_id != get_value(before, ("eval_set_id",))
         if is_new and (not isinstance(set_id, str) or not set_id.strip()):
             return "eval_set_id: expected an id, which a set must have"
         return None
-    data = document.raw_case(opened.index)
-    after = edit.in_data(data)
-    id_fault = _fault_of_id(document, opened.index, data, after)
+    id_fault = _fault_of_id(document, opened.index, before, after)
     if id_fault is not None:
         return id_fault
     fault = document.fault_of(after)
     if fault is None:
         return None
-    before = document.fault_of(data)
-    if before is not None and (fault == before or not _meet(fault.place, edit.goes_to)):
+    old = document.fault_of(before)
+    if old is not None and (fault == old or not _meet(fault.place, edit.cursor_place)):
         return None
     return _sentence(fault.place, fault.found, fault.expected)
+
+
+def _data(document: EvalSetDocument, opened: Opened) -> Any:
+    return _header(document) if opened.index is None else document.raw_case(opened.index)
 
 
 def _fault_of_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> str | None:
     """What is wrong with a new id of a case: every case needs one of its own."""
     key = "eval_id" if _is_current(document) else "name"
-    new = value_at(after, (key,))
-    if document.named_by_file or new == value_at(data, (key,)):
+    new = get_value(after, (key,))
+    if document.named_by_file or new == get_value(data, (key,)):
         return None
     if not isinstance(new, str) or not new.strip():
         return f"{key}: expected an id, which a case must have"
@@ -493,7 +496,7 @@ def _is_current(document: EvalSetDocument) -> bool:
 def _meet(one: Place, other: Place) -> bool:
     """Whether one of two places is in the other."""
     shorter = min(len(one), len(other))
-    return folded(one)[:shorter] == folded(other)[:shorter]
+    return normalize_place(one)[:shorter] == normalize_place(other)[:shorter]
 
 
 def _sentence(place: Place, found: str, expected: str) -> str:

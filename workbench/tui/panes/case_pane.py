@@ -29,13 +29,13 @@ from workbench.tui.state.case_edits import (
     Impossible,
     RenameKey,
     Slot,
-    copy_of_item,
+    check_key,
+    copy_item,
     copy_under_key,
-    move,
-    problem_of_key,
-    removal,
-    slot_as_json,
-    slot_of,
+    find_json_slot,
+    find_slot,
+    make_move,
+    make_removal,
 )
 from workbench.tui.state.case_outline import Input, Kind, Place, Row
 from workbench.tui.state.editor_state import (
@@ -46,7 +46,7 @@ from workbench.tui.state.editor_state import (
     Form,
     Invalid,
     Opened,
-    became,
+    find_edited,
     found_draft,
     kept_draft,
 )
@@ -466,7 +466,7 @@ class CasePane(OutlinePane):
         row, opened = self.desk.row, self.desk.opened
         if row is None or opened is None:
             return
-        slot = slot_of(row, opened.data)
+        slot = find_slot(row, opened.data)
         waiting = self.desk.waiting(slot)
         if waiting:
             self._choose_draft(row, slot, waiting)
@@ -500,15 +500,15 @@ class CasePane(OutlinePane):
         """Edit what the row stands for as JSON."""
         row, opened = self.desk.row, self.desk.opened
         if row is not None and opened is not None:
-            self._begin(slot_as_json(row, opened.data))
+            self._begin(find_json_slot(row, opened.data))
 
     def action_delete(self) -> None:
         """Delete what the row stands for."""
-        self._edit_row(lambda row, _: removal(row), verb="delete")
+        self._edit_row(lambda row, _: make_removal(row), verb="delete")
 
     def action_move_row(self, by: int) -> None:
         """Move the row in its list."""
-        self._edit_row(lambda row, opened: move(row, opened.data, by=by), verb="move")
+        self._edit_row(lambda row, opened: make_move(row, opened.data, by=by), verb="move")
 
     @work(group="ask")
     async def action_duplicate(self) -> None:
@@ -517,7 +517,7 @@ class CasePane(OutlinePane):
         if row is None or opened is None or not self._may_edit():
             return
         if not row.is_key:
-            self._edit_row(lambda row, opened: copy_of_item(row, opened.data), verb="duplicate")
+            self._edit_row(lambda row, opened: copy_item(row, opened.data), verb="duplicate")
             return
         key = await self._ask_key("The key of the copy", opened, row.place[:-1], value=str(row.place[-1]))
         if key is not None:
@@ -560,7 +560,7 @@ class CasePane(OutlinePane):
         """Edit the row in the user's own editor."""
         row, opened = self.desk.row, self.desk.opened
         if row is not None and opened is not None and self._may_edit():
-            self._edit_outside(self.desk.draft_for_editor(slot_of(row, opened.data)))
+            self._edit_outside(self.desk.draft_for_editor(find_slot(row, opened.data)))
 
     async def may_leave(self) -> bool:
         """Ask what becomes of text that is typed and not applied, where there is any. False where the user stays."""
@@ -679,7 +679,9 @@ class CasePane(OutlinePane):
             return
         if other := self.desk.replaces(draft):
             self.desk.go_on(draft)
-            self.query_one(EditorBox).show_problem(f"meanwhile this became {other}: the same key again replaces that")
+            self.query_one(EditorBox).show_problem(
+                f"meanwhile this find_edited {other}: the same key again replaces that"
+            )
             return
         if draft.is_new or not draft.is_untouched:
             problem = await self._put(draft.slot, value)
@@ -705,7 +707,7 @@ class CasePane(OutlinePane):
             return
         draft = draft.typed(edited)
         other = self.desk.replaces(draft)
-        problem = f"meanwhile this became {other}" if other else await self._put(draft.slot, draft.value())
+        problem = f"meanwhile this find_edited {other}" if other else await self._put(draft.slot, draft.value())
         if problem is not None:
             self.desk.take(draft)
             self._show_desk()
@@ -744,7 +746,7 @@ class CasePane(OutlinePane):
                 return "the file was changed meanwhile; it is shown as it is now: look, and do it again"
             except (Refused, Impossible, StoreError) as error:
                 return str(error)
-            now = became(opened, edit)
+            now = find_edited(opened, edit)
             self.desk.put(meant, slot, edit, now=now)
             is_still_meant = self._edited == meant
             if now != meant:
@@ -757,7 +759,7 @@ class CasePane(OutlinePane):
 
     async def _ask_key(self, question: str, opened: Opened, place: Place, *, value: str = "") -> str | None:
         def check(key: str) -> str | None:
-            return problem_of_key(key, opened.data, place)
+            return check_key(key, opened.data, place)
 
         key: str | None = await self.app.push_screen_wait(AskScreen(question, value=value, check=check))
         return key

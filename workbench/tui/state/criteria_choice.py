@@ -14,7 +14,7 @@ from workbench.metrics.metric_types import MetricInfo
 from workbench.metrics.registry import CaseFacts, Preset, check_criteria, fit_of, info_of, known_metrics
 from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario
-from workbench.tui.state.case_outline import spelling_of
+from workbench.tui.state.case_outline import find_spelling
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -124,7 +124,7 @@ class CriteriaChoice(CursorRows):
 
     def option(self, metric: str, option: str) -> Any:
         """The value of an option; None where the criterion does not say."""
-        return self._options(metric).get(spelling_of(self._options(metric), option))
+        return self._options(metric).get(find_spelling(self._options(metric), option))
 
     @property
     def problems(self) -> Mapping[str, Sequence[str]]:
@@ -171,7 +171,7 @@ class CriteriaChoice(CursorRows):
     def put_option(self, metric: str, option: str, value: Any) -> None:
         """Set an option, in the spelling that it has; None removes it."""
         options = dict(self._options(metric))
-        name = spelling_of(options, option)
+        name = find_spelling(options, option)
         if value is None:
             options.pop(name, None)
         else:
@@ -211,7 +211,7 @@ class CriteriaChoice(CursorRows):
         """What is wrong with the value of an option as typed; None where nothing is. Nothing typed is the default."""
         options = {**self._options(metric)}
         value = read_value(text)
-        options.pop(spelling_of(options, option), None)
+        options.pop(find_spelling(options, option), None)
         criterion = Criterion(metric=metric, options={**options, **({} if value is None else {option: value})})
         config = self._file.model_copy(update={"criteria": (criterion,)})
         place = f"criteria.{metric}.{option}"

@@ -19,11 +19,21 @@ from workbench.tui.state.case_edits import (
     MoveItem,
     RemoveValue,
     RenameKey,
+    SetValue,
     Slot,
-    additions,
-    additions_to_set,
+    list_additions,
+    list_set_additions,
 )
-from workbench.tui.state.case_outline import ABSENT, Input, Place, Row, folded, found_at, spelt, value_at
+from workbench.tui.state.case_outline import (
+    ABSENT,
+    Input,
+    Place,
+    Row,
+    find_value,
+    get_value,
+    normalize_place,
+    spell_place,
+)
 from workbench.tui.state.outline_view import OutlineView
 
 # Typed text and the value it stands for: which types a value may have, and what is wrong with what was typed.
@@ -295,7 +305,7 @@ def _moved(index: int, source: int, target: int) -> int:
 
 
 def _is_in(place: Place, above: Place) -> bool:
-    return folded(place)[: len(above)] == folded(above)
+    return normalize_place(place)[: len(above)] == normalize_place(above)
 
 
 # What the editor has open: a case, or what a set says of itself, as it is in the document now.
@@ -334,15 +344,21 @@ def changed_places(old: Any, new: Any) -> frozenset[Place]:
     return frozenset(_differences(old, new, ()))
 
 
-def became(opened: Opened, edit: Edit) -> Edited:
-    """What is edited after an edit: the same case, by another id where that was changed."""
+def find_edited(opened: Opened, edit: Edit) -> Edited:
+    """Return what is edited after an edit: the same case, with the new id if the edit changed it."""
     case = opened.edited.case
     if case is None or not isinstance(opened.data, dict):
         return opened.edited
     id_key = next((key for key in ("eval_id", "evalId") if key in opened.data), "name")
-    if edit.goes_to != (id_key,):
+    if edit.cursor_place != (id_key,):
         return opened.edited
-    new = edit.in_data(opened.data).get(id_key)
+    match edit:
+        case SetValue(value=new):
+            pass
+        case RenameKey(place=place):
+            new = get_value(opened.data, place)
+        case _:
+            return opened.edited
     if not isinstance(new, str) or new == case.eval_id:
         return opened.edited
     key = CaseKey(target=case.target, eval_set=case.eval_set, eval_id=new, occurrence=0)
@@ -444,7 +460,7 @@ class Drafts:
 
 
 def _key(slot: Slot) -> _Key:
-    return folded(slot.place), slot.index is not None, slot.title
+    return normalize_place(slot.place), slot.index is not None, slot.title
 
 
 # What lies before the user of the editor: one case, where the cursor is in it, and what is being typed.
@@ -490,7 +506,7 @@ class Desk:
         self.view.show(opened.rows)
         self._mark(opened)
         if self._goes_to is not None:
-            self.view.select(_nearest(opened.data, spelt(opened.data, self._goes_to)))
+            self.view.select(_nearest(opened.data, spell_place(opened.data, self._goes_to)))
             self._goes_to = None
 
     def close(self) -> None:
@@ -559,7 +575,7 @@ class Desk:
             if is_open and self.typing is not None and self.typing.slot == slot:
                 self.typing = None
         if is_open:
-            self._goes_to = edit.goes_to
+            self._goes_to = edit.cursor_place
         self._drafts.after(edited, edit)
         if now != edited:
             self._drafts.follow(edited, now)
@@ -609,8 +625,8 @@ class Desk:
         if self.opened is None:
             return ()
         if self.opened.index is None:
-            return additions_to_set(self.opened.data) if self.opened.rows else ()
-        return additions(self.opened.rows, self.view.selected, self.opened.data)
+            return list_set_additions(self.opened.data) if self.opened.rows else ()
+        return list_additions(self.opened.rows, self.view.selected, self.opened.data)
 
     def draft_for_editor(self, slot: Slot) -> Draft:
         """What goes into the user's own editor: a text as it is, if a file can hold it, else JSON."""
@@ -632,18 +648,18 @@ class Desk:
     def _index_of(self, draft: Draft) -> int:
         """The row that a draft is marked on: what it is of, else what that is in, else the first."""
         data = self.opened.data if self.opened is not None else None
-        return self.view.index_of(spelt(data, draft.slot.place)) or 0
+        return self.view.index_of(spell_place(data, draft.slot.place)) or 0
 
 
 def _value_of(slot: Slot, data: Any) -> Any:
     """What is there already where a typed value goes; ABSENT where it makes something new."""
-    return ABSENT if slot.index is not None or slot.hole is not None else found_at(data, slot.place)
+    return ABSENT if slot.index is not None or slot.hole is not None else find_value(data, slot.place)
 
 
 def _nearest(data: Any, place: Place) -> Place:
     """The place or, where the last item of a list is gone, the one that is last now."""
     if place and isinstance(place[-1], int) and place[-1] > 0:
-        held = value_at(data, place[:-1])
+        held = get_value(data, place[:-1])
         if isinstance(held, list) and place[-1] >= len(held) > 0:
             return (*place[:-1], len(held) - 1)
     return place

@@ -110,7 +110,7 @@ class OutlineView:
                 continue
             found.add(index)
             row = self.rows[index]
-            if place == row.place and place != row.edits:
+            if place == row.place and place != row.value_place:
                 for below in range(index + 1, len(self.rows)):
                     if self.rows[below].depth <= row.depth:
                         break
@@ -143,7 +143,7 @@ class OutlineView:
         if old is None or not self.rows:
             return 0
         there = self._index.get(old.place)
-        if there is not None and (self.rows[there].value, self.rows[there].edits) == (old.value, old.edits):
+        if there is not None and (self.rows[there].value, self.rows[there].value_place) == (old.value, old.value_place):
             return there
         shape = _shape(old)
         moved = [
@@ -254,7 +254,7 @@ def _index_of(rows: Sequence[Row]) -> Mapping[Place, int]:
     """Which row shows what."""
     found: dict[Place, int] = {}
     for index, row in enumerate(rows):
-        for place in (row.place, row.edits or row.place, *row.also):
+        for place in (row.place, row.value_place or row.place, *row.covered):
             found.setdefault(place, index)
     return found
 
