@@ -1,4 +1,4 @@
-"""The layout of the package: how long modules are, what they are called, and that imports come to an end."""
+"""The layout of the package: length and names of modules, circles of imports, and where their tests are."""
 
 from __future__ import annotations
 
@@ -78,3 +78,21 @@ def test_names_of_modules_in_strings_are_those_of_modules() -> None:
     ]
 
     assert not {text for text in strings if named.fullmatch(text)} - graph.modules
+
+
+def test_the_tests_of_a_module_are_where_its_name_says() -> None:
+    """`tests/a/test_b.py` or `tests/a/b/test_….py` for `workbench/a/b.py`."""
+    tests = Path(__file__).parent
+    layers = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
+    misplaced = []
+    for path in tests.rglob("test_*.py"):
+        place = path.relative_to(tests)
+        if place.parts[0] not in layers or "generated" in place.parts:
+            continue
+        folder, name = PACKAGE / place.parent, place.stem.removeprefix("test_")
+        is_of_adapter = folder.parent.name == "adapters" and folder.is_dir()  # tested as a whole
+        is_of_folder = folder.with_suffix(".py").exists()
+        if not (is_of_adapter or is_of_folder or (folder / name).exists() or (folder / f"{name}.py").exists()):
+            misplaced.append(str(place))
+
+    assert misplaced == []

@@ -123,7 +123,7 @@ def test_datasets_elsewhere_are_opened_when_told_to_and_a_silent_one_holds_up_no
 
 @pytest.mark.needs_a2a
 def test_the_card_of_an_agent_is_read_when_told_to(workbench: CommandLine) -> None:
-    from tests.agents.a2a.servers import serving as serving_a2a
+    from tests.agents.worker.adapters.a2a.servers import serving as serving_a2a
 
     with serving_a2a() as agent, serving_a2a() as other:
         other.card = {"hello": 1}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.adk.conftest import PRELUDE
+from tests.agents.worker.adapters.adk.conftest import PRELUDE
 from tests.simulation.simulated_tools.conftest import Project, failure, result, said, sources, tool_spans
 
 pytestmark = [pytest.mark.needs_adk, pytest.mark.needs_fork]

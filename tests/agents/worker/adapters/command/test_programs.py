@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.command.conftest import Program
+from tests.agents.worker.adapters.command.conftest import Program
 from workbench.model.target import AgentKind
 from workbench.model.trace import SpanKind
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.agents.worker.adapters.adk.conftest import Agents
 from workbench.agents.worker.adapters.adk.adk_tracing import TurnEvents
-
-from .conftest import Agents
 
 pytestmark = pytest.mark.needs_adk
 

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
+from tests.agents.worker.adapters.adk.conftest import Agents, converse
 from workbench.model.trace import SpanKind
-
-from .conftest import Agents, converse
 
 pytestmark = pytest.mark.needs_adk
 

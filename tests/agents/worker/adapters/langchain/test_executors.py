@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.agents.langchain.weather import calls_of, results_of
+from tests.agents.worker.adapters.langchain.weather import calls_of, results_of
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.agents.worker.steps import read_steps
 

@@ -164,7 +164,7 @@ async def test_an_interpreter_that_is_there_is_not_said_to_be_missing(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
 async def test_an_interpreter_that_is_too_old_says_so(bench: Any, way: dict[str, Any]) -> None:
-    launch = Path(__file__).parents[2] / "workbench/agents/worker/launch.py"
+    launch = Path(__file__).parents[3] / "workbench/agents/worker/launch.py"
     code = "import sys, runpy; sys.version_info = (3, 8, 1); runpy.run_path(sys.argv[1], run_name='__main__')"
     python = bench.write("python", f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
     python.chmod(0o755)

@@ -68,7 +68,7 @@ async def test_when_the_front_end_is_killed_nothing_is_left(
     temporary.mkdir()
     process = subprocess.Popen(  # noqa: ASYNC220 - it is killed the hard way
         [sys.executable, front_end, bench.folder, isolation, mode],
-        env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[3])},
     )
     pids = await eventually(lambda: _pids(bench))
 
@@ -226,7 +226,7 @@ def test_a_loop_that_ends_without_close_leaves_nothing(bench_folder: Path, runni
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )
 
     for _ in range(500):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.langchain.weather import AGENT
+from tests.agents.worker.adapters.langchain.weather import AGENT
 from workbench.llm.model_types import ModelReply, ModelRequest
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import FailureKind

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.agents.worker.adapters.adk.conftest import PRELUDE, Agents
 from workbench.agents.worker.adapters import adk
 from workbench.agents.worker.adapters.adk.adk_loading import agent_type
 from workbench.agents.worker.adapters.base import LoadError
 
-from .conftest import PRELUDE, Agents
-
 pytestmark = pytest.mark.needs_adk
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[5]
 HELLO = PRELUDE + '\nroot_agent = llm_agent("root", "hello")\n'
 
 LAYOUTS = {

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.agents.worker.adapters.adk.conftest import Agents
 from workbench.agents.agent_host import AgentError, AgentHost, SessionRequest, host_for
 from workbench.model.evalset import Content
 from workbench.model.results import FailureKind, TurnResult
 from workbench.model.target import AgentKind, Isolation, Target
 from workbench.model.trace import Span, SpanKind
-
-from .conftest import Agents
 
 pytestmark = [pytest.mark.needs_adk, pytest.mark.needs_fork]
 

@@ -6,13 +6,12 @@ import re
 
 import pytest
 
+from tests.agents.worker.adapters.adk.conftest import Agents
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.metrics.case_view import Turn
 from workbench.metrics.judges.transcript import instructions_of
 from workbench.model.evalset import InvocationEvents
 from workbench.simulation.users import history_of
-
-from .conftest import Agents
 
 pytestmark = pytest.mark.needs_adk
 

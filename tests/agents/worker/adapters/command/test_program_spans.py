@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agents import otlp
-from tests.agents.command.conftest import Program
+from tests.agents.worker.adapters.command.conftest import Program
 
 
 async def test_spans_that_a_program_writes_count_as_its_calls(bench: Any, program: Program) -> None:

@@ -311,7 +311,7 @@ def test_a_worker_is_lean(tmp_path: Path) -> None:
     import json
     import subprocess
 
-    launch = Path(__file__).parents[2] / "workbench/agents/worker/launch.py"
+    launch = Path(__file__).parents[3] / "workbench/agents/worker/launch.py"
     code = (
         "import sys; before = set(sys.modules); from importlib.machinery import SourceFileLoader as Loader\n"
         f"Loader('launch', {str(launch)!r}).load_module()._load_worker({str(launch.parent)!r})\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.langchain.weather import AGENT, calls_of, results_of
+from tests.agents.worker.adapters.langchain.weather import AGENT, calls_of, results_of
 from workbench.agents.agent_host import AgentHost
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind

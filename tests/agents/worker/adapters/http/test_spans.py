@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agents import otlp
-from tests.agents.http.spans import NOTES, kinds, parent_of
+from tests.agents.worker.adapters.http.spans import NOTES, kinds, parent_of
 
 
 async def test_spans_in_an_answer_are_trace_trajectory_and_tokens(bench: Any, serve: Any) -> None:

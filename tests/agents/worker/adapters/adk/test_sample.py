@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
+from tests.agents.worker.adapters.adk.conftest import Conversation, converse
 from workbench.agents.worker.adapters import adk
 from workbench.model.evalset import EvalCase
 from workbench.model.trace import SpanKind, trajectory_of
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
-from .conftest import Conversation, converse
-
 pytestmark = pytest.mark.needs_adk
 
-SAMPLES = Path(__file__).parents[3] / "sample_agents"
+SAMPLES = Path(__file__).parents[5] / "sample_agents"
 FOLDER = SAMPLES / "hello_world_adk"
 EXPECTED: dict[str, dict[str, str]] = json.loads((FOLDER / "expected.json").read_text("utf-8"))
 

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from tests.agents import otlp
-from tests.agents.http.spans import NOTES, parent_of
+from tests.agents.worker.adapters.http.spans import NOTES, parent_of
 from workbench.agents.worker.otlp.receiver import Receiver
 from workbench.model.evalset import Content
 from workbench.model.trace import SpanKind
