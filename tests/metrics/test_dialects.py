@@ -14,7 +14,7 @@ from workbench.metrics.dialects import (
     DUPLICATES,
     PYTHON_EQUALITY,
     WHOLE_CONVERSATION,
-    dialects_of,
+    compare_dialects,
 )
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
@@ -33,7 +33,7 @@ def dialects(*turns: tuple[Calls, Calls]) -> CaseDialects:
     expected = [invocation(wanted) for _, wanted in turns]
     made = tuple(TurnResult(invocation=invocation(calls), duration_seconds=0.0) for calls, _ in turns)
     case = EvalCase(eval_id="case", conversation=expected)
-    return dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
+    return compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
 
 
 def letters(text: str) -> Calls:
@@ -194,7 +194,7 @@ def test_a_turn_that_was_not_finished_compares_with_nothing() -> None:
     made = (TurnResult(invocation=invocation(letters("a")), duration_seconds=0.0),)
     case = EvalCase(eval_id="case", conversation=expected)
 
-    found = dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
+    found = compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
 
     assert [bool(turn) for turn in found.turns] == [True, False]
 
@@ -205,7 +205,7 @@ def test_too_many_calls_for_a_moment_are_not_compared() -> None:
     made = (TurnResult(invocation=invocation(many), duration_seconds=0.0),)
     case = EvalCase(eval_id="case", conversation=expected)
 
-    found = dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
+    found = compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
 
     assert found == CaseDialects(reason="too many calls to compare in a moment")
 
@@ -214,7 +214,7 @@ def test_a_case_whose_agent_finished_no_turn_compares_nothing() -> None:
     expected = [invocation(letters("a"))]
     case = EvalCase(eval_id="case", conversation=expected)
 
-    found = dialects_of(CaseView(JudgedCase(case=case, expected=expected, execution=Execution())))
+    found = compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution())))
 
     assert found == CaseDialects(reason="the agent finished no turn")
 

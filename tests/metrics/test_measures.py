@@ -8,7 +8,7 @@ import pytest
 
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import judge_case
-from workbench.metrics.metric_types import Rule, result_of_case
+from workbench.metrics.metric_types import Rule, build_case_result
 from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, Score, TokenUsage, TurnResult
 
 ALWAYS = ("latency", "failure", "tool_call_count_v1", "inference_call_count_v1", "token_usage_v1")
@@ -96,5 +96,5 @@ async def test_recorded_rows_know_only_what_their_columns_say(config: Any, judge
 def test_results_that_no_other_case_shares_are_not_held() -> None:
     rule = Rule(name="latency")
 
-    assert result_of_case(rule, Score(1.0)) is result_of_case(rule, Score(1.0))
-    assert result_of_case(rule, Score(0.123)) is not result_of_case(rule, Score(0.123))
+    assert build_case_result(rule, Score(1.0)) is build_case_result(rule, Score(1.0))
+    assert build_case_result(rule, Score(0.123)) is not build_case_result(rule, Score(0.123))

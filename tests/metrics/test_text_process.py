@@ -199,7 +199,7 @@ def test_it_works_on_the_event_loop_of_another_thread() -> None:
 async def test_a_killed_helper_is_started_again_and_nothing_is_lost() -> None:
     scorer = TextScorer()
     await scorer.score([EQUAL])
-    running = await scorer._living_helper()
+    running = await scorer._get_helper()
     running._process.kill()
 
     scores = await asyncio.gather(*(scorer.score([EQUAL]) for _ in range(20)))
@@ -286,7 +286,7 @@ async def test_a_helper_that_is_stopped_while_it_starts_is_soon_replaced(
 async def test_a_helper_that_is_stopped_while_it_works_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = TextScorer()
     await scorer.score([EQUAL])
-    running = await scorer._living_helper()
+    running = await scorer._get_helper()
     os.kill(running._process.pid, signal.SIGSTOP)
     monkeypatch.setattr(text_worker, "SECONDS_TO_ANSWER", 3.0)
 
@@ -353,7 +353,7 @@ def test_the_helper_ends_with_its_parent(tmp_path: Path) -> None:
         async def main():
             scorer = TextScorer()
             await scorer.score([TextTask("rouge_1", "a", "a")])
-            print((await scorer._living_helper())._process.pid, flush=True)
+            print((await scorer._get_helper())._process.pid, flush=True)
             await asyncio.sleep(600)
 
         asyncio.run(main())

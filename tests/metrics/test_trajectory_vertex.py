@@ -209,8 +209,8 @@ def scores(predicted: Any, reference: Any, *, membership: bool = False) -> dict[
     pair = Turn(expected=sides[1], result=TurnResult(invocation=sides[0], duration_seconds=0.0), is_row=False)
 
     def count(pairing: Any, turn: Turn) -> Membership:
-        matched = pairing.matched(turn)
-        return pairing.membership(turn) if membership else Membership(matched, matched)
+        matched = pairing.count_matched(turn)
+        return pairing.count_members(turn) if membership else Membership(matched, matched)
 
     formulas = (exact_match, in_order_match, any_order_match, precision, recall)
     return {formula.__name__: formula(pair, CanonicalEquality(), count).value for formula in formulas}

@@ -263,7 +263,7 @@ def _of_dataset(
 ) -> Iterator[NamedDialects]:
     """The rows that can be read; what is wrong with the others goes to `unread`, with the files to `problems`."""
     from workbench.metrics.case_view import CaseView, JudgedCase
-    from workbench.metrics.dialects import dialects_of
+    from workbench.metrics.dialects import compare_dialects
     from workbench.report.dialect_table import NamedDialects
     from workbench.store.datasets.dataset_reader import read_recorded
 
@@ -275,13 +275,13 @@ def _of_dataset(
             continue
         turns = (each.case.conversation if each.case is not None else None) or ()
         judged = JudgedCase(case=each.case, expected=turns, execution=each.execution, columns=each.columns)
-        yield NamedDialects((each.eval_id, each.occurrence), dialects_of(CaseView(judged)))
+        yield NamedDialects((each.eval_id, each.occurrence), compare_dialects(CaseView(judged)))
 
 
 def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
     from workbench.cli.history_commands import stored_report
     from workbench.metrics.case_view import CaseView, JudgedCase
-    from workbench.metrics.dialects import dialects_of
+    from workbench.metrics.dialects import compare_dialects
     from workbench.report.dialect_table import NamedDialects
     from workbench.store.project_discovery import find_root
 
@@ -290,7 +290,7 @@ def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
         result = case.result
         judged = JudgedCase(case=case.expected, expected=turns, execution=result.execution, is_row=result.is_row)
         key = case.result.case
-        yield NamedDialects((key.eval_id, key.occurrence), dialects_of(CaseView(judged)), case.result.repeat)
+        yield NamedDialects((key.eval_id, key.occurrence), compare_dialects(CaseView(judged)), case.result.repeat)
 
 
 def _chosen(found: Sequence[CaseAt], cases: tuple[str, ...], *, where: str) -> Set[CaseAt]:

@@ -20,7 +20,7 @@ from workbench.llm.model_replay import read_script
 from workbench.llm.model_types import has_key
 from workbench.metrics.judges import judge_prompts
 from workbench.metrics.metric_types import ModelJudge
-from workbench.metrics.registry import check_criteria, info_of, prepare, with_judge, with_scorer
+from workbench.metrics.registry import check_criteria, find_info, prepare, with_judge, with_scorer
 from workbench.model.base import Fact, LazyField, LazyValue
 from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, Invocation
@@ -319,7 +319,7 @@ def judge_models_of(config: EvalConfig) -> tuple[str, ...]:
 def criteria_below_every_score(config: EvalConfig) -> Iterator[tuple[Criterion, float]]:
     """The criteria whose threshold every score reaches, with the lowest score of the metric."""
     for criterion in config.criteria:
-        info = info_of(criterion.metric, config)
+        info = find_info(criterion.metric, config)
         lowest = None if info is None else info.lowest
         if criterion.threshold is not None and lowest is not None and criterion.threshold < lowest:
             yield criterion, lowest
@@ -334,7 +334,7 @@ def problems_of(config: EvalConfig) -> Iterator[InvalidConfig]:
 def why_no_scenario(config: EvalConfig) -> str | None:
     """Why these criteria can judge no conversation with a simulated user, with some that can; None where one can."""
     for criterion in config.criteria:
-        info = info_of(criterion.metric, config)
+        info = find_info(criterion.metric, config)
         if criterion.metric in config.custom_metrics or (info is not None and info.fits_scenarios):
             return None
     named = ", ".join(criterion.metric for criterion in config.criteria) or "none"
@@ -512,7 +512,7 @@ class SetContext:
         if not self.config.judge:
             return _hash(self.config.model_dump_json(exclude={*no_matter, "judge", "quorum"}))
         scripted = repr(any(is_scripted(self.target, model) for model in judge_models_of(self.config)))
-        return _hash(self.config.model_dump_json(exclude=no_matter), judge_prompts.version(), scripted)
+        return _hash(self.config.model_dump_json(exclude=no_matter), judge_prompts.get_version(), scripted)
 
     @property
     def hashes(self) -> tuple[str, str]:

@@ -219,7 +219,7 @@ def _questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
         for metric, judge in known[id(config)]:
             model = judge.options.model or config.judge
             if metric not in kept and not are_scripted((planned.target, model)):
-                yield _Question(planned.key, metric, model, judge.calls(planned.turns or 0))
+                yield _Question(planned.key, metric, model, judge.count_calls(planned.turns or 0))
 
 
 def _model_judges(config: EvalConfig) -> Iterator[tuple[str, ModelJudge]]:

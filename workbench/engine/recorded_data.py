@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.engine.plan import PlanError, PlannedCase, SetContext
-from workbench.metrics.registry import lacking_columns
+from workbench.metrics.registry import find_missing_columns
 from workbench.model.base import make_fast_constructor
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseAt, CaseKey
@@ -180,12 +180,12 @@ def refuse_unfit(recorded: Recorded, config: EvalConfig, *, mapping: str) -> Non
     `mapping` is how columns of other names are told to whoever reads it, with COLUMN where one belongs.
     """
     columns = sorted({name for item in recorded.cases for name, value in item.columns.items() if value is not None})
-    lacking = lacking_columns(config, columns)
-    if not columns or not lacking.are_all:
+    lacking = find_missing_columns(config, columns)
+    if not columns or not lacking.covers_all_metrics:
         return
     mapped = [name for names in lacking.missing.values() for name in reversed(names) if name in KNOWN_COLUMNS]
     how = f" (columns of other names are told by {mapping.replace('COLUMN', mapped[0])})" if mapped else ""
-    raise PlanError(f"{shown_path(recorded.path)}: {lacking.said_beside(columns)}{how}")
+    raise PlanError(f"{shown_path(recorded.path)}: {lacking.describe(columns)}{how}")
 
 
 def plan_recordings(

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection, judge_models_of
 from workbench.engine.planner import Planner
 from workbench.engine.recorded_data import recorded_target
-from workbench.metrics.registry import info_of, needs_of
+from workbench.metrics.registry import collect_needs, find_info
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
@@ -74,7 +74,9 @@ def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult]
     else:
         plan, pairs = _planned_anew(planner, results, options, usual=usual)
         planned = tuple(_executed(case, result) for case, result in pairs)
-    if not any("judge" in needs_of(config) for config in {id(case.config): case.config for case in planned}.values()):
+    if not any(
+        "judge" in collect_needs(config) for config in {id(case.config): case.config for case in planned}.values()
+    ):
         raise PlanError("nothing to judge again: none of the criteria asks a judge model")
     return _only(plan, planned)
 
@@ -183,7 +185,7 @@ def _kept(
     """For each criterion that would have to ask: its old result, or one that says why there is none."""
     before = {metric.name: metric for metric in result.metrics}
     for criterion in case.config.criteria:
-        info = info_of(criterion.metric, case.config)
+        info = find_info(criterion.metric, case.config)
         if info is None or "judge" not in info.needs or criterion.metric not in before:
             continue
         old = before[criterion.metric]

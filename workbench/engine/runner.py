@@ -25,7 +25,7 @@ from workbench.engine.run_resources import Resources, RunServices
 from workbench.engine.verdict_index import StoredVerdicts, watched_by, with_watched
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
-from workbench.metrics.registry import needs_of
+from workbench.metrics.registry import collect_needs
 from workbench.model.base import cache_by_identity, make_fast_constructor
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Content
@@ -210,7 +210,7 @@ _ASKED = frozenset({"judge", "service", "worker"})
 @cache_by_identity(maxsize=64)
 def asks_somebody(config: EvalConfig) -> bool:
     """Whether somebody is asked to judge, a model, a service, or a function that may ask one: that takes its time."""
-    return bool(needs_of(config) & _ASKED)
+    return bool(collect_needs(config) & _ASKED)
 
 
 def criteria_to_judge(planned: PlannedCase) -> EvalConfig:
@@ -669,5 +669,7 @@ def _load(plan: Plan) -> None:
     versions()
     if any(case.needs_agent for case in plan.cases):
         load_hosts()
-    if any("judge" in needs_of(config) for config in {id(case.config): case.config for case in plan.cases}.values()):
+    if any(
+        "judge" in collect_needs(config) for config in {id(case.config): case.config for case in plan.cases}.values()
+    ):
         import workbench.engine.run_judging  # noqa: F401

@@ -17,8 +17,8 @@ from pydantic.json_schema import models_json_schema
 
 from workbench.llm.gemini import KEYS as MODEL_KEYS
 from workbench.llm.gemini import THINKING_KEYS
-from workbench.metrics.judges.judge_calls import KNOWN as JUDGE_OPTIONS
-from workbench.metrics.judges.judge_calls import NAME as JUDGE_MODEL_OPTIONS
+from workbench.metrics.judges.judge_calls import KNOWN_OPTIONS as JUDGE_OPTIONS
+from workbench.metrics.judges.judge_calls import OPTION as JUDGE_MODEL_OPTIONS
 from workbench.metrics.metric_types import THRESHOLD, TOLERATED, MetricInfo
 from workbench.metrics.registry import known_metrics
 from workbench.model.criteria import KEYS as JUDGE_METRIC_KEYS

@@ -18,8 +18,8 @@ from workbench.metrics.case_view import (
     count_assigned,
     count_equal,
     count_shared,
+    is_fitting_subsequence,
     is_subsequence,
-    is_subsequence_by,
 )
 from workbench.metrics.metric_types import Options, TurnJudge, describe, is_number
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
@@ -45,12 +45,12 @@ def declared_arguments(turns: Iterable[Turn]) -> Mapping[str, Set[str]]:
         agents = details.get("agent_details") or details.get("agentDetails")
         for agent in agents.values() if isinstance(agents, Mapping) else ():
             tools = agent.get("tool_declarations") or agent.get("toolDeclarations") if isinstance(agent, dict) else None
-            for name, schema in _declarations(tools):
-                declared.setdefault(name, set()).update(_paths(schema))
+            for name, schema in _iter_declarations(tools):
+                declared.setdefault(name, set()).update(_iter_paths(schema))
     return declared
 
 
-def _declarations(tools: Any) -> Iterator[tuple[str, Any]]:
+def _iter_declarations(tools: Any) -> Iterator[tuple[str, Any]]:
     """Names and parameters out of tool declarations as google.genai writes them."""
     for tool in tools if isinstance(tools, list) else ():
         functions = (
@@ -72,7 +72,7 @@ def _is_plain(schema: Mapping[str, Any]) -> bool:
 _PARAMETERS = ("parameters", "parameters_json_schema", "parametersJsonSchema")
 
 
-def _paths(schema: Any, prefix: str = "", depth: int = 0) -> Iterator[str]:
+def _iter_paths(schema: Any, prefix: str = "", depth: int = 0) -> Iterator[str]:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if isinstance(schema, Mapping) and _is_plain(schema):
         return
@@ -86,7 +86,7 @@ def _paths(schema: Any, prefix: str = "", depth: int = 0) -> Iterator[str]:
         yield f"{prefix}{ANYTHING}"
     for name, inner in properties.items() if isinstance(properties, Mapping) and depth <= _DEPTH_AT_MOST else ():
         yield f"{prefix}{name}"
-        yield from _paths(inner, f"{prefix}{name}.", depth + 1)
+        yield from _iter_paths(inner, f"{prefix}{name}.", depth + 1)
 
 
 # Rules for comparing the arguments of tool calls: the option `args_match` of the trajectory metrics.
@@ -204,15 +204,15 @@ class ArgumentRules:
             if near:
                 yield f"args_match.tools.{name}: no tool of this name was called{near}"
         for name in self.tools.keys() & called.keys():
-            yield from _unmatched_arguments(
+            yield from _find_unmatched_arguments(
                 self.tools[name], called[name], declared.get(name), f"args_match.tools.{name}"
             )
         others = [args for name, of_tool in called.items() if name not in self.tools for args in of_tool]
         if others:
-            yield from _unmatched_arguments(self.default, others, None, "args_match.default")
+            yield from _find_unmatched_arguments(self.default, others, None, "args_match.default")
 
 
-def _unmatched_arguments(
+def _find_unmatched_arguments(
     rule: CallRule, calls: list[Mapping[str, Any]], declared: Set[str] | None, place: str
 ) -> Iterator[str]:
     """See `ArgumentRules.find_unmatched`; `declared` is None if the tool's arguments are unknown."""
@@ -226,8 +226,8 @@ def _unmatched_arguments(
             )
             raise RuleError(f"{place}.arguments.{name}: the tool has no such argument{near}")
         # An object without a schema may hold it, and was in some call without it.
-        unmatched = [name for name in unmatched if name not in declared and _has_object_of(calls, name)]
-    names = sorted(set(islice((path for args in calls for path in _paths_in(args)), _NAMES_AT_MOST)))
+        unmatched = [name for name in unmatched if name not in declared and _has_parent_object(calls, name)]
+    names = sorted(set(islice((path for args in calls for path in _iter_call_paths(args)), _NAMES_AT_MOST)))
     if rule.mode == "ignore" and unmatched and len(unmatched) == len(rule.arguments) and names:
         raise RuleError(
             f"{place} compares nothing: no call has {' or '.join(map(repr, unmatched))}, and all other arguments are "
@@ -238,7 +238,7 @@ def _unmatched_arguments(
         yield f"{place}.arguments.{name}: no call has this argument{undeclared_too}{did_you_mean(name, names)}"
 
 
-def _has_object_of(calls: list[Mapping[str, Any]], name: str) -> bool:
+def _has_parent_object(calls: list[Mapping[str, Any]], name: str) -> bool:
     """Whether some call has the object that a path leads into."""
     above = name.rpartition(".")[0]
     return any(_has_path(args, above) if above else args for args in calls)
@@ -302,9 +302,9 @@ def _read_value_rule(value: Any, place: str, options: Options) -> ValueRule | No
     if isinstance(value, str) and value in _NAMED_RULES:
         return _NAMED_RULES[value]
     if isinstance(value, Mapping) and set(value) == {"regex"}:
-        return _pattern_rule(value["regex"], f"{place}.regex", options)
+        return _read_pattern_rule(value["regex"], f"{place}.regex", options)
     if isinstance(value, Mapping) and value and _TOLERANCES.issuperset(value):
-        return _tolerance_rule(value, place, options)
+        return _read_tolerance_rule(value, place, options)
     options.refuse(place, found=describe(value), expected=_EXPECTED_RULE)
     return None
 
@@ -318,11 +318,11 @@ def _lift(args: Mapping[str, Any], paths: Iterable[str]) -> Mapping[str, Any]:
     """The arguments with the values at some paths as arguments of their own, named by the path."""
     lifted = dict(args)
     for path in sorted(paths, key=lambda path: -path.count(".")):  # the deepest first: `a.b.c` is part of `a.b`
-        _lift_one(lifted, path.split("."), path, lifted)
+        _lift_path(lifted, path.split("."), path, lifted)
     return lifted
 
 
-def _lift_one(level: dict[str, Any], steps: list[str], path: str, lifted: dict[str, Any]) -> None:
+def _lift_path(level: dict[str, Any], steps: list[str], path: str, lifted: dict[str, Any]) -> None:
     first, *rest = steps
     if not rest:
         if first in level:
@@ -330,7 +330,7 @@ def _lift_one(level: dict[str, Any], steps: list[str], path: str, lifted: dict[s
         return
     if isinstance(level.get(first), Mapping):
         inner = dict(level[first])
-        _lift_one(inner, rest, path, lifted)
+        _lift_path(inner, rest, path, lifted)
         if inner:
             level[first] = inner
         else:
@@ -348,14 +348,14 @@ def _has_path(args: Mapping[str, Any], name: str) -> bool:
     return True
 
 
-def _paths_in(args: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _iter_call_paths(args: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """The paths of a call's arguments, two levels deep, without those that are too long for a message."""
     for key, value in args.items():
         if len(key) > _NAME_LENGTH_AT_MOST:
             continue
         yield f"{prefix}{key}"
         if isinstance(value, Mapping) and not prefix:
-            yield from _paths_in(value, f"{key}.")
+            yield from _iter_call_paths(value, f"{key}.")
 
 
 class _PatternRule:
@@ -381,7 +381,7 @@ def _compile(pattern: str) -> Pattern:
     return Pattern(pattern, flags=re.DOTALL)
 
 
-def _pattern_rule(pattern: Any, place: str, options: Options) -> ValueRule | None:
+def _read_pattern_rule(pattern: Any, place: str, options: Options) -> ValueRule | None:
     if not isinstance(pattern, str):
         options.refuse(place, found=describe(pattern), expected="a regular expression")
         return None
@@ -392,7 +392,7 @@ def _pattern_rule(pattern: Any, place: str, options: Options) -> ValueRule | Non
         return None
 
 
-def _tolerance_rule(value: Mapping[str, Any], place: str, options: Options) -> ValueRule | None:
+def _read_tolerance_rule(value: Mapping[str, Any], place: str, options: Options) -> ValueRule | None:
     for name, distance in value.items():
         if not is_number(distance) or distance < 0:
             options.refuse(f"{place}.{name}", found=describe(distance), expected="a number of at least 0")
@@ -418,7 +418,7 @@ def _is_same(actual: Any, expected: Any, form: Form) -> bool:
     return form(actual) == form(expected)
 
 
-def _is_part(part: Any, whole: Any, form: Form) -> bool:
+def _is_contained(part: Any, whole: Any, form: Form) -> bool:
     """Whether `whole` has every key (with an equal value) or every item (one for one) of `part`."""
     if isinstance(part, Mapping) and isinstance(whole, Mapping):
         return all(key in whole and _is_same(item, whole[key], form) for key, item in part.items())
@@ -431,24 +431,24 @@ _NAMED_RULES: Mapping[str, ValueRule | None] = {
     "exact": _is_same,
     "ignore": None,
     "any": lambda _actual, _expected, _form: True,
-    "subset": _is_part,
-    "superset": lambda actual, expected, form: _is_part(expected, actual, form),
+    "subset": _is_contained,
+    "superset": lambda actual, expected, form: _is_contained(expected, actual, form),
     "regex": _PatternRule(),
 }
 
 
 # Ways of comparing the two trajectories of a turn, one for each notion of what makes two calls equal.
 
-NAMES_ALONE_HINT = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
+ONLY_NAMES_HINT = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
 """What to say where a reference of names alone did not match calls that had arguments."""
 
 
-def has_names_alone(calls: Trajectory) -> bool:
+def has_only_names(calls: Trajectory) -> bool:
     """Whether calls are written without arguments, all of them."""
     return bool(calls) and all(call.args is None for call in calls)
 
 
-def nothing_to_compare(turn: Turn) -> Score | None:
+def explain_missing_calls(turn: Turn) -> Score | None:
     """Why the trajectories of a turn cannot be held against each other; None where both are there.
 
     An agent that never tells of calls says nothing of a turn in which none was expected; where some were, nobody knows
@@ -463,12 +463,12 @@ def nothing_to_compare(turn: Turn) -> Score | None:
     return None
 
 
-def refuse_unknown_arguments(turn: Turn, *, names_do_better: Callable[[], bool]) -> None:
+def check_arguments_known(turn: Turn, *, is_better_by_name: Callable[[], bool]) -> None:
     """Raise CallsUnknown where calls fell short, and it may be for arguments that nobody knows.
 
     By names alone calls match at least as well as with any arguments: where that is no better, the verdict stands.
     """
-    if turn.arguments_unknown is not None and names_do_better():
+    if turn.arguments_unknown is not None and is_better_by_name():
         raise CallsUnknown(turn.arguments_unknown)
 
 
@@ -486,35 +486,35 @@ class Membership(NamedTuple):
 class Pairing(Protocol):
     """How the calls of a turn are compared. Both trajectories of the turn are there."""
 
-    def exact(self, turn: Turn) -> bool:
+    def is_exact(self, turn: Turn) -> bool:
         """Whether the same calls were made in the same order."""
 
-    def in_order(self, turn: Turn) -> bool:
+    def is_in_order(self, turn: Turn) -> bool:
         """Whether all reference calls were made in their order, with others anywhere."""
 
-    def matched(self, turn: Turn) -> int:
+    def count_matched(self, turn: Turn) -> int:
         """How many calls of both sides can be matched one for one."""
 
 
 class MemberPairing(Pairing, Protocol):
     """A pairing that can look at each call by itself too."""
 
-    def membership(self, turn: Turn) -> Membership:
+    def count_members(self, turn: Turn) -> Membership:
         """How many calls of either side the other one has at all."""
 
 
 class PythonEquality:
     """Calls compared by name and Python's `==` on the arguments, absent ones unlike empty ones: as ADK does."""
 
-    def exact(self, turn: Turn) -> bool:
+    def is_exact(self, turn: Turn) -> bool:
         """See Pairing."""
         return self._calls(turn.predicted) == self._calls(turn.reference)
 
-    def in_order(self, turn: Turn) -> bool:
+    def is_in_order(self, turn: Turn) -> bool:
         """See Pairing."""
         return is_subsequence(self._calls(turn.reference), self._calls(turn.predicted))
 
-    def matched(self, turn: Turn) -> int:
+    def count_matched(self, turn: Turn) -> int:
         """See Pairing."""
         return count_equal(self._calls(turn.predicted), self._calls(turn.reference))
 
@@ -532,21 +532,21 @@ class EmptyForAbsent(PythonEquality):
 class CanonicalEquality:
     """Calls compared by name and canonical arguments."""
 
-    def exact(self, turn: Turn) -> bool:
+    def is_exact(self, turn: Turn) -> bool:
         """See Pairing."""
         predicted, reference = self._keys(turn)
         return predicted == reference
 
-    def in_order(self, turn: Turn) -> bool:
+    def is_in_order(self, turn: Turn) -> bool:
         """See Pairing."""
         predicted, reference = self._keys(turn)
         return is_subsequence(reference, predicted)
 
-    def matched(self, turn: Turn) -> int:
+    def count_matched(self, turn: Turn) -> int:
         """See Pairing."""
         return turn.shared_calls
 
-    def membership(self, turn: Turn) -> Membership:
+    def count_members(self, turn: Turn) -> Membership:
         """See MemberPairing."""
         predicted, reference = self._keys(turn)
         in_predicted, in_reference = set(predicted), set(reference)
@@ -559,7 +559,7 @@ class CanonicalEquality:
 class NameEquality(CanonicalEquality):
     """Calls compared by name alone."""
 
-    def matched(self, turn: Turn) -> int:
+    def count_matched(self, turn: Turn) -> int:
         """See Pairing."""
         return count_shared(*self._keys(turn))
 
@@ -573,25 +573,25 @@ class RuledArguments:
 
     rules: ArgumentRules
 
-    def exact(self, turn: Turn) -> bool:
+    def is_exact(self, turn: Turn) -> bool:
         """See Pairing."""
         predicted, reference = turn.predicted or (), turn.reference or ()
         return len(predicted) == len(reference) and all(map(self.rules.within_time_limit(), predicted, reference))
 
-    def in_order(self, turn: Turn) -> bool:
+    def is_in_order(self, turn: Turn) -> bool:
         """See Pairing."""
-        return is_subsequence_by(turn.reference or (), turn.predicted or (), self.rules.within_time_limit())
+        return is_fitting_subsequence(turn.reference or (), turn.predicted or (), self.rules.within_time_limit())
 
-    def matched(self, turn: Turn) -> int:
+    def count_matched(self, turn: Turn) -> int:
         """See Pairing. One call may fit several, so the largest assignment is counted."""
         predicted, reference = turn.predicted or (), turn.reference or ()
-        _refuse_too_many(predicted, reference)
+        _check_pair_count(predicted, reference)
         return count_assigned(predicted, reference, self.rules.within_time_limit())
 
-    def membership(self, turn: Turn) -> Membership:
+    def count_members(self, turn: Turn) -> Membership:
         """See MemberPairing."""
         predicted, reference = turn.predicted or (), turn.reference or ()
-        _refuse_too_many(predicted, reference)
+        _check_pair_count(predicted, reference)
         fits = self.rules.within_time_limit()
         return Membership(
             sum(any(fits(call, other) for other in reference) for call in predicted),
@@ -607,7 +607,7 @@ def read_rules(options: Options, *, ignore_args: bool, form: Form = canonical) -
     return rules
 
 
-def judge_of_calls(
+def make_call_judge(
     name: str, score: Callable[[Turn], Score], rules: ArgumentRules | None, *, details: Mapping[str, Any]
 ) -> TurnJudge:
     """A judge of turns that compares calls, by `rules` if there are any: these are checked against each case."""
@@ -621,7 +621,7 @@ def judge_of_calls(
     return TurnJudge(name=name, score=score, details=details, check=check, may_take_long=rules.has_patterns)
 
 
-def _refuse_too_many(predicted: Trajectory, reference: Trajectory) -> None:
+def _check_pair_count(predicted: Trajectory, reference: Trajectory) -> None:
     if len(predicted) * len(reference) > _PAIRS_AT_MOST:
         raise RuleError(
             f"args_match cannot compare {len(predicted):,} calls with {len(reference):,} in any order, expected a "

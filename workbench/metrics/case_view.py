@@ -19,7 +19,7 @@ from workbench.model.trace import ToolCall, Trajectory, trajectory_of
 # Canonical form of JSON values: equal values have equal, hashable forms.
 
 _NO_ARGUMENTS = ("{",)
-_AS_THEY_ARE = frozenset({str, int, type(None)})
+_UNCHANGED_TYPES = frozenset({str, int, type(None)})
 
 
 def canonical(value: Any) -> Hashable:
@@ -28,9 +28,9 @@ def canonical(value: Any) -> Hashable:
         # No two items have the same key, so that values, of which those of different kinds have no order, are never
         # compared. What most values are takes no call each.
         items = sorted(value.items())
-        if _AS_THEY_ARE.issuperset(map(type, value.values())):
+        if _UNCHANGED_TYPES.issuperset(map(type, value.values())):
             return ("{", *items)
-        return ("{", *[(key, item if type(item) in _AS_THEY_ARE else canonical(item)) for key, item in items])
+        return ("{", *[(key, item if type(item) in _UNCHANGED_TYPES else canonical(item)) for key, item in items])
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -42,7 +42,7 @@ def canonical(value: Any) -> Hashable:
     return value  # type: ignore[no-any-return]
 
 
-def same(left: Any, right: Any) -> bool:
+def is_same(left: Any, right: Any) -> bool:
     """Whether two JSON values are equal in canonical form."""
     return canonical(left) == canonical(right)
 
@@ -88,7 +88,7 @@ def is_subsequence(wanted: Sequence[T], given: Sequence[T]) -> bool:
     return all(item in rest for item in wanted)
 
 
-def is_subsequence_by(wanted: Sequence[T], given: Sequence[T], fits: Callable[[T, T], bool]) -> bool:
+def is_fitting_subsequence(wanted: Sequence[T], given: Sequence[T], fits: Callable[[T, T], bool]) -> bool:
     """As `is_subsequence`, with `fits(given, wanted)` deciding.
 
     Taking the first that fits is right for any rule, transitive or not: it leaves the longest rest to what follows.
@@ -137,13 +137,13 @@ def _augment(start: int, partners: Sequence[Sequence[int]], owner: dict[int, int
                 continue
             taker[wanted] = candidate
             if wanted not in owner:
-                _shift(wanted, start, taker, owner)
+                _reassign(wanted, start, taker, owner)
                 return True
             queue.append(owner[wanted])
     return False
 
 
-def _shift(free: int, start: int, taker: dict[int, int], owner: dict[int, int]) -> None:
+def _reassign(free: int, start: int, taker: dict[int, int], owner: dict[int, int]) -> None:
     """Walk the path back from a free item to `start`, each taking over what the next one leaves."""
     held = {candidate: item for item, candidate in owner.items()}
     item = free
@@ -225,7 +225,7 @@ class Turn:
         self._shared: int | None = None
 
     @classmethod
-    def of_calls(cls, *, predicted: Trajectory, reference: Trajectory) -> Turn:
+    def from_calls(cls, *, predicted: Trajectory, reference: Trajectory) -> Turn:
         """A turn of which nothing but its calls is known."""
         turn = cls(expected=None, result=None, is_row=False)
         turn._predicted, turn.reference = predicted, reference
@@ -275,7 +275,7 @@ class Turn:
         return self._shared
 
 
-def _masked(subject: JudgedCase) -> JudgedCase:
+def _mask_secrets(subject: JudgedCase) -> JudgedCase:
     """Mask known secrets in what was expected, as they are masked in what an agent did: both would differ otherwise."""
     if subject.recorded or not knows_secrets():
         return subject
@@ -297,7 +297,7 @@ class CaseView:
     __slots__ = ("is_expected", "is_finished", "subject", "turns")
 
     def __init__(self, subject: JudgedCase) -> None:
-        subject = _masked(subject)
+        subject = _mask_secrets(subject)
         expected, results = subject.expected, subject.execution.turns
         is_row = subject.is_row or bool(subject.columns)
         self.subject = subject

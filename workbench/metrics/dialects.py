@@ -15,7 +15,7 @@ from typing import NamedTuple
 from workbench.metrics.call_matching import CanonicalEquality, EmptyForAbsent, PythonEquality
 from workbench.metrics.case_view import CaseView, Turn
 from workbench.metrics.trajectory_adk import MATCH_TYPES, Match
-from workbench.metrics.trajectory_agentevals import strict, subset, superset, unordered
+from workbench.metrics.trajectory_agentevals import strict_match, subset_match, superset_match, unordered_match
 from workbench.metrics.trajectory_vertex import (
     Count,
     Formula,
@@ -47,7 +47,7 @@ class _Rule(NamedTuple):
     name: str
     read: _ReadTurn
     variant: str = ""
-    of_case: Callable[[Sequence[Score], Score], Score] = lambda turns, _joined: _mean(turns)
+    of_case: Callable[[Sequence[Score], Score], Score] = lambda turns, _joined: _compute_mean(turns)
 
 
 class _Question(NamedTuple):
@@ -58,29 +58,29 @@ class _Question(NamedTuple):
     causes: tuple[tuple[str, _ReadTurn, _ReadTurn], ...]
 
 
-def dialects_of(view: CaseView) -> CaseDialects:
+def compare_dialects(view: CaseView) -> CaseDialects:
     """What every dialect says of each turn and of the case, or why nothing is compared.
 
     A turn with one side alone has no comparisons and does not count for the whole.
     """
-    known = [turn for turn in view.turns if _unknown(turn) is None]
+    known = [turn for turn in view.turns if _explain_unknown(turn) is None]
     compared = [turn for turn in known if turn.predicted is not None and turn.reference is not None]
     pairs = sum(len(turn.predicted or ()) for turn in compared) * sum(len(turn.reference or ()) for turn in compared)
     if not compared:
-        return CaseDialects(reason=_why_not(view))
+        return CaseDialects(reason=_explain_no_comparison(view))
     if pairs > _PAIRS_AT_MOST:
         return CaseDialects(reason="too many calls to compare in a moment")
-    turns = tuple(tuple(_of_turn(turn)) if turn in compared else () for turn in view.turns)
-    return CaseDialects(turns=turns, whole=tuple(_of_case(compared)))
+    turns = tuple(tuple(_compare_turn(turn)) if turn in compared else () for turn in view.turns)
+    return CaseDialects(turns=turns, whole=tuple(_compare_case(compared)))
 
 
-def _why_not(view: CaseView) -> str:
+def _explain_no_comparison(view: CaseView) -> str:
     """Why no turn has two trajectories."""
     if not view.turns:
         return "there are no turns"
     if all(turn.actual is None for turn in view.turns):
         return "the agent finished no turn"
-    unknown = next(filter(None, map(_unknown, view.turns)), None)
+    unknown = next(filter(None, map(_explain_unknown, view.turns)), None)
     if unknown is not None:
         return unknown
     if all(turn.predicted is None for turn in view.turns):
@@ -90,88 +90,93 @@ def _why_not(view: CaseView) -> str:
     return "no reference_trajectory"
 
 
-def _unknown(turn: Turn) -> str | None:
+def _explain_unknown(turn: Turn) -> str | None:
     """Why nobody knows what there would be to compare: the calls, or their arguments."""
     return turn.calls_unknown or turn.arguments_unknown
 
 
-def _of_turn(turn: Turn) -> Iterator[DialectComparison]:
+def _compare_turn(turn: Turn) -> Iterator[DialectComparison]:
     for question in _QUESTIONS:
         readings = tuple(Reading(rule.dialect, rule.name, rule.read(turn), rule.variant) for rule in question.rules)
-        yield _comparison(question, readings, _causes(question, [turn]))
+        yield _make_comparison(question, readings, _find_causes(question, [turn]))
 
 
-def _of_case(turns: Sequence[Turn]) -> Iterator[DialectComparison]:
-    joined = Turn.of_calls(
+def _compare_case(turns: Sequence[Turn]) -> Iterator[DialectComparison]:
+    joined = Turn.from_calls(
         predicted=[call for turn in turns for call in turn.predicted or ()],
         reference=[call for turn in turns for call in turn.reference or ()],
     )
     for question in _QUESTIONS:
         readings = []
-        causes = _causes(question, turns)
+        causes = _find_causes(question, turns)
         for rule in question.rules:
             scores = [rule.read(turn) for turn in turns]
             score = rule.of_case(scores, rule.read(joined))
             readings.append(Reading(rule.dialect, rule.name, score, rule.variant))
-            if score.value != _mean(scores).value:
+            if score.value != _compute_mean(scores).value:
                 causes.append(WHOLE_CONVERSATION)
-        yield _comparison(question, tuple(readings), causes)
+        yield _make_comparison(question, tuple(readings), causes)
 
 
-def _comparison(question: _Question, readings: tuple[Reading, ...], causes: Iterable[str]) -> DialectComparison:
+def _make_comparison(question: _Question, readings: tuple[Reading, ...], causes: Iterable[str]) -> DialectComparison:
     differ = len({reading.score.value for reading in readings}) > 1
     return DialectComparison(question.text, readings, tuple(dict.fromkeys(causes)) if differ else ())
 
 
-def _causes(question: _Question, turns: Sequence[Turn]) -> list[str]:
+def _find_causes(question: _Question, turns: Sequence[Turn]) -> list[str]:
     return [
         cause for cause, left, right in question.causes if any(left(turn).value != right(turn).value for turn in turns)
     ]
 
 
-def _mean(scores: Sequence[Score]) -> Score:
+def _compute_mean(scores: Sequence[Score]) -> Score:
     values = [score.value for score in scores if score.value is not None]
     return Score(fmean(values)) if values else scores[0]
 
 
-def _as_one(_turns: Sequence[Score], joined: Score) -> Score:
+def _use_joined(_turns: Sequence[Score], joined: Score) -> Score:
     return joined
 
 
-def _every_turn(turns: Sequence[Score], _joined: Score) -> Score:
+def _use_worst_turn(turns: Sequence[Score], _joined: Score) -> Score:
     """Messages are compared one by one: calls cannot move from one turn to another."""
     return min(turns, key=lambda score: score.value or 0.0)
 
 
-def _adk(name: str) -> _Rule:
-    return _Rule("ADK", name, _by_match(MATCH_TYPES[name], PythonEquality()))
+def _make_adk_rule(name: str) -> _Rule:
+    return _Rule("ADK", name, _make_match_reader(MATCH_TYPES[name], PythonEquality()))
 
 
-def _vertex(name: str, formula: Formula, count: Count = one_for_one, variant: str = "") -> _Rule:
+def _make_vertex_rule(name: str, formula: Formula, count: Count = one_for_one, variant: str = "") -> _Rule:
     return _Rule("Vertex", name, lambda turn: formula(turn, CanonicalEquality(), count), variant)
 
 
-def _agentevals(name: str, match: Match) -> _Rule:
-    of_case = _every_turn if match is strict else _as_one
-    return _Rule("agentevals", name, _by_match(match, EmptyForAbsent()), of_case=of_case)
+def _make_agentevals_rule(name: str, match: Match) -> _Rule:
+    of_case = _use_worst_turn if match is strict_match else _use_joined
+    return _Rule("agentevals", name, _make_match_reader(match, EmptyForAbsent()), of_case=of_case)
 
 
-def _by_match(match: Match, pairing: PythonEquality) -> _ReadTurn:
+def _make_match_reader(match: Match, pairing: PythonEquality) -> _ReadTurn:
     return lambda turn: Score(float(match(pairing, turn)))
 
 
-def _both_counts(name: str, formula: Formula) -> tuple[_Rule, _Rule]:
-    return _vertex(name, formula, variant="one for one"), _vertex(name, formula, by_membership, "by membership")
+def _make_count_rules(name: str, formula: Formula) -> tuple[_Rule, _Rule]:
+    return _make_vertex_rule(name, formula, variant="one for one"), _make_vertex_rule(
+        name, formula, by_membership, "by membership"
+    )
 
 
-def _question(
+def _make_question(
     text: str, *rules: _Rule, match: Match | None = None, counted: tuple[_Rule, _Rule] | None = None
 ) -> _Question:
     """`match` is what the rules ask of a pairing, where they ask for a yes or no; `counted` are those two that count
     differently."""
     causes: list[tuple[str, _ReadTurn, _ReadTurn]] = []
     if match is not None:
-        as_adk, empty_for_absent = _by_match(match, PythonEquality()), _by_match(match, EmptyForAbsent())
+        as_adk, empty_for_absent = (
+            _make_match_reader(match, PythonEquality()),
+            _make_match_reader(match, EmptyForAbsent()),
+        )
         causes.append((ABSENT_ARGUMENTS, as_adk, empty_for_absent))
         causes.append((PYTHON_EQUALITY, empty_for_absent, lambda turn: Score(float(match(CanonicalEquality(), turn)))))
     if counted is not None:
@@ -179,34 +184,36 @@ def _question(
     return _Question(text, rules, tuple(causes))
 
 
-_ANY_ORDER = _both_counts("any_order_match", any_order_match)
-_PRECISION = _both_counts("precision", precision)
-_RECALL = _both_counts("recall", recall)
+_ANY_ORDER = _make_count_rules("any_order_match", any_order_match)
+_PRECISION = _make_count_rules("precision", precision)
+_RECALL = _make_count_rules("recall", recall)
 
 _QUESTIONS = (
-    _question(
+    _make_question(
         "the expected calls and no others, in order",
-        _adk("EXACT"),
-        _vertex("exact_match", exact_match),
-        _agentevals("strict", strict),
-        match=strict,
+        _make_adk_rule("EXACT"),
+        _make_vertex_rule("exact_match", exact_match),
+        _make_agentevals_rule("strict", strict_match),
+        match=strict_match,
     ),
-    _question("the expected calls and no others, in any order", _agentevals("unordered", unordered)),
-    _question(
+    _make_question(
+        "the expected calls and no others, in any order", _make_agentevals_rule("unordered", unordered_match)
+    ),
+    _make_question(
         "all expected calls in order, others between",
-        _adk("IN_ORDER"),
-        _vertex("in_order_match", in_order_match),
+        _make_adk_rule("IN_ORDER"),
+        _make_vertex_rule("in_order_match", in_order_match),
         match=MATCH_TYPES["IN_ORDER"],
     ),
-    _question(
+    _make_question(
         "all expected calls in any order, others too",
-        _adk("ANY_ORDER"),
+        _make_adk_rule("ANY_ORDER"),
         *_ANY_ORDER,
-        _agentevals("superset", superset),
-        match=superset,
+        _make_agentevals_rule("superset", superset_match),
+        match=superset_match,
         counted=_ANY_ORDER,
     ),
-    _question("no calls but expected ones", _agentevals("subset", subset)),
-    _question("share of the calls made that was expected", *_PRECISION, counted=_PRECISION),
-    _question("share of the expected calls that was made", *_RECALL, counted=_RECALL),
+    _make_question("no calls but expected ones", _make_agentevals_rule("subset", subset_match)),
+    _make_question("share of the calls made that was expected", *_PRECISION, counted=_PRECISION),
+    _make_question("share of the expected calls that was made", *_RECALL, counted=_RECALL),
 )

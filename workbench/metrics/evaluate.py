@@ -25,13 +25,13 @@ from workbench.metrics.metric_types import (
     TextQuestion,
     TurnJudge,
     UnreadableReply,
+    build_case_result,
+    build_error_result,
+    build_judged_result,
+    build_turns_result,
+    build_win_rates,
     is_number,
-    joined,
-    result_of_case,
-    result_of_error,
-    result_of_judgements,
-    result_of_turns,
-    win_rates,
+    join_texts,
 )
 from workbench.metrics.registry import PreparedCriterion, prepare
 from workbench.metrics.text_process import TextTask
@@ -67,20 +67,20 @@ async def judge_custom(
 ) -> list[MetricResult]:
     """Run a custom metric on the turns that were finished. What the function raises makes the metric an ERROR."""
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
-    request = _request(view, criterion, metric)
+    request = _make_request(view, criterion, metric)
     if not request.actual:
-        return [result_of_case(rule, Score.undefined("no turn was finished"))]
+        return [build_case_result(rule, Score.undefined("no turn was finished"))]
     try:
         answer = await call(request)
     except AgentError as error:
         details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
-        errored = result_of_error(rule, error.failure.message, total=len(view.turns), details=details)
+        errored = build_error_result(rule, error.failure.message, total=len(view.turns), details=details)
         told = error.dependencies or Dependencies()
         return [errored.model_copy(update={"dependencies": told.closed()})]
-    return [_main_result(answer, rule), *_further_results(answer, rule)]
+    return [_build_main_result(answer, rule), *_build_further_results(answer, rule)]
 
 
-def _request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> CustomScoreRequest:
+def _make_request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> CustomScoreRequest:
     subject = view.subject
     finished = [turn.result for turn in view.turns if turn.result is not None]
     actual = [result.invocation for result in finished]
@@ -100,10 +100,10 @@ def _request(view: CaseView, criterion: Criterion, metric: CustomMetric) -> Cust
     )
 
 
-def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
+def _build_main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
     turns = answer.per_invocation
     score = float(answer.score) if is_number(answer.score) else None
-    status = rule.verdict(score)
+    status = rule.decide_status(score)
     if answer.verdict is not None and rule.threshold is not None:
         status = _VERDICTS[answer.verdict]
     reason = answer.reason
@@ -115,7 +115,7 @@ def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
         threshold=rule.threshold,
         status=status,
         reason=reason,
-        hint=_contradiction(status, rule.verdict(score)),
+        hint=_describe_contradiction(status, rule.decide_status(score)),
         scored=sum(turn.score is not None for turn in turns) if turns else int(score is not None),
         total=len(turns) or 1,
         per_invocation=turns,
@@ -124,7 +124,7 @@ def _main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
     )
 
 
-def _contradiction(verdict: MetricStatus, by_threshold: MetricStatus) -> str | None:
+def _describe_contradiction(verdict: MetricStatus, by_threshold: MetricStatus) -> str | None:
     """What the verdict of a function has to do with its score, where the threshold says the opposite."""
     if {verdict, by_threshold} != {MetricStatus.PASSED, MetricStatus.FAILED}:
         return None
@@ -132,10 +132,10 @@ def _contradiction(verdict: MetricStatus, by_threshold: MetricStatus) -> str | N
     return f"the function says {verdict.value}, although its score is {place} the threshold"
 
 
-def _further_results(answer: CustomScoreAnswer, rule: Rule) -> list[MetricResult]:
+def _build_further_results(answer: CustomScoreAnswer, rule: Rule) -> list[MetricResult]:
     """One informational result for each further number; what is no number is in the details of the main result."""
     return [
-        result_of_case(Rule(name=f"{rule.name}/{name}"), Score(float(value)))
+        build_case_result(Rule(name=f"{rule.name}/{name}"), Score(float(value)))
         for name, value in answer.scores.items()
         if _is_score(value)
     ]
@@ -174,38 +174,38 @@ async def judge_by_model(
             return await ask(request)
 
     model = judge.options.model or default_model
-    asking = _Asking(judge.name, judge.options, model=model, quorum=quorum, ask=ask_in_lane)
+    asking = _Questioner(judge.name, judge.options, model=model, quorum=quorum, ask=ask_in_lane)
     last = max((index for index, turn in enumerate(view.turns) if turn.result is not None), default=None)
 
     async def judge_turn(index: int, turn: Turn) -> InvocationScore:
         nothing = skip(turn) or (_NOT_LAST if judge.whole and index != last else None)
         if nothing is not None:
-            return _without_model(nothing)
+            return _make_score(nothing)
         # Off the loop: the first one imports the templates' library, and a long conversation takes its time.
-        return await asking.judged(await asyncio.to_thread(judge.ask, turn, view))
+        return await asking.judge(await asyncio.to_thread(judge.ask, turn, view))
 
     async def judge_end() -> InvocationScore | None:
         if judge.ask_end is None or last is None:
             return None
-        return await asking.judged(await asyncio.to_thread(judge.ask_end, view))
+        return await asking.judge(await asyncio.to_thread(judge.ask_end, view))
 
     turns = asyncio.gather(*(judge_turn(index, turn) for index, turn in enumerate(view.turns)))
     scores, end = await asyncio.gather(turns, judge_end())
-    if end is not None and last is not None and _weighs(end):
+    if end is not None and last is not None and _is_deduction(end):
         scores[last] = end.model_copy(update={"hint": _OF_END})
-    return result_of_judgements(rule, tuple(scores))
+    return build_judged_result(rule, tuple(scores))
 
 
-def _weighs(end: InvocationScore) -> bool:
+def _is_deduction(end: InvocationScore) -> bool:
     """Whether how a conversation ended costs something: it was judged, and is not as it should be."""
     return end.judgement is not None and end.score != end.judgement.best
 
 
-def _without_model(score: Score) -> InvocationScore:
+def _make_score(score: Score) -> InvocationScore:
     return InvocationScore(score=score.value, reason=score.reason, hint=score.hint)
 
 
-class _Asking:
+class _Questioner:
     """Puts the questions of one judge to its model, all samples at once."""
 
     def __init__(self, name: str, options: JudgeOptions, *, model: str, quorum: float, ask: Ask) -> None:
@@ -215,43 +215,46 @@ class _Asking:
         self._needed = math.ceil(round(quorum * options.samples, 9))
         self._ask = ask
 
-    async def judged(self, question: ModelQuestion | PreparingQuestion | Score) -> InvocationScore:
+    async def judge(self, question: ModelQuestion | PreparingQuestion | Score) -> InvocationScore:
         """What the model says to a question; what takes no model is said already."""
         if isinstance(question, Score):
-            return _without_model(question)
+            return _make_score(question)
         if isinstance(question, ModelQuestion):
-            return await self._concluded(question)
-        preparation, prepared = await self._prepared(question)
+            return await self._conclude(question)
+        preparation, prepared = await self._prepare(question)
         if prepared is not None:
-            return await self._concluded(prepared, preparation)
+            return await self._conclude(prepared, preparation)
         judgement = Judgement(model=self._model, prompt="", preparation=preparation)
-        return InvocationScore(score=None, reason=_why_none(preparation.tries), judgement=judgement)
+        return InvocationScore(score=None, reason=_explain_no_score(preparation.tries), judgement=judgement)
 
-    async def _prepared(self, question: PreparingQuestion) -> tuple[Preparation, ModelQuestion | None]:
+    async def _prepare(self, question: PreparingQuestion) -> tuple[Preparation, ModelQuestion | None]:
         """The question that samples are asked; None where no try led to one."""
         tries: list[JudgeSample] = []
         for number in range(self._options.samples):
-            request = self._request(question, number, f"{self._name}:preparation")
+            request = self._make_request(question, number, f"{self._name}:preparation")
             try:
-                reply = await ask_for_readable(self._ask, request, lambda text: _leads_on(question, text))
+                reply = await ask_for_readable(self._ask, request, lambda text: _is_readable(question, text))
             except ModelError as error:
-                tries.append(_failed(error))
+                tries.append(_make_failed_sample(error))
                 if error.trouble in _MAY_BE_CHANCE:
                     continue
                 break
             try:
                 prepared = await asyncio.to_thread(question.read, reply.text)
             except UnreadableReply as error:
-                tries.append(_sample_of_reply(reply, problem=str(error)))
+                tries.append(_make_sample(reply, problem=str(error)))
                 continue
-            tries.append(_sample_of_reply(reply))
+            tries.append(_make_sample(reply))
             return Preparation(prompt=question.prompt, tries=tuple(tries)), prepared
         return Preparation(prompt=question.prompt, tries=tuple(tries)), None
 
-    async def _concluded(self, question: ModelQuestion, preparation: Preparation | None = None) -> InvocationScore:
+    async def _conclude(self, question: ModelQuestion, preparation: Preparation | None = None) -> InvocationScore:
         asked = [question.flipped or question if number % 2 else question for number in range(self._options.samples)]
         answers = await asyncio.gather(
-            *(_sample(self._request(each, number, self._name), each, self._ask) for number, each in enumerate(asked))
+            *(
+                _ask_sample(self._make_request(each, number, self._name), each, self._ask)
+                for number, each in enumerate(asked)
+            )
         )
         samples = tuple(
             sample if each is question else sample.model_copy(update={"prompt": each.prompt})
@@ -274,14 +277,14 @@ class _Asking:
         if unasked is not None:  # the others may be few, by chance: no verdict
             return InvocationScore(score=None, reason=unasked, judgement=judgement)
         if conclusion.score is None:
-            reason = conclusion.reason or _why_none(samples)
+            reason = conclusion.reason or _explain_no_score(samples)
             return InvocationScore(score=None, reason=reason, judgement=judgement)
         if judgement.samples_read < self._needed:  # what is left may say anything, by chance
-            reason = _why_too_few(judgement, needed=self._needed)
+            reason = _explain_too_few(judgement, needed=self._needed)
             return InvocationScore(score=None, reason=reason, judgement=judgement)
         return InvocationScore(score=conclusion.score, judgement=judgement)
 
-    def _request(self, question: ModelQuestion | PreparingQuestion, sample: int, purpose: str) -> ModelRequest:
+    def _make_request(self, question: ModelQuestion | PreparingQuestion, sample: int, purpose: str) -> ModelRequest:
         return ModelRequest(
             model=self._model,
             messages=(Message(role="user", text=question.prompt),),
@@ -293,18 +296,18 @@ class _Asking:
         )
 
 
-async def _sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> tuple[JudgeSample, Opinion]:
+async def _ask_sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> tuple[JudgeSample, Opinion]:
     try:
         reply = await ask_for_readable(ask, request, lambda text: question.read(text).problem is None)
     except ModelError as error:  # it costs this sample only
-        return _failed(error), Opinion(problem=error.message)
+        return _make_failed_sample(error), Opinion(problem=error.message)
     opinion = question.read(reply.text)
-    sample = _sample_of_reply(reply, problem=opinion.problem)
+    sample = _make_sample(reply, problem=opinion.problem)
     told = {"score": opinion.score, "label": opinion.label, "rationale": opinion.rationale}
     return sample.model_copy(update=told), opinion
 
 
-def _leads_on(question: PreparingQuestion, reply: str) -> bool:
+def _is_readable(question: PreparingQuestion, reply: str) -> bool:
     try:
         question.read(reply)
     except UnreadableReply:
@@ -312,11 +315,11 @@ def _leads_on(question: PreparingQuestion, reply: str) -> bool:
     return True
 
 
-def _failed(error: ModelError) -> JudgeSample:
+def _make_failed_sample(error: ModelError) -> JudgeSample:
     return JudgeSample(problem=error.message, outage=True, unasked=error.trouble.is_unasked, usage=error.usage)
 
 
-def _sample_of_reply(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:
+def _make_sample(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:
     if problem is not None and reply.is_cut_off:
         problem = f"{problem} (the reply was cut off: raise max_output_tokens)"
     if problem is not None and reply.cached:
@@ -331,13 +334,13 @@ def _sample_of_reply(reply: ModelReply, *, problem: str | None = None) -> JudgeS
     )
 
 
-def _why_too_few(judgement: Judgement, *, needed: int) -> str:
+def _explain_too_few(judgement: Judgement, *, needed: int) -> str:
     count = f"not judged: {judgement.samples_read} of {len(judgement.samples)} samples could be read, needs {needed}"
     problems = any(sample.problem for sample in judgement.samples)
-    return f"{count}: {_why_none(judgement.samples)}" if problems else count
+    return f"{count}: {_explain_no_score(judgement.samples)}" if problems else count
 
 
-def _why_none(samples: Sequence[JudgeSample]) -> str:
+def _explain_no_score(samples: Sequence[JudgeSample]) -> str:
     problems = list(dict.fromkeys(sample.problem for sample in samples if sample.problem))
     if len(problems) == 1:
         return problems[0]
@@ -372,64 +375,62 @@ async def judge_case(subject: JudgedCase, config: EvalConfig, services: MetricSe
     is an ERROR with the reason.
     """
     view = CaseView(subject)
-    criteria = _prepared(config)
-    groups = [[] if prepared.waits else _judge_here(prepared, view) for prepared in criteria]
+    criteria = _prepare_config(config)
+    groups = [[] if prepared.waits else _judge_directly(prepared, view) for prepared in criteria]
     waiting = [index for index, prepared in enumerate(criteria) if prepared.waits]
     if waiting:
-        answers = await asyncio.gather(
-            *[_judge_elsewhere(criteria[index], view, services, config) for index in waiting]
-        )
+        answers = await asyncio.gather(*[_judge_async(criteria[index], view, services, config) for index in waiting])
         for index, answer in zip(waiting, answers, strict=True):
             groups[index] = answer
-    return _one_of_alike([result for group in groups for result in group])
+    return _share_equal_results([result for group in groups for result in group])
 
 
 @cache_by_identity(maxsize=64)
-def _prepared(config: EvalConfig) -> Sequence[PreparedCriterion]:
+def _prepare_config(config: EvalConfig) -> Sequence[PreparedCriterion]:
     """The criteria made ready: once for each config object, which judges thousands of cases."""
     return prepare(config)
 
 
-_ALIKE_AT_MOST = 256
-_alike: dict[tuple[int, ...], tuple[MetricResult, ...]] = {}
+_MOST_SHARED_RESULTS = 256
+_shared_results: dict[tuple[int, ...], tuple[MetricResult, ...]] = {}
 
 
-def _one_of_alike(results: Sequence[MetricResult]) -> tuple[MetricResult, ...]:
+def _share_equal_results(results: Sequence[MetricResult]) -> tuple[MetricResult, ...]:
     """The results as a tuple, the same one for all cases that share their results: by the thousand those are few.
 
     Functions with `cache_by_identity` compute their result once for such a tuple.
     """
     which = tuple(map(id, results))
-    alike = _alike.get(which)
+    alike = _shared_results.get(which)
     if alike is None:
         if has_judgements(results):
             return tuple(results)
-        if len(_alike) >= _ALIKE_AT_MOST:
-            _alike.clear()
-        alike = _alike[which] = tuple(results)
+        if len(_shared_results) >= _MOST_SHARED_RESULTS:
+            _shared_results.clear()
+        alike = _shared_results[which] = tuple(results)
     return alike
 
 
-def _judge_here(prepared: PreparedCriterion, view: CaseView) -> list[MetricResult]:
+def _judge_directly(prepared: PreparedCriterion, view: CaseView) -> list[MetricResult]:
     if prepared.reason is not None:
-        return [result_of_error(prepared.rule, prepared.reason, total=len(view.turns))]
+        return [build_error_result(prepared.rule, prepared.reason, total=len(view.turns))]
     results = []
     for judge, rule in prepared.judges:
         try:
-            results.append(_result(judge, rule, prepared, view))
+            results.append(_judge_criterion(judge, rule, prepared, view))
         except Exception as error:  # a metric meets data from outside; whatever it makes of them, the others go on
-            results.append(result_of_error(rule, _error_text(error), total=len(view.turns)))
+            results.append(build_error_result(rule, _format_error(error), total=len(view.turns)))
     return results
 
 
-async def _judge_elsewhere(
+async def _judge_async(
     prepared: PreparedCriterion, view: CaseView, services: MetricServices, config: EvalConfig
 ) -> list[MetricResult]:
     try:
         if prepared.custom is not None:
             return await judge_custom(view, prepared.criterion, prepared.custom, services.custom)
         if prepared.info is not None and "judge" in prepared.info.needs:
-            skip = partial(_nothing_to_ask, view=view, info=prepared.info)
+            skip = partial(_explain_unasked, view=view, info=prepared.info)
             results: list[MetricResult] = []
             for judge, rule in prepared.judges:
                 if isinstance(judge, ModelJudge):
@@ -442,46 +443,46 @@ async def _judge_elsewhere(
                         quorum=config.quorum,
                         skip=skip,
                     )
-                    results += [judged, *win_rates(judged)] if judge.tells_wins else [judged]
+                    results += [judged, *build_win_rates(judged)] if judge.tells_wins else [judged]
             return results
         if any(isinstance(judge, TurnJudge) for judge, _ in prepared.judges):
-            return await asyncio.to_thread(_judge_here, prepared, view)
+            return await asyncio.to_thread(_judge_directly, prepared, view)
         return [
-            await _text_result(judge, rule, view, services.text)
+            await _judge_texts(judge, rule, view, services.text)
             for judge, rule in prepared.judges
             if isinstance(judge, TextJudge)
         ]
     except Exception as error:  # as in _judge_here
-        return [result_of_error(prepared.rule, _error_text(error), total=len(view.turns))]
+        return [build_error_result(prepared.rule, _format_error(error), total=len(view.turns))]
 
 
-def _result(judge: Judge, rule: Rule, prepared: PreparedCriterion, view: CaseView) -> MetricResult:
+def _judge_criterion(judge: Judge, rule: Rule, prepared: PreparedCriterion, view: CaseView) -> MetricResult:
     if isinstance(judge, CaseJudge):
         score, details = judge.score(view)
-        return result_of_case(rule, score, details=details)
+        return build_case_result(rule, score, details=details)
     assert isinstance(judge, TurnJudge)
     assert prepared.info is not None
     needs_reference = prepared.info.needs_reference
-    result = _result_of_turns(judge, rule, view, needs_reference=needs_reference)
+    result = _score_turns(judge, rule, view, needs_reference=needs_reference)
     if judge.check is None or result.score is None:
         return result
     hint = judge.check(view)
-    return result if hint is None else result.model_copy(update={"hint": joined([result.hint, hint])})
+    return result if hint is None else result.model_copy(update={"hint": join_texts([result.hint, hint])})
 
 
-def _result_of_turns(judge: TurnJudge, rule: Rule, view: CaseView, *, needs_reference: bool) -> MetricResult:
+def _score_turns(judge: TurnJudge, rule: Rule, view: CaseView, *, needs_reference: bool) -> MetricResult:
     score_of, turns = judge.score, view.turns
     if view.is_finished and (view.is_expected or not needs_reference):  # nearly always, and then worth its own lines
         if len(turns) == 1:  # as in all rows of datasets
-            return result_of_turns(rule, (score_of(turns[0]),))
-        return result_of_turns(rule, tuple([score_of(turn) for turn in turns]))
-    scores = [_nothing_to_judge(turn, view, needs_reference=needs_reference) or score_of(turn) for turn in turns]
-    return result_of_turns(rule, tuple(scores))
+            return build_turns_result(rule, (score_of(turns[0]),))
+        return build_turns_result(rule, tuple([score_of(turn) for turn in turns]))
+    scores = [_explain_unscored(turn, view, needs_reference=needs_reference) or score_of(turn) for turn in turns]
+    return build_turns_result(rule, tuple(scores))
 
 
-async def _text_result(judge: TextJudge, rule: Rule, view: CaseView, text: TextScorer) -> MetricResult:
+async def _judge_texts(judge: TextJudge, rule: Rule, view: CaseView, text: TextScorer) -> MetricResult:
     """All comparisons of a case go to the helper at once."""
-    questions = [_nothing_to_judge(turn, view, needs_reference=True) or judge.ask(turn) for turn in view.turns]
+    questions = [_explain_unscored(turn, view, needs_reference=True) or judge.ask(turn) for turn in view.turns]
     tasks: list[TextTask] = [
         task for question in questions if isinstance(question, TextQuestion) for task in question.tasks
     ]
@@ -490,10 +491,10 @@ async def _text_result(judge: TextJudge, rule: Rule, view: CaseView, text: TextS
         question if isinstance(question, Score) else question.read([next(answers) for _ in question.tasks])
         for question in questions
     ]
-    return result_of_turns(rule, tuple(scores))
+    return build_turns_result(rule, tuple(scores))
 
 
-def _nothing_to_judge(turn: Turn, view: CaseView, *, needs_reference: bool) -> Score | None:
+def _explain_unscored(turn: Turn, view: CaseView, *, needs_reference: bool) -> Score | None:
     """Why a turn cannot be judged, None where it can."""
     if turn.result is None:
         return _NOT_FINISHED
@@ -503,13 +504,13 @@ def _nothing_to_judge(turn: Turn, view: CaseView, *, needs_reference: bool) -> S
     return None
 
 
-def _nothing_to_ask(turn: Turn, view: CaseView, *, info: MetricInfo) -> Score | None:
+def _explain_unasked(turn: Turn, view: CaseView, *, info: MetricInfo) -> Score | None:
     """Why no model need be asked about a turn, None where one must."""
-    nothing = _nothing_to_judge(turn, view, needs_reference=info.needs_reference)
+    nothing = _explain_unscored(turn, view, needs_reference=info.needs_reference)
     if nothing is not None or not info.columns or any(view.is_recorded(column, turn) for column in info.columns):
         return nothing
     return Score.undefined(f"the row has no {' and no '.join(info.columns)}")
 
 
-def _error_text(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return str(error) or type(error).__name__

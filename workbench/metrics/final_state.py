@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.metrics.case_view import CaseView, same
+from workbench.metrics.case_view import CaseView, is_same
 from workbench.metrics.metric_types import CaseJudge, CaseScore, Definition, Judge, MetricInfo, Options
 from workbench.model.results import Score
 
 NAME = "final_session_state_match"
 # google-adk's evaluation keeps the key of its last model request in the state of the agent.
-_FOREIGN_KEYS = frozenset({"__llm_request_key__"})
+_ADK_KEYS = frozenset({"__llm_request_key__"})
 
 
-def differences(expected: Mapping[str, Any], actual: Mapping[str, Any], *, exact: bool) -> list[dict[str, Any]]:
+def find_differences(expected: Mapping[str, Any], actual: Mapping[str, Any], *, exact: bool) -> list[dict[str, Any]]:
     """What differs, key by key: `kind` is missing, different, or (with `exact`) unexpected."""
     found: list[dict[str, Any]] = []
     for key, value in expected.items():
         if key not in actual:
             found.append({"key": key, "kind": "missing", "expected": value})
-        elif not same(value, actual[key]):
+        elif not is_same(value, actual[key]):
             found.append({"key": key, "kind": "different", "expected": value, "actual": actual[key]})
     if exact:
         found += [
@@ -32,7 +32,7 @@ def differences(expected: Mapping[str, Any], actual: Mapping[str, Any], *, exact
     return found
 
 
-def _score(view: CaseView, *, exact: bool, ignored: frozenset[str]) -> CaseScore:
+def _score_state(view: CaseView, *, exact: bool, ignored: frozenset[str]) -> CaseScore:
     """1 where the state is as expected, else 0; undefined where the case expects none or did not end."""
     case, execution = view.subject.case, view.subject.execution
     if case is None or not case.final_session_state:
@@ -41,22 +41,22 @@ def _score(view: CaseView, *, exact: bool, ignored: frozenset[str]) -> CaseScore
         return CaseScore(Score.undefined("the session did not end"))
     if execution.final_state is None and view.subject.recorded:
         return CaseScore(Score.undefined("the recorded session has no final state"))
-    actual = _without(execution.final_state or {}, ignored)
-    found = differences(_without(case.final_session_state, ignored), actual, exact=exact)
+    actual = _drop_keys(execution.final_state or {}, ignored)
+    found = find_differences(_drop_keys(case.final_session_state, ignored), actual, exact=exact)
     if not found:
         return CaseScore(Score(1.0))
     hint = "The agent reported no session state." if execution.final_state is None else None
     return CaseScore(Score(0.0, hint=hint), {"differences": found})
 
 
-def _without(state: Mapping[str, Any], ignored: frozenset[str]) -> dict[str, Any]:
+def _drop_keys(state: Mapping[str, Any], ignored: frozenset[str]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key not in ignored}
 
 
 def _prepare(options: Options) -> Sequence[Judge]:
     exact = options.choice("match", ("subset", "exact"), default="subset") == "exact"
-    ignored = _FOREIGN_KEYS.union(options.names("ignore"))
-    return [CaseJudge(name=NAME, score=lambda view: _score(view, exact=exact, ignored=ignored))]
+    ignored = _ADK_KEYS.union(options.names("ignore"))
+    return [CaseJudge(name=NAME, score=lambda view: _score_state(view, exact=exact, ignored=ignored))]
 
 
 METRICS = (

@@ -33,24 +33,24 @@ _NOT_RECORDED = {
 }
 
 
-def latency(view: CaseView) -> CaseScore:
+def measure_latency(view: CaseView) -> CaseScore:
     """Seconds that the agent took for the case: the sum of its turns. Undefined where it failed, as in Vertex."""
     execution = view.subject.execution
     if view.subject.recorded:
-        return _recorded(view, "latency_in_seconds")
+        return _read_recorded(view, "latency_in_seconds")
     if execution.failure is not None:
         return CaseScore(Score.undefined("the agent did not finish"))
     return CaseScore(Score(sum((turn.duration_seconds for turn in execution.turns), 0.0)))
 
 
-def failure(view: CaseView) -> CaseScore:
+def measure_failure(view: CaseView) -> CaseScore:
     """1 where the agent could not finish the case, else 0."""
     if view.subject.recorded:
-        return _recorded(view, "failure")
+        return _read_recorded(view, "failure")
     return CaseScore(Score(0.0 if view.subject.execution.failure is None else 1.0))
 
 
-def tool_call_count(turn: Turn) -> Score:
+def count_tool_calls(turn: Turn) -> Score:
     """Tool calls of the turn, those of sub-agents included."""
     if turn.calls_unknown is not None:
         return Score.undefined(turn.calls_unknown)
@@ -59,23 +59,23 @@ def tool_call_count(turn: Turn) -> Score:
     return Score(float(len(turn.predicted)))
 
 
-def inference_call_count(turn: Turn) -> Score:
+def count_inference_calls(turn: Turn) -> Score:
     """Calls of a model in the turn; undefined where the adapter cannot see them."""
     calls = None if turn.result is None else turn.result.inference_calls
     return _NO_CALLS_REPORTED if calls is None else Score(float(calls))
 
 
-def token_usage(turn: Turn) -> Score:
+def count_tokens(turn: Turn) -> Score:
     """Tokens of the turn: input (prompt and tool use) plus output (candidates and thoughts).
 
     Undefined where none were reported. `total` of the model is used only where the parts are unknown.
     """
     usage = None if turn.result is None else turn.result.usage
-    tokens = None if usage is None else _sum_of_parts(usage)
+    tokens = None if usage is None else _sum_parts(usage)
     return _NO_TOKENS_REPORTED if tokens is None else Score(float(tokens))
 
 
-def invocation_duration(turn: Turn) -> Score:
+def measure_duration(turn: Turn) -> Score:
     """Seconds of the turn, from the user's message to the agent's last event; undefined where nobody timed it."""
     if turn.result is None:
         return _NOT_FINISHED
@@ -84,37 +84,37 @@ def invocation_duration(turn: Turn) -> Score:
     return Score(turn.result.duration_seconds)
 
 
-def _sum_of_parts(usage: TokenUsage) -> int | None:
+def _sum_parts(usage: TokenUsage) -> int | None:
     parts = (usage.prompt, usage.tool_use_prompt, usage.candidates, usage.thoughts)
     known = [part for part in parts if part is not None]
     return sum(known) if known else usage.total
 
 
-def _recorded(view: CaseView, column: str) -> CaseScore:
+def _read_recorded(view: CaseView, column: str) -> CaseScore:
     """A measure of a dataset row, which only its columns know."""
     value = view.subject.columns.get(column)
     return _NOT_RECORDED[column] if value is None or not is_number(value) else CaseScore(Score(float(value)))
 
 
-def _of_case(
+def _define_case_measure(
     name: str, score: Callable[[CaseView], CaseScore], *, purpose: str, when: str, highest: float | None = None
 ) -> Definition:
     def prepare(_options: Options) -> Sequence[Judge]:
         return [CaseJudge(name=name, score=score)]
 
-    return Definition(info=_info(name, purpose=purpose, when=when, highest=highest), prepare=prepare)
+    return Definition(info=_make_info(name, purpose=purpose, when=when, highest=highest), prepare=prepare)
 
 
-def _of_turns(
+def _define_turn_measure(
     name: str, score: Callable[[Turn], Score], *, purpose: str, when: str, missing_is_zero: bool = False
 ) -> Definition:
     def prepare(_options: Options) -> Sequence[Judge]:
         return [TurnJudge(name=name, score=score, missing_is_zero=missing_is_zero)]
 
-    return Definition(info=_info(name, purpose=purpose, when=when, highest=None), prepare=prepare)
+    return Definition(info=_make_info(name, purpose=purpose, when=when, highest=None), prepare=prepare)
 
 
-def _info(name: str, *, purpose: str, when: str, highest: float | None) -> MetricInfo:
+def _make_info(name: str, *, purpose: str, when: str, highest: float | None) -> MetricInfo:
     return MetricInfo(
         name=name,
         family=FAMILY,
@@ -129,18 +129,24 @@ def _info(name: str, *, purpose: str, when: str, highest: float | None) -> Metri
 
 
 ALWAYS_REPORTED = (
-    _of_case("latency", latency, purpose="Seconds the agent took for the case.", when="Always reported."),
-    _of_case("failure", failure, purpose="1 where the agent failed, else 0.", when="Always reported.", highest=1.0),
-    _of_turns("tool_call_count_v1", tool_call_count, purpose="Tool calls for each turn.", when="Always reported."),
-    _of_turns(
+    _define_case_measure(
+        "latency", measure_latency, purpose="Seconds the agent took for the case.", when="Always reported."
+    ),
+    _define_case_measure(
+        "failure", measure_failure, purpose="1 where the agent failed, else 0.", when="Always reported.", highest=1.0
+    ),
+    _define_turn_measure(
+        "tool_call_count_v1", count_tool_calls, purpose="Tool calls for each turn.", when="Always reported."
+    ),
+    _define_turn_measure(
         "inference_call_count_v1",
-        inference_call_count,
+        count_inference_calls,
         purpose="Model calls for each turn.",
         when="Always reported, where the adapter sees model calls.",
     ),
-    _of_turns(
+    _define_turn_measure(
         "token_usage_v1",
-        token_usage,
+        count_tokens,
         purpose="Tokens for each turn, input and output.",
         when="Always reported, where the model tells.",
         missing_is_zero=True,  # ADK: a turn that reports none beside one that does has used none
@@ -149,9 +155,9 @@ ALWAYS_REPORTED = (
 
 METRICS = (
     *ALWAYS_REPORTED,
-    _of_turns(
+    _define_turn_measure(
         "invocation_duration_v1",
-        invocation_duration,
+        measure_duration,
         purpose="Seconds for each turn.",
         when="A limit on the mean turn; for the whole case see latency.",
     ),

@@ -25,7 +25,7 @@ TOLERATED = ("include_intermediate_responses_in_final", "judge_model_options")
 THRESHOLD = "threshold"
 
 
-def misspelt_threshold(criterion: Criterion) -> list[InvalidConfig]:
+def find_misspelt_threshold(criterion: Criterion) -> list[InvalidConfig]:
     """A problem where an option of a custom metric, which may have any, is all but called `threshold`.
 
     Without its threshold the metric could not fail, and nobody would see why.
@@ -43,7 +43,7 @@ def misspelt_threshold(criterion: Criterion) -> list[InvalidConfig]:
     ]
 
 
-def threshold_out_of_range(criterion: Criterion, lowest: Any, highest: Any) -> list[InvalidConfig]:
+def check_threshold_range(criterion: Criterion, lowest: Any, highest: Any) -> list[InvalidConfig]:
     """A problem for a threshold that no score of the metric reaches, or a negative one that every score reaches.
 
     `lowest` and `highest` bound the scores; a value that is no number does not. A threshold from 0 up to the lowest
@@ -63,7 +63,7 @@ def threshold_out_of_range(criterion: Criterion, lowest: Any, highest: Any) -> l
     return [InvalidConfig(place=place, found=f"the threshold {threshold:.10g}", expected=expected)]
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was most likely meant to be, or None where none is close."""
     folded = {candidate.casefold(): candidate for candidate in known}
     matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
@@ -107,7 +107,7 @@ class Options:
         self._read.add(name)
         return self._values.get(name, self._values.get(to_camel(name)))
 
-    def given(self, *names: str) -> dict[str, Any]:
+    def collect(self, *names: str) -> dict[str, Any]:
         """Those of these options that are there, as written: for the details of a result."""
         return {name: value for name in names if (value := self.raw(name)) is not None}
 
@@ -148,7 +148,7 @@ class Options:
         for name, value in self._values.items():
             if name in readable:
                 continue
-            guess = nearest(name, own)
+            guess = find_nearest(name, own)
             hint = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(own)}"
             self.refuse(name, found=f"the unknown option {name!r} ({describe(value)})", expected=hint)
         return self.problems
@@ -338,7 +338,7 @@ class ModelJudge:
     ask_end: Callable[[CaseView], ModelQuestion | Score] | None = None
     tells_wins: bool = False
 
-    def calls(self, turns: int) -> int:
+    def count_calls(self, turns: int) -> int:
         """How often the model is asked about a case of so many turns, where nothing has to be asked again."""
         return (min(turns, 1) if self.whole else turns) * (self.options.samples + self.prepares)
 
@@ -376,7 +376,7 @@ class Rule:
     missing_is_zero: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
 
-    def verdict(self, score: float | None) -> MetricStatus:
+    def decide_status(self, score: float | None) -> MetricStatus:
         """UNDEFINED without score, INFORMATIONAL without threshold, else PASSED at it or on its better side."""
         if score is None:
             return MetricStatus.UNDEFINED
@@ -387,7 +387,7 @@ class Rule:
 
 
 @lru_cache(maxsize=4096)  # most cases share a handful of results, and facts are frozen
-def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
+def build_turns_result(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
     """The result of a metric that scores turns: the mean of the scores that are defined."""
     values = [score.value for score in scores if score.value is not None]
     mean = sum(values) / (len(scores) if rule.missing_is_zero else len(values)) if values else None
@@ -395,9 +395,9 @@ def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
         name=rule.name,
         score=mean,
         threshold=rule.threshold,
-        status=rule.verdict(mean),
-        reason=None if values else joined(score.reason for score in scores) or "the case has no turns",
-        hint=joined(score.hint for score in scores),
+        status=rule.decide_status(mean),
+        reason=None if values else join_texts(score.reason for score in scores) or "the case has no turns",
+        hint=join_texts(score.hint for score in scores),
         scored=len(values),
         total=len(scores),
         per_invocation=tuple(
@@ -408,7 +408,7 @@ def result_of_turns(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
     )
 
 
-def result_of_judgements(rule: Rule, scores: tuple[InvocationScore, ...]) -> MetricResult:
+def build_judged_result(rule: Rule, scores: tuple[InvocationScore, ...]) -> MetricResult:
     """The result of a metric that asks a model: the mean of the turns, or of all rubrics of all turns where there are.
 
     Where a model was asked and said nothing that counts, the metric could not do its work: it is an ERROR.
@@ -423,9 +423,9 @@ def result_of_judgements(rule: Rule, scores: tuple[InvocationScore, ...]) -> Met
         name=rule.name,
         score=mean,
         threshold=rule.threshold,
-        status=MetricStatus.ERROR if silent else rule.verdict(mean),
-        reason=(joined(reasons) or "the case has no turns") if mean is None else None,
-        hint=joined(score.hint for score in scores),
+        status=MetricStatus.ERROR if silent else rule.decide_status(mean),
+        reason=(join_texts(reasons) or "the case has no turns") if mean is None else None,
+        hint=join_texts(score.hint for score in scores),
         scored=sum(score.score is not None for score in scores),
         total=len(scores),
         per_invocation=scores,
@@ -433,24 +433,24 @@ def result_of_judgements(rule: Rule, scores: tuple[InvocationScore, ...]) -> Met
     )
 
 
-def result_of_case(rule: Rule, score: Score, *, details: Mapping[str, Any] | None = None) -> MetricResult:
+def build_case_result(rule: Rule, score: Score, *, details: Mapping[str, Any] | None = None) -> MetricResult:
     """The result of a metric that scores the case as a whole."""
     if details or (score.value is not None and score.value % 1):  # seconds are never the same twice
-        return _result_of_case(rule, score, details or {})
-    return _result_without_details(rule, score)
+        return _build_case_result(rule, score, details or {})
+    return _build_shared_result(rule, score)
 
 
 @lru_cache(maxsize=4096)  # as above
-def _result_without_details(rule: Rule, score: Score) -> MetricResult:
-    return _result_of_case(rule, score, {})
+def _build_shared_result(rule: Rule, score: Score) -> MetricResult:
+    return _build_case_result(rule, score, {})
 
 
-def _result_of_case(rule: Rule, score: Score, details: Mapping[str, Any]) -> MetricResult:
+def _build_case_result(rule: Rule, score: Score, details: Mapping[str, Any]) -> MetricResult:
     return MetricResult.construct_unvalidated(
         name=rule.name,
         score=score.value,
         threshold=rule.threshold,
-        status=rule.verdict(score.value),
+        status=rule.decide_status(score.value),
         reason=score.reason,
         hint=score.hint,
         scored=0 if score.value is None else 1,
@@ -460,7 +460,9 @@ def _result_of_case(rule: Rule, score: Score, details: Mapping[str, Any]) -> Met
     )
 
 
-def result_of_error(rule: Rule, reason: str, *, total: int, details: Mapping[str, Any] | None = None) -> MetricResult:
+def build_error_result(
+    rule: Rule, reason: str, *, total: int, details: Mapping[str, Any] | None = None
+) -> MetricResult:
     """The result of a metric that could not do its work on `total` turns."""
     return MetricResult.construct_unvalidated(
         name=rule.name,
@@ -476,7 +478,7 @@ def result_of_error(rule: Rule, reason: str, *, total: int, details: Mapping[str
     )
 
 
-def win_rates(result: MetricResult) -> list[MetricResult]:
+def build_win_rates(result: MetricResult) -> list[MetricResult]:
     """What share of the turns each side of a comparison won, as results of their own: their means are the win rates."""
     scores = [turn.score for turn in result.per_invocation if turn.score is not None]
     rates = []
@@ -484,10 +486,10 @@ def win_rates(result: MetricResult) -> list[MetricResult]:
         rate = Score.undefined(result.reason or "no turn was compared")
         if result.score is not None:
             rate = Score(scores.count(won) / len(scores))
-        rates.append(result_of_case(Rule(name=f"{result.name}/{side}_model_win_rate"), rate))
+        rates.append(build_case_result(Rule(name=f"{result.name}/{side}_model_win_rate"), rate))
     return rates
 
 
-def joined(texts: Iterable[str | None]) -> str | None:
+def join_texts(texts: Iterable[str | None]) -> str | None:
     """The different texts, in order, as one; None if there is none."""
     return "; ".join(dict.fromkeys(text for text in texts if text)) or None

@@ -25,7 +25,7 @@ from workbench.metrics.judges import (
     user_quality,
 )
 from workbench.metrics.judges import judge_calls as judge_options
-from workbench.metrics.judges.templated import info_of_judge_metric, prepare_judge_metric, unknown_inputs
+from workbench.metrics.judges.templated import find_unknown_inputs, make_judge_metric_info, prepare_judge_metric
 from workbench.metrics.metric_types import (
     Definition,
     Judge,
@@ -43,7 +43,7 @@ from workbench.model.evalset import EvalCase
 
 
 @cache
-def _definitions() -> Mapping[str, Definition]:
+def _collect_definitions() -> Mapping[str, Definition]:
     families = (
         trajectory_adk.METRICS,
         trajectory_vertex.METRICS,
@@ -65,12 +65,12 @@ def _definitions() -> Mapping[str, Definition]:
 @cache
 def known_metrics() -> Mapping[str, MetricInfo]:
     """Every metric that a config may name besides its own custom ones, by name."""
-    return MappingProxyType({name: definition.info for name, definition in _definitions().items()})
+    return MappingProxyType({name: definition.info for name, definition in _collect_definitions().items()})
 
 
-def nearest(name: str, also: Iterable[str] = ()) -> str | None:
+def find_nearest_metric(name: str, also: Iterable[str] = ()) -> str | None:
     """The known metric, or name of `also`, that `name` was most likely meant to be; None where none is close."""
-    return option_reading.nearest(name, (*known_metrics(), *also))
+    return option_reading.find_nearest(name, (*known_metrics(), *also))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ def check_criteria(config: EvalConfig) -> list[InvalidConfig]:
     return [*taken, *(problem for prepared in prepare(config) for problem in prepared.problems)]
 
 
-def needs_of(config: EvalConfig) -> frozenset[str]:
+def collect_needs(config: EvalConfig) -> frozenset[str]:
     """What the criteria need besides the turns (see MetricInfo.needs), so that it can be started early."""
     needs: set[str] = set()
     for prepared in prepare(config):
@@ -127,14 +127,14 @@ def needs_of(config: EvalConfig) -> frozenset[str]:
 
 def with_judge(config: EvalConfig, model: str) -> EvalConfig:
     """The config with the model that judges where a criterion names none; as it is where nothing needs a judge."""
-    return config.model_copy(update={"judge": model}) if "judge" in needs_of(config) else config
+    return config.model_copy(update={"judge": model}) if "judge" in collect_needs(config) else config
 
 
-def info_of(metric: str, config: EvalConfig) -> MetricInfo | None:
+def find_info(metric: str, config: EvalConfig) -> MetricInfo | None:
     """What is known of a metric that a criterion of this config names; None for custom and unknown ones."""
     own = config.judge_metrics.get(metric)
     if own is not None:
-        return info_of_judge_metric(metric, own)
+        return make_judge_metric_info(metric, own)
     return None if metric in config.custom_metrics else known_metrics().get(metric)
 
 
@@ -145,7 +145,10 @@ def check_inputs(config: EvalConfig, columns: Collection[str]) -> list[InvalidCo
     """
     named = [(each.metric, config.judge_metrics.get(each.metric)) for each in config.criteria]
     return [
-        problem for name, metric in named if metric is not None for problem in unknown_inputs(name, metric, columns)
+        problem
+        for name, metric in named
+        if metric is not None
+        for problem in find_unknown_inputs(name, metric, columns)
     ]
 
 
@@ -156,14 +159,14 @@ def with_scorer(config: EvalConfig, scorer: str) -> EvalConfig:
     """
     if scorer == service.SCORERS[0]:  # it is the default
         return config
-    return config.model_copy(update={"criteria": tuple(_with_scorer(each, config, scorer) for each in config.criteria)})
+    return config.model_copy(update={"criteria": tuple(_set_scorer(each, config, scorer) for each in config.criteria)})
 
 
-def _with_scorer(criterion: Criterion, config: EvalConfig, scorer: str) -> Criterion:
-    info = info_of(criterion.metric, config)
+def _set_scorer(criterion: Criterion, config: EvalConfig, scorer: str) -> Criterion:
+    info = find_info(criterion.metric, config)
     if info is None or service.SCORER not in info.options:
         return criterion
-    if Options(criterion).given(service.SCORER, judge_options.NAME):
+    if Options(criterion).collect(service.SCORER, judge_options.OPTION):
         return criterion
     return criterion.model_copy(update={"options": {**criterion.options, service.SCORER: scorer}})
 
@@ -174,23 +177,25 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
     if own is not None:
         options = Options(criterion, judge=config.judge)
         judges = prepare_judge_metric(criterion.metric, own, options)
-        return _prepared(criterion, info_of_judge_metric(criterion.metric, own), judges, options)
+        return _build_prepared(criterion, make_judge_metric_info(criterion.metric, own), judges, options)
     custom = config.custom_metrics.get(criterion.metric)
     if custom is not None:  # as in ADK, a config's own metric goes before ours of the same name
-        problems = option_reading.misspelt_threshold(criterion)
-        problems += option_reading.threshold_out_of_range(criterion, custom.lowest, custom.highest)
+        problems = option_reading.find_misspelt_threshold(criterion)
+        problems += option_reading.check_threshold_range(criterion, custom.lowest, custom.highest)
         return PreparedCriterion(criterion=criterion, rule=rule, custom=custom, problems=problems, waits=True)
     info = known_metrics().get(criterion.metric)
     if info is None:
-        problem = _unknown(criterion.metric, (*config.custom_metrics, *config.judge_metrics))
+        problem = _report_unknown(criterion.metric, (*config.custom_metrics, *config.judge_metrics))
         return PreparedCriterion(criterion=criterion, rule=rule, reason=str(problem), problems=[problem])
     options = Options(criterion, judge=config.judge)
-    return _prepared(criterion, info, _definitions()[info.name].prepare(options), options)
+    return _build_prepared(criterion, info, _collect_definitions()[info.name].prepare(options), options)
 
 
-def _prepared(criterion: Criterion, info: MetricInfo, judges: Sequence[Judge], options: Options) -> PreparedCriterion:
+def _build_prepared(
+    criterion: Criterion, info: MetricInfo, judges: Sequence[Judge], options: Options
+) -> PreparedCriterion:
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
-    problems = [*options.finish(), *option_reading.threshold_out_of_range(criterion, info.lowest, info.highest)]
+    problems = [*options.finish(), *option_reading.check_threshold_range(criterion, info.lowest, info.highest)]
     if problems:
         reason = "; ".join(map(str, problems))
         return PreparedCriterion(criterion=criterion, rule=rule, info=info, reason=reason, problems=problems)
@@ -198,24 +203,24 @@ def _prepared(criterion: Criterion, info: MetricInfo, judges: Sequence[Judge], o
         criterion=criterion,
         rule=rule,
         info=info,
-        judges=[(judge, _rule_of(judge, criterion, info)) for judge in judges],
-        waits=any(isinstance(judge, TextJudge | ModelJudge) or _takes_long(judge) for judge in judges),
+        judges=[(judge, _make_rule(judge, criterion, info)) for judge in judges],
+        waits=any(isinstance(judge, TextJudge | ModelJudge) or _is_slow(judge) for judge in judges),
     )
 
 
-def _takes_long(judge: Judge) -> bool:
+def _is_slow(judge: Judge) -> bool:
     return isinstance(judge, TurnJudge) and judge.may_take_long
 
 
-def _rule_of(judge: Judge, criterion: Criterion, info: MetricInfo) -> Rule:
+def _make_rule(judge: Judge, criterion: Criterion, info: MetricInfo) -> Rule:
     rule = Rule(name=judge.name, threshold=criterion.threshold, lower_is_better=info.lower_is_better)
     if isinstance(judge, TurnJudge):
         return replace(rule, missing_is_zero=judge.missing_is_zero, details=judge.details)
     return rule
 
 
-def _unknown(name: str, custom: Iterable[str]) -> InvalidConfig:
-    guess = nearest(name, custom)
+def _report_unknown(name: str, custom: Iterable[str]) -> InvalidConfig:
+    guess = find_nearest_metric(name, custom)
     if guess is not None:
         expected = f"{guess!r} (did you mean that?)"
     else:
@@ -291,7 +296,7 @@ class CaseFacts:
     rubrics: int = 0
 
     @classmethod
-    def of(cls, case: EvalCase) -> CaseFacts:
+    def from_case(cls, case: EvalCase) -> CaseFacts:
         """The facts of one case."""
         turns = case.conversation or ()
         return cls(
@@ -319,10 +324,10 @@ class Fit:
     """How many of some cases a metric can say something about; `lacking` is what the others do not have."""
 
     usable: int
-    lacking: str
+    requirement: str
 
 
-def fit_of(info: MetricInfo, facts: CaseFacts) -> Fit:
+def compute_fit(info: MetricInfo, facts: CaseFacts) -> Fit:
     """How well a metric fits cases.
 
     A case without expected tool calls is one that expects none, so trajectories need no more than a conversation.
@@ -339,40 +344,40 @@ def fit_of(info: MetricInfo, facts: CaseFacts) -> Fit:
     return Fit(facts.cases, "anything to judge")
 
 
-_COLUMNS_OF = {
+_FAMILY_COLUMNS = {
     "trajectory": ("predicted_trajectory", "reference_trajectory"),
     "response": ("response", "reference"),
     "judge": ("response", "reference"),
 }
 """What metrics of a family compare: what was done, and what should have been."""
 
-_OF_ROWS = frozenset({"prompt", "response", "reference", "predicted_trajectory", "reference_trajectory", "history"})
+_ROW_INPUTS = frozenset({"prompt", "response", "reference", "predicted_trajectory", "reference_trajectory", "history"})
 """What judges may be shown of any case; of a row only where it is a column."""
 
-_COLUMNS_TOLD = 8
+_COLUMNS_SHOWN = 8
 
 
 @dataclass(frozen=True)
-class LackingColumns:
+class MissingColumns:
     """The metrics that cannot have a score in any row of a dataset, each with the columns that it misses.
 
     `are_all`: there is no metric besides, so that nothing at all would come of judging.
     """
 
     missing: Mapping[str, tuple[str, ...]]
-    are_all: bool
+    covers_all_metrics: bool
 
-    def said_beside(self, found: Sequence[str]) -> str:
+    def describe(self, found: Sequence[str]) -> str:
         """What is wrong, for people: the columns that were found, and which are expected for what."""
         metrics: dict[tuple[str, ...], list[str]] = {}
         for metric, names in self.missing.items():
             metrics.setdefault(names, []).append(metric)
         expected = "; ".join(f"{' and '.join(names)} for {', '.join(those)}" for names, those in metrics.items())
-        more = ", …" if len(found) > _COLUMNS_TOLD else ""
-        return f"found the columns {', '.join(found[:_COLUMNS_TOLD])}{more}, expected {expected}"
+        more = ", …" if len(found) > _COLUMNS_SHOWN else ""
+        return f"found the columns {', '.join(found[:_COLUMNS_SHOWN])}{more}, expected {expected}"
 
 
-def lacking_columns(config: EvalConfig, columns: Collection[str]) -> LackingColumns:
+def find_missing_columns(config: EvalConfig, columns: Collection[str]) -> MissingColumns:
     """What the criteria of a config miss in a dataset with these columns.
 
     Of custom metrics nobody knows what they look at.
@@ -380,29 +385,29 @@ def lacking_columns(config: EvalConfig, columns: Collection[str]) -> LackingColu
 
     missing: dict[str, tuple[str, ...]] = {}
     for metric in dict.fromkeys(criterion.metric for criterion in config.criteria):
-        judge, info = config.judge_metrics.get(metric), info_of(metric, config)
+        judge, info = config.judge_metrics.get(metric), find_info(metric, config)
         if judge is not None:
-            missing[metric] = _missing_for_judge(judge, columns)
+            missing[metric] = _find_missing_inputs(judge, columns)
         else:
-            missing[metric] = () if info is None else _missing(info, columns)
+            missing[metric] = () if info is None else _find_missing_columns(info, columns)
     lacking = {metric: names for metric, names in missing.items() if names}
-    return LackingColumns(lacking, are_all=bool(lacking) and len(lacking) == len(missing))
+    return MissingColumns(lacking, covers_all_metrics=bool(lacking) and len(lacking) == len(missing))
 
 
-def _missing_for_judge(metric: JudgeMetric, columns: Collection[str]) -> tuple[str, ...]:
-    from workbench.metrics.judges.templated import inputs_of
+def _find_missing_inputs(metric: JudgeMetric, columns: Collection[str]) -> tuple[str, ...]:
+    from workbench.metrics.judges.templated import list_inputs
 
-    needed = [name for name in inputs_of(metric) if name in _OF_ROWS]
+    needed = [name for name in list_inputs(metric) if name in _ROW_INPUTS]
     if metric.baseline is not None and metric.baseline.column is not None:
         needed.append(metric.baseline.column)
     return tuple(name for name in needed if name not in columns)
 
 
-def _missing(info: MetricInfo, columns: Collection[str]) -> tuple[str, ...]:
-    if info.family not in _COLUMNS_OF:
+def _find_missing_columns(info: MetricInfo, columns: Collection[str]) -> tuple[str, ...]:
+    if info.family not in _FAMILY_COLUMNS:
         return ()
     if info.family == "judge" and not info.needs_reference:  # each knows itself what it looks at
         return () if not info.columns or any(name in columns for name in info.columns) else (info.columns[0],)
-    actual, expected = _COLUMNS_OF[info.family]
+    actual, expected = _FAMILY_COLUMNS[info.family]
     needed = (actual, expected) if info.needs_reference else (actual,)
     return tuple(name for name in needed if name not in columns)

@@ -25,24 +25,24 @@ _NO_RESPONSE = Score.undefined("the row has no response")
 
 def ask_response_match(turn: Turn) -> TextQuestion | Score:
     """ROUGE-1 F1 as ADK computes it, in [0, 1]; compared once more without thoughts where there are any."""
-    actual, expected = _responses(turn)
+    actual, expected = _find_responses(turn)
     if expected is None and turn.is_row:
         return _NO_COLUMN
     if actual is None and turn.is_recorded:
         return _NO_RESPONSE
-    texts = [(_text(actual, thoughts=True), _text(expected, thoughts=True))]
+    texts = [(_read_text(actual, thoughts=True), _read_text(expected, thoughts=True))]
     if _has_thoughts(actual) or _has_thoughts(expected):
-        texts.append((_text(actual, thoughts=False), _text(expected, thoughts=False)))
+        texts.append((_read_text(actual, thoughts=False), _read_text(expected, thoughts=False)))
     tasks = [TextTask("response_match", candidate, reference) for candidate, reference in texts]
     return TextQuestion(tasks, partial(_read_response_match, texts[0]))
 
 
 def _read_response_match(texts: tuple[str, str], answers: Sequence[TextScore]) -> Score:
     score = answers[0]
-    return Score(score.value, hint=_response_match_hint(texts, answers))
+    return Score(score.value, hint=_explain_response_match(texts, answers))
 
 
-def _response_match_hint(texts: tuple[str, str], answers: Sequence[TextScore]) -> str | None:
+def _explain_response_match(texts: tuple[str, str], answers: Sequence[TextScore]) -> str | None:
     score = answers[0]
     if not any(texts):
         return "Both responses are empty, which ADK scores as 0."
@@ -58,7 +58,7 @@ def _response_match_hint(texts: tuple[str, str], answers: Sequence[TextScore]) -
 
 def ask_overlap(turn: Turn, task: TextTask) -> TextQuestion | Score:
     """ROUGE or BLEU of the response, thoughts left out, in [0, 1]; undefined where neither text can be counted."""
-    texts = _comparable(turn)
+    texts = _read_texts(turn)
     if isinstance(texts, Score):
         return texts
     candidate, reference = texts
@@ -78,7 +78,7 @@ def _read_overlap(task: TextTask, answers: Sequence[TextScore]) -> Score:
 
 def exact_match(turn: Turn, *, ignore_case: bool, ignore_whitespace: bool) -> Score:
     """1 where the response is the expected text, thoughts left out, else 0."""
-    texts = _comparable(turn)
+    texts = _read_texts(turn)
     if isinstance(texts, Score):
         return texts
     if ignore_whitespace:
@@ -88,22 +88,22 @@ def exact_match(turn: Turn, *, ignore_case: bool, ignore_whitespace: bool) -> Sc
     return Score(1.0 if texts[0] == texts[1] else 0.0)
 
 
-def _comparable(turn: Turn) -> tuple[str, str] | Score:
+def _read_texts(turn: Turn) -> tuple[str, str] | Score:
     """The texts of both responses without thoughts, or why there is nothing to compare."""
-    actual, expected = _responses(turn)
+    actual, expected = _find_responses(turn)
     if expected is None:
         return _NO_COLUMN if turn.is_row else _NO_REFERENCE
     if actual is None and turn.is_recorded:
         return _NO_RESPONSE
-    return _text(actual, thoughts=False), _text(expected, thoughts=False)
+    return _read_text(actual, thoughts=False), _read_text(expected, thoughts=False)
 
 
-def _responses(turn: Turn) -> tuple[Content | None, Content | None]:
+def _find_responses(turn: Turn) -> tuple[Content | None, Content | None]:
     actual = None if turn.actual is None else turn.actual.final_response
     return actual, None if turn.expected is None else turn.expected.final_response
 
 
-def _text(content: Content | None, *, thoughts: bool) -> str:
+def _read_text(content: Content | None, *, thoughts: bool) -> str:
     return "" if content is None else content.text(thoughts=thoughts)
 
 
@@ -152,7 +152,7 @@ _ROUGE_OPTIONS = {
 _ROUGE_CHOICES: Mapping[str, Sequence[str | bool]] = {"stemmer": (False, True), "tokenizer": ROUGE_TOKENIZERS}
 
 
-def _rouge(measure: Measure, *, purpose: str, when: str) -> Definition:
+def _define_rouge(measure: Measure, *, purpose: str, when: str) -> Definition:
     info = MetricInfo(
         name=measure,
         family="response",
@@ -176,10 +176,14 @@ METRICS = (
         ),
         prepare=_prepare_response_match,
     ),
-    _rouge("rouge_1", purpose="Single words shared with the expected response (F1).", when="Content, not order."),
-    _rouge("rouge_2", purpose="Pairs of words shared with the expected response (F1).", when="Phrasing matters."),
-    _rouge("rouge_l", purpose="The longest common sequence of words (F1).", when="The order of words matters."),
-    _rouge(
+    _define_rouge(
+        "rouge_1", purpose="Single words shared with the expected response (F1).", when="Content, not order."
+    ),
+    _define_rouge(
+        "rouge_2", purpose="Pairs of words shared with the expected response (F1).", when="Phrasing matters."
+    ),
+    _define_rouge("rouge_l", purpose="The longest common sequence of words (F1).", when="The order of words matters."),
+    _define_rouge(
         "rouge_l_sum",
         purpose="The longest common sequences, line by line (F1).",
         when="Summaries of several lines.",

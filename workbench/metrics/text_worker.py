@@ -51,7 +51,7 @@ class Helper:
         self._ended: HelperDied | None = None
         self._waiting: dict[int, asyncio.Future[list[Any]]] = {}
         self._last_id = 0
-        self._reader = asyncio.get_running_loop().create_task(self._read())
+        self._reader = asyncio.get_running_loop().create_task(self._read_answers())
 
     @classmethod
     async def start(cls) -> Helper:
@@ -62,7 +62,7 @@ class Helper:
                 sys.executable,
                 "-I",
                 str(_PROGRAM),
-                *_search_path(),
+                *_list_search_path(),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
@@ -122,26 +122,26 @@ class Helper:
             self._process.kill()
             await self._reader
 
-    async def _read(self) -> None:
+    async def _read_answers(self) -> None:
         """Hand out answers until the process ends; then everybody who waits hears why."""
         assert self._process.stdout is not None
         reason = ""
         try:
             while line := await self._process.stdout.readline():
                 self._heard_at = time.monotonic()
-                self._take(json.loads(line))
+                self._receive(json.loads(line))
         except (ValueError, TypeError, KeyError) as error:  # a line that is too long, or no answer
             reason = f"sent something that is no answer ({error})"
             self._process.kill()
         status = await self._process.wait()
-        reason = reason or self._killed_for or f"ended with exit status {status}{self._last_words()}"
+        reason = reason or self._killed_for or f"ended with exit status {status}{self._read_stderr_end()}"
         self._ended = HelperDied(f"the text helper {reason}", was_ready=self._ready, was_killed=status < 0)
         self._errors.close()
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(self._ended)
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _receive(self, message: dict[str, Any]) -> None:
         if message.get("ready"):
             self._ready = True
             return
@@ -149,14 +149,14 @@ class Helper:
         if answer is not None and not answer.done():
             answer.set_result(message["answers"])
 
-    def _last_words(self) -> str:
+    def _read_stderr_end(self) -> str:
         """The end of what the process wrote to stderr, as one line."""
         self._errors.seek(0)
         written = self._errors.read()[-2000:].decode(errors="replace").strip()
         return f": {one_line(written.splitlines()[-1], width=200)}" if written else ""
 
 
-def _search_path() -> list[str]:
+def _list_search_path() -> list[str]:
     """Return the folders in which the libraries may be. They follow the interpreter's own, so they shadow nothing."""
     here = Path.cwd()
     folders = [Path(entry) for entry in sys.path if entry]
@@ -198,17 +198,17 @@ class TextScorer:
         """The score of each task, in order. Raises TextError where one of them has none."""
         if not tasks:
             return []
-        answers = await self._answers(tasks)
+        answers = await self._ask_with_retry(tasks)
         scores = [answer for answer in answers if isinstance(answer, TextScore)]
         if len(scores) < len(tasks):
             raise TextError(next((answer for answer in answers if isinstance(answer, str)), "too few answers"))
         return scores
 
-    async def _answers(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:
+    async def _ask_with_retry(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:
         while True:
             try:
                 async with self._slots:
-                    answers = await (await self._living_helper()).ask(tasks)
+                    answers = await (await self._get_helper()).ask(tasks)
             except HelperDied as death:
                 self._note_death(death)
                 if death.was_ready:
@@ -228,7 +228,7 @@ class TextScorer:
         except HelperDied:
             return  # it never lived
 
-    async def _living_helper(self) -> Helper:
+    async def _get_helper(self) -> Helper:
         if self._unusable is not None:
             raise TextError(self._unusable)
         starting = self._starting
@@ -242,13 +242,13 @@ class TextScorer:
         async with self._second_try:
             for left in reversed(range(_STARTS_AT_MOST)):
                 try:
-                    return await self._ask_own(tasks)
+                    return await self._ask_new_helper(tasks)
                 except HelperDied as death:
                     if death.was_ready or not death.was_killed or not left:
                         raise TextError(f"{death} while comparing these texts") from death
         raise AssertionError("unreachable")
 
-    async def _ask_own(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:
+    async def _ask_new_helper(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:
         """Ask a helper of its own. Raises HelperDied."""
         helper = await Helper.start()
         try:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from workbench.metrics.case_view import Turn, same
+from workbench.metrics.case_view import Turn, is_same
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge
 from workbench.model.evalset import Invocation
 from workbench.model.results import Score
@@ -48,7 +48,7 @@ def read_call(text: str) -> WrittenCall:
 def call_valid(turn: Turn) -> Score:
     """1 where the response has a call with a name and arguments, else 0."""
     if turn.actual is None or turn.actual.final_response is None:
-        return _no_response(turn)
+        return _explain_no_response(turn)
     try:
         read_call(_text(turn.actual))
     except NoCall as problem:
@@ -63,30 +63,30 @@ def name_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
 
 def parameter_key_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
     """Share of the parameters of either call that both have, in [0, 1]."""
-    return _share(_in_both(predicted, reference), predicted, reference)
+    return _compute_share(_list_shared_parameters(predicted, reference), predicted, reference)
 
 
 def parameter_kv_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
     """Share of the parameters of either call that both have with the same value, in [0, 1]."""
-    both = _in_both(predicted, reference)
-    equal = [name for name in both if same(predicted.arguments[name], reference.arguments[name])]
-    return _share(equal, predicted, reference)
+    both = _list_shared_parameters(predicted, reference)
+    equal = [name for name in both if is_same(predicted.arguments[name], reference.arguments[name])]
+    return _compute_share(equal, predicted, reference)
 
 
-def _in_both(predicted: WrittenCall, reference: WrittenCall) -> list[str]:
+def _list_shared_parameters(predicted: WrittenCall, reference: WrittenCall) -> list[str]:
     return [name for name in predicted.arguments if name in reference.arguments]
 
 
-def _share(names: Sequence[str], predicted: WrittenCall, reference: WrittenCall) -> Score:
+def _compute_share(names: Sequence[str], predicted: WrittenCall, reference: WrittenCall) -> Score:
     every = {*predicted.arguments, *reference.arguments}
     return Score(len(names) / len(every)) if every else Score.undefined("neither call has a parameter")
 
 
-def _compare(turn: Turn, formula: Callable[[WrittenCall, WrittenCall], Score]) -> Score:
+def _compare_calls(turn: Turn, formula: Callable[[WrittenCall, WrittenCall], Score]) -> Score:
     if turn.expected is None or turn.expected.final_response is None:
         return Score.undefined("the row has no reference" if turn.is_row else "the case expects no response")
     if turn.actual is None or turn.actual.final_response is None:
-        return _no_response(turn)
+        return _explain_no_response(turn)
     try:
         reference = read_call(_text(turn.expected))
     except NoCall as problem:
@@ -97,7 +97,7 @@ def _compare(turn: Turn, formula: Callable[[WrittenCall, WrittenCall], Score]) -
         return Score(0.0, hint=f"The response {problem}.")
 
 
-def _no_response(turn: Turn) -> Score:
+def _explain_no_response(turn: Turn) -> Score:
     return Score.undefined("the row has no response" if turn.is_recorded else "the agent gave no response")
 
 
@@ -115,7 +115,7 @@ def _read_json(value: Any) -> Any:
         return None
 
 
-def _definition(name: str, score: Callable[[Turn], Score], *, purpose: str, needs_reference: bool = True) -> Definition:
+def _define(name: str, score: Callable[[Turn], Score], *, purpose: str, needs_reference: bool = True) -> Definition:
     def prepare(options: Options) -> Sequence[Judge]:
         return [TurnJudge(name=options.metric, score=score)]
 
@@ -125,25 +125,25 @@ def _definition(name: str, score: Callable[[Turn], Score], *, purpose: str, need
 
 
 METRICS = (
-    _definition(
+    _define(
         "tool_call_valid",
         call_valid,
         purpose="Whether the response is JSON with a tool call.",
         needs_reference=False,
     ),
-    _definition(
+    _define(
         "tool_name_match",
-        lambda turn: _compare(turn, name_match),
+        lambda turn: _compare_calls(turn, name_match),
         purpose="Whether the call in the response is of the expected tool.",
     ),
-    _definition(
+    _define(
         "tool_parameter_key_match",
-        lambda turn: _compare(turn, parameter_key_match),
+        lambda turn: _compare_calls(turn, parameter_key_match),
         purpose="Which share of the parameters the written and the expected call have in common.",
     ),
-    _definition(
+    _define(
         "tool_parameter_kv_match",
-        lambda turn: _compare(turn, parameter_kv_match),
+        lambda turn: _compare_calls(turn, parameter_kv_match),
         purpose="Which share of the parameters is the same, with its value, in the written and the expected call.",
     ),
 )

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from workbench.metrics.call_matching import (
-    NAMES_ALONE_HINT,
+    ONLY_NAMES_HINT,
     EmptyForAbsent,
     NameEquality,
     Pairing,
     PythonEquality,
     RuledArguments,
-    has_names_alone,
-    judge_of_calls,
-    nothing_to_compare,
+    check_arguments_known,
+    explain_missing_calls,
+    has_only_names,
+    make_call_judge,
     python_form,
     read_rules,
-    refuse_unknown_arguments,
 )
 from workbench.metrics.case_view import Turn
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, describe
@@ -38,17 +38,17 @@ _ABSENT_ARGUMENTS = (
 
 def _exact(pairing: Pairing, turn: Turn) -> bool:
     """Whether the same calls were made in the same order, and no others."""
-    return pairing.exact(turn)
+    return pairing.is_exact(turn)
 
 
 def _in_order(pairing: Pairing, turn: Turn) -> bool:
     """Whether all expected calls were made in their order, with others anywhere."""
-    return pairing.in_order(turn)
+    return pairing.is_in_order(turn)
 
 
 def _any_order(pairing: Pairing, turn: Turn) -> bool:
     """Whether all expected calls were made, each as often as expected, in any order, with others anywhere."""
-    return pairing.matched(turn) == len(turn.reference or ())
+    return pairing.count_matched(turn) == len(turn.reference or ())
 
 
 Match = Callable[[Pairing, Turn], bool]
@@ -57,12 +57,12 @@ MATCH_TYPES: Mapping[str, Match] = {"EXACT": _exact, "IN_ORDER": _in_order, "ANY
 
 def _score(turn: Turn, match: Match, pairing: Pairing) -> Score:
     """1 where the calls match, else 0."""
-    nothing = nothing_to_compare(turn)
+    nothing = explain_missing_calls(turn)
     if nothing is not None:
         return nothing
     if match(pairing, turn):
         return _MATCHED
-    refuse_unknown_arguments(turn, names_do_better=lambda: match(NameEquality(), turn))
+    check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
     hint = _hint(turn, match) if isinstance(pairing, PythonEquality) else None
     return Score(0.0, hint=hint) if hint else _DIFFERENT
 
@@ -72,8 +72,8 @@ def _hint(turn: Turn, match: Match) -> str | None:
     if any(not call.args for call in (*(turn.predicted or ()), *(turn.reference or ()))):
         if match(EmptyForAbsent(), turn):
             return _ABSENT_ARGUMENTS
-        if has_names_alone(turn.reference or ()) and match(NameEquality(), turn):
-            return NAMES_ALONE_HINT
+        if has_only_names(turn.reference or ()) and match(NameEquality(), turn):
+            return ONLY_NAMES_HINT
     return None
 
 
@@ -82,8 +82,8 @@ def _prepare(options: Options) -> Sequence[Judge]:
     ignore_args = options.flag("ignore_args")
     rules = read_rules(options, ignore_args=ignore_args, form=python_form)
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else PythonEquality()
-    details = options.given("match_type", "ignore_args", "args_match")
-    return [judge_of_calls(NAME, lambda turn: _score(turn, match, pairing), rules, details=details)]
+    details = options.collect("match_type", "ignore_args", "args_match")
+    return [make_call_judge(NAME, lambda turn: _score(turn, match, pairing), rules, details=details)]
 
 
 def _read_match_type(options: Options) -> Match:

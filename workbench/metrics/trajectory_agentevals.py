@@ -12,42 +12,42 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from workbench.metrics.call_matching import (
-    NAMES_ALONE_HINT,
+    ONLY_NAMES_HINT,
     EmptyForAbsent,
     NameEquality,
     Pairing,
     RuledArguments,
-    has_names_alone,
-    judge_of_calls,
-    nothing_to_compare,
+    check_arguments_known,
+    explain_missing_calls,
+    has_only_names,
+    make_call_judge,
     python_form,
     read_rules,
-    refuse_unknown_arguments,
 )
 from workbench.metrics.case_view import Turn
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options
 from workbench.model.results import Score
 
 
-def strict(pairing: Pairing, turn: Turn) -> bool:
+def strict_match(pairing: Pairing, turn: Turn) -> bool:
     """Whether the same calls were made in the same order, and no others."""
-    return pairing.exact(turn)
+    return pairing.is_exact(turn)
 
 
-def unordered(pairing: Pairing, turn: Turn) -> bool:
+def unordered_match(pairing: Pairing, turn: Turn) -> bool:
     """Whether the same calls were made in any order, and no others."""
     predicted, reference = len(turn.predicted or ()), len(turn.reference or ())
-    return predicted == reference and pairing.matched(turn) == predicted
+    return predicted == reference and pairing.count_matched(turn) == predicted
 
 
-def subset(pairing: Pairing, turn: Turn) -> bool:
+def subset_match(pairing: Pairing, turn: Turn) -> bool:
     """Whether no call was made that was not expected; expected ones may be missing."""
-    return pairing.matched(turn) == len(turn.predicted or ())
+    return pairing.count_matched(turn) == len(turn.predicted or ())
 
 
-def superset(pairing: Pairing, turn: Turn) -> bool:
+def superset_match(pairing: Pairing, turn: Turn) -> bool:
     """Whether all expected calls were made; others are allowed."""
-    return pairing.matched(turn) == len(turn.reference or ())
+    return pairing.count_matched(turn) == len(turn.reference or ())
 
 
 Match = Callable[[Pairing, Turn], bool]
@@ -61,17 +61,17 @@ def _prepare(options: Options, match: Match) -> Sequence[Judge]:
     pairing: Pairing = RuledArguments(rules) if rules else NameEquality() if ignore_args else EmptyForAbsent()
 
     def score(turn: Turn) -> Score:
-        nothing = nothing_to_compare(turn)
+        nothing = explain_missing_calls(turn)
         if nothing is not None:
             return nothing
         if match(pairing, turn):
             return _MATCHED
-        refuse_unknown_arguments(turn, names_do_better=lambda: match(NameEquality(), turn))
-        if has_names_alone(turn.reference or ()) and match(NameEquality(), turn):
-            return Score(0.0, hint=NAMES_ALONE_HINT)
+        check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
+        if has_only_names(turn.reference or ()) and match(NameEquality(), turn):
+            return Score(0.0, hint=ONLY_NAMES_HINT)
         return _DIFFERENT
 
-    return [judge_of_calls(options.metric, score, rules, details=options.given("ignore_args", "args_match"))]
+    return [make_call_judge(options.metric, score, rules, details=options.collect("ignore_args", "args_match"))]
 
 
 _OPTIONS = {
@@ -80,7 +80,7 @@ _OPTIONS = {
 }
 
 
-def _definition(name: str, match: Match, *, purpose: str, when: str) -> Definition:
+def _define(name: str, match: Match, *, purpose: str, when: str) -> Definition:
     info = MetricInfo(
         name=name,
         family="trajectory",
@@ -93,27 +93,27 @@ def _definition(name: str, match: Match, *, purpose: str, when: str) -> Definiti
 
 
 METRICS = (
-    _definition(
+    _define(
         "trajectory_strict_match",
-        strict,
+        strict_match,
         purpose="Whether exactly the expected tool calls were made, in order, as agentevals compares them.",
         when="Tests that come from agentevals; else trajectory_exact_match.",
     ),
-    _definition(
+    _define(
         "trajectory_unordered_match",
-        unordered,
+        unordered_match,
         purpose="Whether exactly the expected tool calls were made, in any order.",
         when="Every call matters and none may be added, but not their order.",
     ),
-    _definition(
+    _define(
         "trajectory_subset_match",
-        subset,
+        subset_match,
         purpose="Whether no tool call was made beyond the expected ones.",
         when="The reference is the most that an agent may do.",
     ),
-    _definition(
+    _define(
         "trajectory_superset_match",
-        superset,
+        superset_match,
         purpose="Whether all expected tool calls were made, in any order; others are allowed.",
         when="The reference is the least that an agent must do.",
     ),

@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.metrics.call_matching import (
-    NAMES_ALONE_HINT,
+    ONLY_NAMES_HINT,
     CanonicalEquality,
     MemberPairing,
     Membership,
     NameEquality,
     RuledArguments,
-    has_names_alone,
-    judge_of_calls,
-    nothing_to_compare,
+    check_arguments_known,
+    explain_missing_calls,
+    has_only_names,
+    make_call_judge,
     read_rules,
-    refuse_unknown_arguments,
 )
 from workbench.metrics.case_view import Turn
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge, describe
@@ -40,23 +40,23 @@ _NO_CALL_EXPECTED = Score.undefined("no tool call was expected")
 
 def one_for_one(pairing: MemberPairing, turn: Turn) -> Membership:
     """Each call of one side used once, however often the other side has it."""
-    matched = pairing.matched(turn)
+    matched = pairing.count_matched(turn)
     return Membership(matched, matched)
 
 
 def by_membership(pairing: MemberPairing, turn: Turn) -> Membership:
     """Each call looked at by itself, so that one call can stand for several equal ones."""
-    return pairing.membership(turn)
+    return pairing.count_members(turn)
 
 
 def exact_match(turn: Turn, pairing: MemberPairing, _count: Count) -> Score:
     """1 where the same calls were made in the same order and no others, else 0."""
-    return _ONE if pairing.exact(turn) else _ZERO
+    return _ONE if pairing.is_exact(turn) else _ZERO
 
 
 def in_order_match(turn: Turn, pairing: MemberPairing, _count: Count) -> Score:
     """1 where all reference calls were made in their order, with others anywhere, else 0."""
-    return _ONE if pairing.in_order(turn) else _ZERO
+    return _ONE if pairing.is_in_order(turn) else _ZERO
 
 
 def any_order_match(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
@@ -103,22 +103,22 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
     count = by_membership if membership else one_for_one
 
     def score(turn: Turn) -> Score:
-        nothing = nothing_to_compare(turn)
+        nothing = explain_missing_calls(turn)
         if nothing is not None:
             return nothing
         given = formula(turn, pairing, count)
         if given is _ONE:
             return given
-        refuse_unknown_arguments(turn, names_do_better=lambda: formula(turn, NameEquality(), count) != given)
-        if given.value is not None and given.value < 1.0 and has_names_alone(turn.reference or ()):
+        check_arguments_known(turn, is_better_by_name=lambda: formula(turn, NameEquality(), count) != given)
+        if given.value is not None and given.value < 1.0 and has_only_names(turn.reference or ()):
             by_name = formula(turn, NameEquality(), count)
-            return given._replace(hint=NAMES_ALONE_HINT) if by_name != given else given
+            return given._replace(hint=ONLY_NAMES_HINT) if by_name != given else given
         return given
 
     # Whoever reads the number must see that duplicates were counted the other way, and which differences it minds.
     details: dict[str, Any] = {"membership": True} if membership else {}
-    details |= options.given("ignore_args", "args_match")
-    return [judge_of_calls(options.metric, score, rules, details=details)]
+    details |= options.collect("ignore_args", "args_match")
+    return [make_call_judge(options.metric, score, rules, details=details)]
 
 
 def _prepare_single_tool_use(options: Options) -> Sequence[Judge]:
@@ -145,37 +145,37 @@ _OPTIONS = {
 _CHOICES = {"membership": (False, True), "ignore_args": (False, True)}
 
 
-def _definition(name: str, formula: Formula, *, purpose: str, when: str) -> Definition:
+def _define(name: str, formula: Formula, *, purpose: str, when: str) -> Definition:
     info = MetricInfo(name=name, family="trajectory", purpose=purpose, when=when, options=_OPTIONS, choices=_CHOICES)
     return Definition(info=info, prepare=lambda options: _prepare(options, formula))
 
 
 METRICS = (
-    _definition(
+    _define(
         "trajectory_exact_match",
         exact_match,
         purpose="Whether exactly the expected tool calls were made, in order.",
         when="The path is fixed: every call and its place matter.",
     ),
-    _definition(
+    _define(
         "trajectory_in_order_match",
         in_order_match,
         purpose="Whether all expected tool calls were made in order; others may come between.",
         when="Key steps must follow one another, detours are fine.",
     ),
-    _definition(
+    _define(
         "trajectory_any_order_match",
         any_order_match,
         purpose="Whether all expected tool calls were made, in any order; others are allowed.",
         when="What was done matters, not when.",
     ),
-    _definition(
+    _define(
         "trajectory_precision",
         precision,
         purpose="Which share of the tool calls made was expected.",
         when="Needless or wrong calls cost something.",
     ),
-    _definition(
+    _define(
         "trajectory_recall",
         recall,
         purpose="Which share of the expected tool calls was made.",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, Trouble, ask_for_readable
-from workbench.metrics.judges.reply_parser import json_objects, plain_words
+from workbench.metrics.judges.reply_parser import iter_json_objects, normalise_words
 from workbench.model.evalset import PERSONAS, ConversationScenario, WantedScenarios
 from workbench.model.target import AgentDescription
 from workbench.model.text import counted, did_you_mean, one_line
@@ -45,7 +45,7 @@ def read_drafts(reply: str, *, personas: Sequence[str], required: bool) -> list[
 
 
 def _objects(reply: str) -> Iterator[Mapping[str, str | Any]]:
-    for found in json_objects(reply):
+    for found in iter_json_objects(reply):
         plain = _plain(found)
         if any(key in plain for key in (*_STARTS, *_PLANS)):
             yield plain
@@ -56,7 +56,7 @@ def _objects(reply: str) -> Iterator[Mapping[str, str | Any]]:
 
 
 def _plain(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {plain_words(key).replace(" ", ""): value for key, value in item.items()}
+    return {normalise_words(key).replace(" ", ""): value for key, value in item.items()}
 
 
 def _read(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) -> Draft:
@@ -65,7 +65,7 @@ def _read(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) 
     if required and len(personas) == 1:
         named = personas[0]
     persona: str | None = named.upper()
-    if plain_words(named) in _NOBODY:
+    if normalise_words(named) in _NOBODY:
         persona = None
     about = f"{one_line(start, width=_SCENARIO_WIDTH)!r}" if start else "one without a starting prompt"
     if required and persona is None:

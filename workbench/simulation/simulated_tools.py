@@ -14,8 +14,8 @@ from typing import Any
 
 from workbench.agents.agent_host import AgentError, ToolAnswer, ToolCall, ToolOutcome
 from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, ask_for_readable
-from workbench.metrics.case_view import same
-from workbench.metrics.judges.reply_parser import json_objects
+from workbench.metrics.case_view import is_same
+from workbench.metrics.judges.reply_parser import iter_json_objects
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import Unrecorded
@@ -29,7 +29,7 @@ from workbench.simulation.tools.prompts import PROMPTS
 
 def matches(args: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
     """Whether a call has at least these arguments, each equal as a JSON value. None wants nothing."""
-    return all(name in args and same(args[name], value) for name, value in (wanted or {}).items())
+    return all(name in args and is_same(args[name], value) for name, value in (wanted or {}).items())
 
 
 class Draws:
@@ -77,7 +77,7 @@ class ModelTools:
         said = ""
         for number in range(_TRIES):
             reply = await self._reply(call, prompt, sample=self._repeat * _TRIES + number)
-            found = list(json_objects(reply.text))
+            found = list(iter_json_objects(reply.text))
             if found:  # some models leave the frame out
                 return next((each["answer"] for each in found if "answer" in each), found[0])
             said = reply.text
@@ -97,7 +97,7 @@ class ModelTools:
             purpose=PURPOSE,
         )
         try:
-            return await ask_for_readable(self._ask, request, lambda text: any(json_objects(text)))
+            return await ask_for_readable(self._ask, request, lambda text: any(iter_json_objects(text)))
         except ModelError as error:
             kind = FailureKind.INFRASTRUCTURE if error.trouble.is_outage else FailureKind.TOOL
             message = f"{call.tool}: the model that answers for it did not: {error.message}"

@@ -12,7 +12,7 @@ from workbench.model.text import one_line
 from workbench.testing.metric_classes import EvaluationError, Metric, PairwiseMetric, PromptTemplate
 
 if TYPE_CHECKING:
-    from workbench.metrics.registry import LackingColumns
+    from workbench.metrics.registry import MissingColumns
     from workbench.testing.callables import Agent
     from workbench.testing.eval_result import EvalResult
     from workbench.testing.evaluation import Evaluation, Limits
@@ -149,7 +149,7 @@ class EvalTask:
         limits: Limits,
         loop: asyncio.AbstractEventLoop | None,
     ) -> Evaluation:
-        from workbench.metrics.registry import lacking_columns
+        from workbench.metrics.registry import find_missing_columns
         from workbench.model.criteria import BASELINE_COLUMN
         from workbench.testing.evaluation import Asked, Evaluation, Names
         from workbench.testing.metric_criteria import read_criteria
@@ -168,7 +168,7 @@ class EvalTask:
         answered = [*(OUTPUTS if agent is not None else ()), *([BASELINE_COLUMN] if baseline is not None else ())]
         filled = {**rows.columns, **dict.fromkeys(answered)}
         criteria = read_criteria(self.metrics, autorater_config=self._autorater_config, columns=filled)
-        _check_columns(lacking_columns(criteria.config, filled), rows, asked_agent=agent is not None)
+        _check_columns(find_missing_columns(criteria.config, filled), rows, asked_agent=agent is not None)
         metrics = [metric.name for metric in criteria.metrics]
         return Evaluation(
             rows.without_scores(metrics),
@@ -220,7 +220,7 @@ def _agent(*, model: Any, runnable: Any) -> Agent | None:
     return None if model is None else agent_of_model(model)
 
 
-def _check_columns(lacking: LackingColumns, rows: Rows, *, asked_agent: bool) -> None:
+def _check_columns(lacking: MissingColumns, rows: Rows, *, asked_agent: bool) -> None:
     """Warn of metrics that no row has the columns for.
 
     Raises EvaluationError where none is left and nobody is asked: nothing at all would come of it.
@@ -228,8 +228,8 @@ def _check_columns(lacking: LackingColumns, rows: Rows, *, asked_agent: bool) ->
     if not lacking.missing:
         return
     how = "metric_column_mapping says which columns have them under other names"
-    message = one_line(f"{rows.source}: {lacking.said_beside(list(rows.columns))} ({how})")
-    if lacking.are_all and not asked_agent:
+    message = one_line(f"{rows.source}: {lacking.describe(list(rows.columns))} ({how})")
+    if lacking.covers_all_metrics and not asked_agent:
         raise EvaluationError(message)
     warnings.warn(f"{message}: without them there is no score", stacklevel=4)
 

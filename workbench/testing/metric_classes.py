@@ -114,9 +114,9 @@ class PromptTemplate:
 
     def assemble(self, **values: str) -> str:
         """The template filled in, in one go: what a value says is never looked at. Raises KeyError for a gap."""
-        from workbench.metrics.judges.transcript import fill_in
+        from workbench.metrics.judges.transcript import fill_template
 
-        return fill_in(self.template, values)
+        return fill_template(self.template, values)
 
 
 Metric = str | TrajectorySingleToolUse | Rouge | CustomMetric | PointwiseMetric | PairwiseMetric

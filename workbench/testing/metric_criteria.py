@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 from workbench.agents.worker.wire import describe
-from workbench.metrics.judges.templated import template_of
-from workbench.metrics.registry import known_metrics, nearest
+from workbench.metrics.judges.templated import format_template
+from workbench.metrics.registry import find_nearest_metric, known_metrics
 from workbench.model.criteria import (
     BASELINE_COLUMN,
     Criterion,
@@ -176,7 +176,7 @@ def _judge_of(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str]
 
 def prompt_text(metric: PointwiseMetric | PairwiseMetric) -> str:
     """What the judge of a metric is asked, with `{column}` where a value belongs. Raises EvaluationError."""
-    return template_of(_judge_of(metric, ("prompt",), flip=None))
+    return format_template(_judge_of(metric, ("prompt",), flip=None))
 
 
 def _definition(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str]) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def _add_known(reading: _Reading, metric: Any) -> None:
         raise EvaluationError(f"metrics: found {metric!r}, which is always measured, expected other metrics")
     info = known_metrics().get(metric)
     if info is None:
-        guess = nearest(metric, also=named_metrics())
+        guess = find_nearest_metric(metric, also=named_metrics())
         expected = f"{guess!r} (did you mean that?)" if guess else "the name of a known metric"
         raise EvaluationError(f"metrics: found {metric!r}, expected {expected}")
     reading.add(Criterion(metric=metric), "pointwise" if "judge" in info.needs else "computed")

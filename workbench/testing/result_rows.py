@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.metrics.judges.transcript import fill_in, names_in, text_of
+from workbench.metrics.judges.transcript import fill_template, find_variables, format_value
 from workbench.model.base import cache_by_identity
 from workbench.model.results import CaseResult, FailureKind, Judgement, MetricResult, MetricStatus
 from workbench.model.run_events import MetricSummary, RunSummary
@@ -74,7 +74,7 @@ class Rows:
     def with_prompts(self, template: str) -> Rows:
         """The rows with prompts made of their columns. Raises EvaluationError for a variable that is no column."""
         known = self.columns
-        variables = names_in(template)
+        variables = find_variables(template)
         for variable in variables:
             if variable not in known:
                 expected = f"a column of the dataset{did_you_mean(variable, known)}"
@@ -172,7 +172,7 @@ def _with_prompt(row: Row, template: str, variables: Sequence[str], source: Path
     if missing:
         error = StoreError(source, place=f"row {row.number}: {missing[0]}", found="nothing", expected="a value")
         return row._replace(problems=(*row.problems, error))
-    prompt = fill_in(template, {name: text_of(row.columns[name]) for name in variables})
+    prompt = fill_template(template, {name: format_value(row.columns[name]) for name in variables})
     return row._replace(prompt=prompt, columns={**row.columns, "prompt": prompt})
 
 

@@ -8,7 +8,13 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.metrics.case_view import count_assigned, count_equal, count_shared, is_subsequence, is_subsequence_by
+from workbench.metrics.case_view import (
+    count_assigned,
+    count_equal,
+    count_shared,
+    is_fitting_subsequence,
+    is_subsequence,
+)
 
 items = st.lists(st.integers(0, 4), max_size=6)
 relations = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4)))
@@ -40,7 +46,7 @@ def test_an_ordered_match_is_found_where_there_is_one(
         for chosen in itertools.combinations(available, len(wanted))
     )
 
-    assert is_subsequence_by(wanted, available, lambda item, want: (item, want) in relation) == possible
+    assert is_fitting_subsequence(wanted, available, lambda item, want: (item, want) in relation) == possible
 
 
 @given(items, items)
@@ -49,7 +55,7 @@ def test_equality_needs_no_search(left: list[int], right: list[int]) -> None:
 
     assert count_equal(left, right) == count_shared(left, right) == shared
     assert count_assigned(left, right, lambda first, second: first == second) == shared
-    assert is_subsequence(left, right) == is_subsequence_by(left, right, lambda first, second: first == second)
+    assert is_subsequence(left, right) == is_fitting_subsequence(left, right, lambda first, second: first == second)
 
 
 def test_long_trajectories_are_counted_one_for_one() -> None:

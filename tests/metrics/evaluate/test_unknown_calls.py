@@ -8,7 +8,7 @@ import pytest
 
 from workbench.agents.agent_host import CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.case_view import CaseView, JudgedCase
-from workbench.metrics.dialects import dialects_of
+from workbench.metrics.dialects import compare_dialects
 from workbench.metrics.evaluate import judge_case
 from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, status_of_case
@@ -98,7 +98,7 @@ async def test_a_custom_metric_is_told_of_which_turns_nobody_knows_the_calls(
 
 
 def test_dialects_compare_the_turns_that_are_known(turn: Any) -> None:
-    compared = dialects_of(CaseView(subject(turn)))
+    compared = compare_dialects(CaseView(subject(turn)))
 
     assert [bool(of_turn) for of_turn in compared.turns] == [True, False]
 
@@ -107,7 +107,7 @@ def test_dialects_compare_no_arguments_that_nobody_knows(turn: Any) -> None:
     result = TurnResult(invocation=turn("a", ["f"]), duration_seconds=0.1, arguments_unknown=NO_ARGUMENTS)
     subject = JudgedCase(case=None, expected=[turn("a", [("f", {"x": 1})])], execution=Execution(turns=(result,)))
 
-    assert dialects_of(CaseView(subject)).reason == NO_ARGUMENTS
+    assert compare_dialects(CaseView(subject)).reason == NO_ARGUMENTS
 
 
 def test_no_call_is_missing_where_none_is_known(turn: Any) -> None:

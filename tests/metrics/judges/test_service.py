@@ -10,7 +10,7 @@ import pytest
 
 from tests.metrics.conftest import Services
 from workbench.llm.model_types import ModelError, Trouble, failed
-from workbench.metrics.judges.service import read_service
+from workbench.metrics.judges.service import read_service_reply
 from workbench.metrics.registry import check_criteria, with_scorer
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
@@ -98,7 +98,7 @@ async def test_what_the_service_does_not_score_is_an_error(
 def test_what_is_said_of_its_rubrics_is_kept() -> None:
     rubrics = [{"text": "On.", "met": True, "reasoning": "r"}, {"text": "Told.", "met": False, "reasoning": ""}]
 
-    opinion = read_service(scored(0.5, rubrics=rubrics))
+    opinion = read_service_reply(scored(0.5, rubrics=rubrics))
 
     assert (opinion.score, opinion.rationale) == (0.5, "because; met: On. (r); not met: Told.")
 

@@ -12,7 +12,7 @@ import pytest
 from tests.metrics.conftest import Services
 from workbench.llm.model_types import ModelError, Trouble, failed
 from workbench.metrics.judges.transcript import VARIABLES
-from workbench.metrics.registry import check_criteria, check_inputs, info_of, needs_of
+from workbench.metrics.registry import check_criteria, check_inputs, collect_needs, find_info
 from workbench.model.criteria import EvalConfig, InvalidConfig
 from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, Judgement, MetricResult, MetricStatus, TurnResult
@@ -91,7 +91,7 @@ async def test_graded_ratings_count_by_their_mean(
     assert (judgement.lowest, judgement.best) == (1.0, 5.0)
     assert judgement.spread == pytest.approx(1.5275, abs=0.001)
     assert [sample.score for sample in judgement.samples] == [5.0, 4.0, 2.0, None]
-    info = info_of("own", graded)
+    info = find_info("own", graded)
     assert info is not None
     assert (info.lowest, info.highest) == (1.0, 5.0)
 
@@ -353,7 +353,7 @@ async def test_a_judge_metric_is_asked_as_often_as_its_kind_says(
     await judge(own, actual=[turn("x")], columns={"baseline_model_response": "y"})
 
     assert len(services.asked) == 4
-    assert needs_of(own) == {"judge"}
+    assert collect_needs(own) == {"judge"}
 
 
 @pytest.mark.parametrize(

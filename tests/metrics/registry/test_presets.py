@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.metrics.registry import PRESETS, CaseFacts, Fit, check_criteria, fit_of, known_metrics
+from workbench.metrics.registry import PRESETS, CaseFacts, Fit, check_criteria, compute_fit, known_metrics
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.evalset import EvalCase
 
@@ -86,7 +86,7 @@ def test_a_metric_fits_the_cases_that_have_what_it_needs(metric: str, fit: Fit) 
         case(conversation_scenario=SCENARIO),
     ]
 
-    facts = sum(map(CaseFacts.of, cases), CaseFacts())
+    facts = sum(map(CaseFacts.from_case, cases), CaseFacts())
 
     assert (facts.cases, facts.conversations, facts.scenarios) == (3, 2, 1)
-    assert fit_of(known_metrics()[metric], facts) == fit
+    assert compute_fit(known_metrics()[metric], facts) == fit

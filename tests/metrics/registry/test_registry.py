@@ -8,7 +8,7 @@ import pytest
 
 from workbench.metrics import registry
 from workbench.metrics.metric_types import Options
-from workbench.metrics.registry import check_criteria, known_metrics, nearest, needs_of
+from workbench.metrics.registry import check_criteria, collect_needs, find_nearest_metric, known_metrics
 from workbench.model.criteria import Criterion, default_config
 
 ADK_NAMES = (
@@ -41,7 +41,7 @@ def test_every_metric_says_what_a_picker_needs() -> None:
 
 
 def test_the_options_that_are_described_are_those_that_are_read() -> None:
-    for name, definition in registry._definitions().items():
+    for name, definition in registry._collect_definitions().items():
         options = Options(Criterion(metric=name))
         tolerated = set(options._read)
         definition.prepare(options)
@@ -61,7 +61,7 @@ def test_the_options_that_are_described_are_those_that_are_read() -> None:
     ],
 )
 def test_the_nearest_name_is_found(name: str, meant: str | None) -> None:
-    assert nearest(name, also=["my_metric"]) == meant
+    assert find_nearest_metric(name, also=["my_metric"]) == meant
 
 
 def test_an_unknown_metric_is_a_problem_with_the_nearest_name(config: Any) -> None:
@@ -132,9 +132,9 @@ def test_options_that_adk_allows_on_every_metric_are_no_problem(config: Any) -> 
 
 
 def test_what_a_config_needs_is_known_before_it_runs(config: Any) -> None:
-    assert needs_of(default_config()) == {"text"}
-    assert needs_of(config({"tool_trajectory_avg_score": 1})) == set()
-    assert needs_of(config({"mine": 1}, custom={"mine": "checks.mine"})) == {"worker"}
+    assert collect_needs(default_config()) == {"text"}
+    assert collect_needs(config({"tool_trajectory_avg_score": 1})) == set()
+    assert collect_needs(config({"mine": 1}, custom={"mine": "checks.mine"})) == {"worker"}
 
 
 @pytest.mark.parametrize(

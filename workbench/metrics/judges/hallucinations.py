@@ -12,23 +12,29 @@ from workbench.metrics.case_view import CaseView, Turn
 from workbench.metrics.judges.judge_calls import (
     Sentence,
     by_sentences,
-    info_of_judge,
+    compute_sentence_share,
+    make_judge_info,
     read_judge_options,
-    score_of_label,
-    share_of_sentences,
+    score_label,
 )
 from workbench.metrics.judges.judge_prompts import render
 from workbench.metrics.judges.reply_parser import (
     NOT_APPLICABLE,
     VerdictWords,
-    as_text,
-    by_plain_key,
-    json_objects,
-    plain_words,
+    describe_unreadable,
+    iter_json_objects,
+    normalise_keys,
+    normalise_words,
     split_json,
-    unread,
+    to_text,
 )
-from workbench.metrics.judges.transcript import final_speaker_of, happenings_of, instructions_of, response_of, tools_of
+from workbench.metrics.judges.transcript import (
+    format_instructions,
+    format_response,
+    format_tools,
+    iter_events,
+    label_final_speaker,
+)
 from workbench.metrics.metric_types import (
     Definition,
     Judge,
@@ -68,12 +74,12 @@ _BLOCK_LINE = re.compile(
     r"^\W*(sentence|number|label|rationale|supporting[_ ]excerpt|contradicting[_ ]excerpt)\W{0,3}[:：]\s*(.*)$",
     re.IGNORECASE,
 )
-_NOTHING = frozenset({"null", "none", "n/a", "-"})
+_EMPTY_VALUES = frozenset({"null", "none", "n/a", "-"})
 
 
 def has_words(text: str) -> bool:
     """Whether there is anything in a text that could be true or false."""
-    return bool(_letters(text))
+    return bool(_normalise(text))
 
 
 def read_split(reply: str, responses: Sequence[str]) -> dict[int, Sentence]:
@@ -82,13 +88,13 @@ def read_split(reply: str, responses: Sequence[str]) -> dict[int, Sentence]:
     Raises UnreadableReply, also for a sentence that was made up and where much of a response was left out: the score
     would be about something else.
     """
-    split = _split(reply, len(responses))
+    split = _read_sentences(reply, len(responses))
     if not any(split.values()):
-        raise UnreadableReply(unread(reply, "the sentences of the response"))
+        raise UnreadableReply(describe_unreadable(reply, "the sentences of the response"))
     sentences: dict[int, Sentence] = {}
     for number, text in enumerate(responses, start=1):
         said = [sentence.strip() for sentence in split.get(number, ()) if has_words(sentence)]
-        _check(said, text, number)
+        _check_sentences(said, text, number)
         for sentence in said:
             sentences[len(sentences) + 1] = Sentence(sentence, number)
     return sentences
@@ -99,64 +105,64 @@ def read_labels(reply: str, sentences: Mapping[int, Sentence]) -> Opinion:
 
     Of a sentence with several labels the reply says nothing.
     """
-    by_text = {_letters(sentence.text): number for number, sentence in sentences.items()}
+    by_text = {_normalise(sentence.text): number for number, sentence in sentences.items()}
     given: dict[int, list[SentenceLabel]] = {}
     found, text = split_json(reply)
-    for entry in (*_entries(found), *_blocks(text)):
-        values = by_plain_key(entry)
-        number = _number(values.get("number", values.get("id")))
+    for entry in (*_iter_entries(found), *_iter_blocks(text)):
+        values = normalise_keys(entry)
+        number = _read_number(values.get("number", values.get("id")))
         if number not in sentences:
-            number = by_text.get(_letters(as_text(values.get("sentence"))))
-        label = _VERDICT_WORDS.find(as_text(values.get("label")))
+            number = by_text.get(_normalise(to_text(values.get("sentence"))))
+        label = _VERDICT_WORDS.find(to_text(values.get("label")))
         if number is not None and label is not None:
             given.setdefault(number, []).append(
-                SentenceLabel(label, as_text(values.get("rationale")), _evidence(values))
+                SentenceLabel(label, to_text(values.get("rationale")), _read_evidence(values))
             )
     said = {number: labels[0] for number, labels in given.items() if len({each.label for each in labels}) == 1}
     if not said:
-        return Opinion(problem=unread(reply, "a label for each sentence"))
-    scores = {number: score_of_label(each.label) for number, each in said.items()}
+        return Opinion(problem=describe_unreadable(reply, "a label for each sentence"))
+    scores = {number: score_label(each.label) for number, each in said.items()}
     standing = sum(score == 1.0 for score in scores.values())
     told = f"{standing} of {len(sentences)} sentences may stand" if len(said) == len(sentences) else ""
-    return Opinion(share_of_sentences(scores, sentences), told, sentences=said)
+    return Opinion(compute_sentence_share(scores, sentences), told, sentences=said)
 
 
-def _split(reply: str, responses: int) -> dict[int, list[str]]:
-    for found in json_objects(reply):
-        values = {plain_words(key): value for key, value in found.items()}
+def _read_sentences(reply: str, responses: int) -> dict[int, list[str]]:
+    for found in iter_json_objects(reply):
+        values = {normalise_words(key): value for key, value in found.items()}
         listed = values.get("responses")
         if isinstance(listed, list):
             return {
-                _number(entry.get("number", entry.get("id"))) or position: _texts(entry.get("sentences"))
+                _read_number(entry.get("number", entry.get("id"))) or position: _read_texts(entry.get("sentences"))
                 for position, entry in enumerate(listed, start=1)
                 if isinstance(entry, Mapping)
             }
         if responses == 1 and isinstance(values.get("sentences"), list):
-            return {1: _texts(values["sentences"])}
+            return {1: _read_texts(values["sentences"])}
     ends = [found.end() for found in _TAG_END.finditer(reply)]
     if responses != 1 or not ends:
         return {}
     return {1: _TAGGED.findall(reply[: ends[-1]])}  # after the last end each search would read the rest in vain
 
 
-def _texts(value: Any) -> list[str]:
+def _read_texts(value: Any) -> list[str]:
     items = value if isinstance(value, list) else []
     texts = [item.get("sentence", item.get("text")) if isinstance(item, Mapping) else item for item in items]
     return [text for text in texts if isinstance(text, str)]
 
 
-def _check(sentences: Sequence[str], response: str, number: int) -> None:
-    whole = _letters(response)
+def _check_sentences(sentences: Sequence[str], response: str, number: int) -> None:
+    whole = _normalise(response)
     for sentence in sentences:
-        if _letters(sentence) not in whole:
+        if _normalise(sentence) not in whole:
             shown = one_line(sentence, width=_SHOWN)
             raise UnreadableReply(f"the reply has a sentence that response {number} has not: {shown}")
-    covered = sum(len(_letters(sentence)) for sentence in sentences)
+    covered = sum(len(_normalise(sentence)) for sentence in sentences)
     if covered < _LEAST_COVERED * len(whole):
         raise UnreadableReply(f"the reply leaves out {1 - covered / len(whole):.0%} of response {number}")
 
 
-def _entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _iter_entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for found in objects:
         for value in found.values():
             if isinstance(value, list):
@@ -164,19 +170,19 @@ def _entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]
         for key, value in found.items():  # {"1": {"label": ...}} or {"1": "supported"}
             if isinstance(value, Mapping):
                 yield {"number": key, **value}
-            elif isinstance(value, str) and _number(key) is not None:
+            elif isinstance(value, str) and _read_number(key) is not None:
                 yield {"number": key, "label": value}
         yield found
 
 
-def _blocks(reply: str) -> Iterator[Mapping[str, str]]:
+def _iter_blocks(reply: str) -> Iterator[Mapping[str, str]]:
     """Blocks of `sentence: ...`, `label: ...` lines, each begun by its sentence or number."""
     block: dict[str, str] = {}
     for line in reply.splitlines():
         match = _BLOCK_LINE.match(line)
         if match is None:
             continue
-        key = plain_words(match[1])
+        key = normalise_words(match[1])
         if key in block:
             yield block
             block = {}
@@ -185,12 +191,12 @@ def _blocks(reply: str) -> Iterator[Mapping[str, str]]:
         yield block
 
 
-def _evidence(values: Mapping[str, Any]) -> str:
-    excerpts = [as_text(values.get(name)) for name in ("supporting excerpt", "contradicting excerpt")]
-    return " / ".join(text for text in excerpts if text and plain_words(text) not in _NOTHING)
+def _read_evidence(values: Mapping[str, Any]) -> str:
+    excerpts = [to_text(values.get(name)) for name in ("supporting excerpt", "contradicting excerpt")]
+    return " / ".join(text for text in excerpts if text and normalise_words(text) not in _EMPTY_VALUES)
 
 
-def _number(value: Any) -> int | None:
+def _read_number(value: Any) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -199,7 +205,7 @@ def _number(value: Any) -> int | None:
     return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) < 6 else None
 
 
-def _letters(text: str) -> str:
+def _normalise(text: str) -> str:
     """What of a text counts when sentences are found in it: neither marks nor spaces, which judges do not copy well."""
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
@@ -207,8 +213,8 @@ def _letters(text: str) -> str:
 # Which share of what the agent said follows from what it had to go by, sentence by sentence.
 
 NAME = "hallucinations_v1"
-_ON_THE_WAY = "evaluate_intermediate_nl_responses"
-_WORDLESS = Score.undefined("the agent said nothing that could be true or false")
+_INTERMEDIATE = "evaluate_intermediate_nl_responses"
+_NO_TEXT = Score.undefined("the agent said nothing that could be true or false")
 
 _SPLIT_SCHEMA = {
     "type": "object",
@@ -250,11 +256,13 @@ _LABEL_SCHEMA = {
 _PART_NAMES = {"call": "TOOL CALL", "answer": "TOOL ANSWER", "grounding": "GROUNDING"}
 
 
-def ask_hallucinations(turn: Turn, view: CaseView, *, on_the_way: bool) -> PreparingQuestion | Score:
+def ask_hallucinations(turn: Turn, view: CaseView, *, with_intermediate: bool) -> PreparingQuestion | Score:
     """The question about one turn; undefined where there are no words to check."""
-    responses, context = _responses_in_context(_up_to(turn, view), on_the_way=on_the_way)
+    responses, context = _list_responses_and_context(
+        _finished_turns_until(turn, view), with_intermediate=with_intermediate
+    )
     if not responses:
-        return _WORDLESS
+        return _NO_TEXT
     return PreparingQuestion(
         prompt=render("sentences", responses=responses),
         reply_schema=_SPLIT_SCHEMA,
@@ -266,8 +274,8 @@ def _ask_labels(reply: str, *, responses: Sequence[str], context: Sequence[str],
     sentences = read_split(reply, responses)
     prompt = render(
         "hallucinations",
-        instructions=instructions_of([turn]),
-        tools=tools_of([turn]),
+        instructions=format_instructions([turn]),
+        tools=format_tools([turn]),
         context=context,
         responses=len(responses),
         sentences=sentences,
@@ -280,59 +288,59 @@ def _ask_labels(reply: str, *, responses: Sequence[str], context: Sequence[str],
     )
 
 
-def _up_to(turn: Turn, view: CaseView) -> list[Turn]:
+def _finished_turns_until(turn: Turn, view: CaseView) -> list[Turn]:
     turns = view.turns[: next(index for index, each in enumerate(view.turns) if each is turn) + 1]
     return [each for each in turns if each.actual is not None]
 
 
-def _responses_in_context(turns: Sequence[Turn], *, on_the_way: bool) -> tuple[list[str], list[str]]:
+def _list_responses_and_context(turns: Sequence[Turn], *, with_intermediate: bool) -> tuple[list[str], list[str]]:
     """What is to be checked of the last of these turns, and what happened, line by line, with the place of each."""
-    context = [line for number, turn in enumerate(turns[:-1], start=1) for line in _lines(turn, number)]
+    context = [line for number, turn in enumerate(turns[:-1], start=1) for line in _format_turn(turn, number)]
     turn, number = turns[-1], len(turns)
     assert turn.actual is not None
     responses: list[str] = []
 
-    def place_of(text: str) -> str:
+    def add_response(text: str) -> str:
         responses.append(text)
         return f"TURN {number} RESPONSE {len(responses)} WAS GIVEN HERE"
 
     context.append(f"TURN {number} USER: {turn.actual.user_content.text(thoughts=False)}")
-    for happening in happenings_of(turn.actual):
+    for happening in iter_events(turn.actual):
         if happening.kind != "said":
             context.append(f"TURN {number} {_PART_NAMES[happening.kind]}: {happening.text}")
-        elif on_the_way and has_words(happening.text):
-            context.append(place_of(happening.text))
+        elif with_intermediate and has_words(happening.text):
+            context.append(add_response(happening.text))
         else:
             context.append(f"TURN {number} AGENT {happening.author}: {happening.text}")
-    if has_words(final := response_of(turn.actual)):
-        context.append(place_of(final))
+    if has_words(final := format_response(turn.actual)):
+        context.append(add_response(final))
     return responses, context
 
 
-def _lines(turn: Turn, number: int) -> Iterator[str]:
+def _format_turn(turn: Turn, number: int) -> Iterator[str]:
     assert turn.actual is not None
     yield f"TURN {number} USER: {turn.actual.user_content.text(thoughts=False)}"
-    for happening in happenings_of(turn.actual):
+    for happening in iter_events(turn.actual):
         said = happening.kind == "said"
         yield f"TURN {number} {f'AGENT {happening.author}' if said else _PART_NAMES[happening.kind]}: {happening.text}"
-    if final := response_of(turn.actual):
-        yield f"TURN {number} {final_speaker_of(turn.actual)}: {final}"
+    if final := format_response(turn.actual):
+        yield f"TURN {number} {label_final_speaker(turn.actual)}: {final}"
 
 
 def _prepare(options: Options) -> Sequence[Judge]:
-    ask = partial(ask_hallucinations, on_the_way=options.flag(_ON_THE_WAY))
+    ask = partial(ask_hallucinations, with_intermediate=options.flag(_INTERMEDIATE))
     return [ModelJudge(name=NAME, options=read_judge_options(options), ask=ask, prepares=True)]
 
 
 METRICS: Sequence[Definition] = (
     Definition(
-        info=info_of_judge(
+        info=make_judge_info(
             NAME,
             purpose="Which share of the sentences of the answer its context supports.",
             when="The agent must not make things up.",
             columns=("response",),
-            options={_ON_THE_WAY: "check what was said on the way, too (default false)"},
-            choices={_ON_THE_WAY: (False, True)},
+            options={_INTERMEDIATE: "check what was said on the way, too (default false)"},
+            choices={_INTERMEDIATE: (False, True)},
         ),
         prepare=_prepare,
     ),

@@ -18,7 +18,7 @@ from workbench.metrics.metric_types import (
     Options,
     SentenceLabel,
     describe,
-    nearest,
+    find_nearest,
 )
 from workbench.model.criteria import wrong_vendor
 from workbench.model.results import STANDING, RubricScore, SentenceScore
@@ -33,7 +33,7 @@ class Sentence(NamedTuple):
     response: int
 
 
-def majority(scores: Sequence[float | None]) -> float | None:
+def decide_majority(scores: Sequence[float | None]) -> float | None:
     """1 where more scores are 1 than 0, else 0, a tie included; None where there are none."""
     given = [score for score in scores if score is not None]
     return None if not given else 1.0 if sum(given) * 2 > len(given) else 0.0
@@ -41,7 +41,7 @@ def majority(scores: Sequence[float | None]) -> float | None:
 
 def by_majority(opinions: Sequence[Opinion]) -> Conclusion:
     """Each sample is a vote."""
-    return Conclusion(majority([opinion.score for opinion in opinions]))
+    return Conclusion(decide_majority([opinion.score for opinion in opinions]))
 
 
 def by_majority_of_two(opinions: Sequence[Opinion], *, low: float, high: float) -> Conclusion:
@@ -63,45 +63,45 @@ def by_mean(opinions: Sequence[Opinion]) -> Conclusion:
     The mean, not the median: one sample that is a grade off moves it by a fraction, where a median stays or jumps by a
     whole grade. That samples disagree is said by the spread.
     """
-    return Conclusion(_mean([opinion.score for opinion in opinions]), spread=_spread(opinions))
+    return Conclusion(_compute_mean([opinion.score for opinion in opinions]), spread=_compute_spread(opinions))
 
 
 def by_rubrics(opinions: Sequence[Opinion], *, rubrics: Mapping[str, str]) -> Conclusion:
     """The share of the rubrics (texts by id) that are met, each by its majority."""
-    scores = tuple(_rubric(rubric_id, text, opinions) for rubric_id, text in rubrics.items())
+    scores = tuple(_score_rubric(rubric_id, text, opinions) for rubric_id, text in rubrics.items())
     unsaid = [repr(rubric.rubric_id) for rubric in scores if rubric.score is None]
     if unsaid and any(opinion.problem is None for opinion in opinions):  # a score without them would be about less
         return Conclusion(None, f"no sample of the judge says anything about {', '.join(unsaid)}", rubrics=scores)
-    return Conclusion(_mean([rubric.score for rubric in scores]), rubrics=scores)
+    return Conclusion(_compute_mean([rubric.score for rubric in scores]), rubrics=scores)
 
 
 def by_sentences(opinions: Sequence[Opinion], *, sentences: Mapping[int, Sentence]) -> Conclusion:
     """The share of the sentences (by number) that may stand, each by its majority; of several responses the mean."""
-    labelled = {number: _sentence(number, sentence, opinions) for number, sentence in sentences.items()}
+    labelled = {number: _score_sentence(number, sentence, opinions) for number, sentence in sentences.items()}
     scores = tuple(labelled.values())
     unsaid = [str(number) for number, score in labelled.items() if score.score is None]
     if unsaid:
         read = any(opinion.problem is None for opinion in opinions)
         reason = f"no sample of the judge says anything about the sentences {', '.join(unsaid)}" if read else None
         return Conclusion(None, reason, sentences=scores)
-    shares = share_of_sentences({number: score.score for number, score in labelled.items()}, sentences)
-    return Conclusion(shares, sentences=scores, spread=_spread(opinions))
+    shares = compute_sentence_share({number: score.score for number, score in labelled.items()}, sentences)
+    return Conclusion(shares, sentences=scores, spread=_compute_spread(opinions))
 
 
-def share_of_sentences(scores: Mapping[int, float | None], sentences: Mapping[int, Sentence]) -> float | None:
+def compute_sentence_share(scores: Mapping[int, float | None], sentences: Mapping[int, Sentence]) -> float | None:
     """The mean over the responses of the share that may stand; None where a sentence has no score."""
     if any(scores.get(number) is None for number in sentences):
         return None
     responses: dict[int, list[float | None]] = {}
     for number, sentence in sentences.items():
         responses.setdefault(sentence.response, []).append(scores[number])
-    return _mean([_mean(each) for each in responses.values()])
+    return _compute_mean([_compute_mean(each) for each in responses.values()])
 
 
-def _sentence(number: int, sentence: Sentence, opinions: Sequence[Opinion]) -> SentenceScore:
+def _score_sentence(number: int, sentence: Sentence, opinions: Sequence[Opinion]) -> SentenceScore:
     said = [opinion.sentences[number] for opinion in opinions if number in opinion.sentences]
-    score = majority([score_of_label(each.label) for each in said])
-    chosen = _most_frequent([each for each in said if score_of_label(each.label) == score])
+    score = decide_majority([score_label(each.label) for each in said])
+    chosen = _find_most_frequent([each for each in said if score_label(each.label) == score])
     return SentenceScore(
         sentence=sentence.text,
         response=sentence.response,
@@ -113,20 +113,20 @@ def _sentence(number: int, sentence: Sentence, opinions: Sequence[Opinion]) -> S
     )
 
 
-def score_of_label(label: str) -> float:
+def score_label(label: str) -> float:
     """1 for a sentence that may stand."""
     return 1.0 if label in STANDING else 0.0
 
 
-def _most_frequent(said: Sequence[SentenceLabel]) -> SentenceLabel | None:
+def _find_most_frequent(said: Sequence[SentenceLabel]) -> SentenceLabel | None:
     """The first with the label that most have."""
     votes = Counter(each.label for each in said)
     return max(said, key=lambda each: votes[each.label], default=None)
 
 
-def _rubric(rubric_id: str, text: str, opinions: Sequence[Opinion]) -> RubricScore:
+def _score_rubric(rubric_id: str, text: str, opinions: Sequence[Opinion]) -> RubricScore:
     said = [opinion.rubrics.get(rubric_id, (None, "")) for opinion in opinions]
-    score = majority([each for each, _ in said])
+    score = decide_majority([each for each, _ in said])
     return RubricScore(
         rubric_id=rubric_id,
         text=text,
@@ -137,19 +137,19 @@ def _rubric(rubric_id: str, text: str, opinions: Sequence[Opinion]) -> RubricSco
     )
 
 
-def _mean(scores: Sequence[float | None]) -> float | None:
+def _compute_mean(scores: Sequence[float | None]) -> float | None:
     given = [score for score in scores if score is not None]
     return sum(given) / len(given) if given else None
 
 
-def _spread(opinions: Sequence[Opinion]) -> float | None:
+def _compute_spread(opinions: Sequence[Opinion]) -> float | None:
     given = [opinion.score for opinion in opinions if opinion.score is not None]
     return statistics.stdev(given) if len(given) > 1 else None
 
 
 # `judge_model_options` of a criterion, read with the place of every mistake.
 
-NAME = "judge_model_options"
+OPTION = "judge_model_options"
 WITH_INTERMEDIATE = "include_intermediate_responses_in_final"
 """Whether what was said on the way counts as part of the answer; read by metrics that judge one answer."""
 DESCRIBE_INTERMEDIATE: Mapping[str, str] = {WITH_INTERMEDIATE: "judge what was said on the way, too (default false)"}
@@ -157,67 +157,67 @@ INTERMEDIATE_CHOICES: Mapping[str, Sequence[str | bool]] = {WITH_INTERMEDIATE: (
 
 SAMPLES = 5
 MOST_SAMPLES = 100
-KNOWN = ("judge_model", "judge_model_config", "num_samples", "parallelism_limit")
+KNOWN_OPTIONS = ("judge_model", "judge_model_config", "num_samples", "parallelism_limit")
 
 
-def describe_options(*, samples: int) -> Mapping[str, str]:
+def describe_judge_options(*, samples: int) -> Mapping[str, str]:
     """What `judge_model_options` are, where a judge is asked `samples` times by default."""
     return {
-        NAME: f"judge_model (default: the one of the settings), num_samples (default {samples}), "
+        OPTION: f"judge_model (default: the one of the settings), num_samples (default {samples}), "
         "parallelism_limit (default: that of the model), judge_model_config (as in the Gemini API)",
     }
 
 
-DESCRIPTION = describe_options(samples=SAMPLES)
+DESCRIPTION = describe_judge_options(samples=SAMPLES)
 
 
 def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOptions:
     """The options for the judge, asked `samples` times where nothing else is said; mistakes are kept in `options`."""
-    given = options.raw(NAME)
+    given = options.raw(OPTION)
     if given is None:
         return JudgeOptions(samples=samples)
     if not isinstance(given, Mapping):
-        options.refuse(NAME, found=describe(given), expected="an object")
+        options.refuse(OPTION, found=describe(given), expected="an object")
         return JudgeOptions(samples=samples)
-    values = {_snake(name): value for name, value in given.items()}
+    values = {_to_snake_case(name): value for name, value in given.items()}
     for name in given:
-        if _snake(name) not in KNOWN:
-            guess = nearest(name, KNOWN)
-            expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(KNOWN)}"
-            options.refuse(f"{NAME}.{name}", found=f"the unknown option {name!r}", expected=expected)
+        if _to_snake_case(name) not in KNOWN_OPTIONS:
+            guess = find_nearest(name, KNOWN_OPTIONS)
+            expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(KNOWN_OPTIONS)}"
+            options.refuse(f"{OPTION}.{name}", found=f"the unknown option {name!r}", expected=expected)
     model = values.get("judge_model")
     if model is not None and not (isinstance(model, str) and model.strip()):
-        options.refuse(f"{NAME}.judge_model", found=describe(model), expected="the name of a model")
+        options.refuse(f"{OPTION}.judge_model", found=describe(model), expected="the name of a model")
         model = None
     elif model is not None and (wanted := wrong_vendor(model)) is not None:
-        options.refuse(f"{NAME}.judge_model", found=repr(model), expected=wanted)
+        options.refuse(f"{OPTION}.judge_model", found=repr(model), expected=wanted)
     config = values.get("judge_model_config")
     if config is not None and not isinstance(config, Mapping):
-        options.refuse(f"{NAME}.judge_model_config", found=describe(config), expected="an object")
+        options.refuse(f"{OPTION}.judge_model_config", found=describe(config), expected="an object")
         config = None
-    place = f"{options.place}.{NAME}.judge_model_config"
+    place = f"{options.place}.{OPTION}.judge_model_config"
     options.problems += unknown_keys(config or {}, model=model or options.judge, place=place)
     return JudgeOptions(
         model=model,
-        samples=_count(options, values, "num_samples", most=MOST_SAMPLES) or samples,
-        parallel=_count(options, values, "parallelism_limit", most=None),
+        samples=_read_count(options, values, "num_samples", most=MOST_SAMPLES) or samples,
+        parallel=_read_count(options, values, "parallelism_limit", most=None),
         config=dict(config or {}),
     )
 
 
-def _count(options: Options, values: Mapping[str, Any], name: str, *, most: int | None) -> int | None:
+def _read_count(options: Options, values: Mapping[str, Any], name: str, *, most: int | None) -> int | None:
     value = values.get(name)
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and value > 0 and (most is None or value <= most):
         return value
     expected = "a whole number from 1 on" if most is None else f"a whole number from 1 to {most}"
-    options.refuse(f"{NAME}.{name}", found=describe(value), expected=expected)
+    options.refuse(f"{OPTION}.{name}", found=describe(value), expected=expected)
     return None
 
 
-def _snake(name: str) -> str:
-    return next((known for known in KNOWN if to_camel(known) == name), name)
+def _to_snake_case(name: str) -> str:
+    return next((known for known in KNOWN_OPTIONS if to_camel(known) == name), name)
 
 
 # What there is to know about metrics that a judge model scores, as far as it is the same for all of them.
@@ -226,7 +226,7 @@ _NONE: Mapping[str, str] = {}
 _NO_CHOICES: Mapping[str, Sequence[str | bool]] = {}
 
 
-def info_of_judge(
+def make_judge_info(
     name: str,
     *,
     purpose: str,

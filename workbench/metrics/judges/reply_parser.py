@@ -33,9 +33,9 @@ _NUMBER_OF_ITEM = re.compile(r"\d{1,3}\s*[.):]\s*")
 _MARKUP = re.compile(r"</?\w[^<>]{0,40}>|\\[A-Za-z]+\{")
 _QUOTES = {ord(mark): None for mark in "*`~\"'\u00b4\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"}
 _END_OF_SENTENCE = re.compile(r"[\n.;!。→⇒]|[=-]>|\s[–—-]\s")
-_OF_A_LIST = re.compile(r"[\s,/|&]*")
+_LIST_SEPARATORS = re.compile(r"[\s,/|&]*")
 _CONJUNCTION = r"(?:(?P<conjunction>and|or|but)\b\W*)?"
-_IS_ASKED = re.compile(r"\W{0,8}\?")
+_QUESTION_MARK = re.compile(r"\W{0,8}\?")
 _REVISION = re.compile(
     r"(?:(?:actually|but|correction|hence|however|i mean|in fact|instead|no wait|or rather|overall|rather|so|sorry"
     r"|still|on (?:closer look|reflection|second thought)|then|therefore|thus|wait)\b\W*)+"
@@ -55,93 +55,99 @@ class VerdictWords(Generic[Verdict]):
 
     def find(self, text: str) -> Verdict | None:
         """The verdict that leads the text, or else is all of its last sentence; None if it has none or two."""
-        normal = _normal(text)
-        leading = self._word.match(normal, _start_of_words(normal))
-        return self._last(normal) if leading is None else self._leading(leading)
+        normal = _normalise(text)
+        leading = self._word_pattern.match(normal, _find_first_word(normal))
+        return self._read_last_sentence(normal) if leading is None else self._read_leading(leading)
 
     def find_leading(self, text: str) -> Verdict | None:
         """The verdict that leads the text; None if it has none or two."""
-        normal = _normal(text)
-        leading = self._word.match(normal, _start_of_words(normal))
-        return None if leading is None else self._leading(leading)
+        normal = _normalise(text)
+        leading = self._word_pattern.match(normal, _find_first_word(normal))
+        return None if leading is None else self._read_leading(leading)
 
-    def _leading(self, found: re.Match[str]) -> Verdict | None:
-        word = self._known(found["word"])
+    def _read_leading(self, found: re.Match[str]) -> Verdict | None:
+        word = self._canonical_word(found["word"])
         rest = found.string[found.end() :]
-        if _IS_ASKED.match(rest):  # "supported? no"
+        if _QUESTION_MARK.match(rest):  # "supported? no"
             return None
-        if not (word in _UNAMBIGUOUS or _explains(rest)) or self._contradicts(word, rest) or self._revises(word, rest):
+        if (
+            not (word in _UNAMBIGUOUS or _is_explanation(rest))
+            or self._is_contradicted(word, rest)
+            or self._is_revised(word, rest)
+        ):
             return None
         return self._words[word]
 
-    def _last(self, normal: str) -> Verdict | None:
+    def _read_last_sentence(self, normal: str) -> Verdict | None:
         """What the last sentence is, if no other sentence is another verdict and none is a question."""
         if "?" in normal:
             return None
         sentences = [sentence for sentence in _END_OF_SENTENCE.split(normal) if re.search(r"\w", sentence)]
-        words = [self._whole(sentence) for sentence in sentences]
+        words = [self._match_whole(sentence) for sentence in sentences]
         found = [None if word is None else self._words[word] for word in words]
         return found[-1] if found and len({each for each in found if each is not None}) == 1 else None
 
-    def _whole(self, sentence: str) -> str | None:
+    def _match_whole(self, sentence: str) -> str | None:
         """The word that is all of a sentence, whatever introduces it."""
-        start = _start_of_words(sentence)
+        start = _find_first_word(sentence)
         revision = _REVISION.match(sentence, start)
-        word = self._word.match(sentence, start if revision is None else revision.end())
+        word = self._word_pattern.match(sentence, start if revision is None else revision.end())
         if word is None or re.search(r"\w", sentence[word.end() :]):
             return None
-        return self._known(word["word"])
+        return self._canonical_word(word["word"])
 
-    def _contradicts(self, word: str, rest: str) -> bool:
+    def _is_contradicted(self, word: str, rest: str) -> bool:
         """True if another verdict follows at once: "yes and no", "valid/invalid", but not "no: true is wrong here"."""
-        while (following := self._following.match(rest)) is not None:
-            other = self._known(following["word"])
+        while (following := self._next_word_pattern.match(rest)) is not None:
+            other = self._canonical_word(following["word"])
             after = rest[following.end() :]
-            if self._differs(other, word):
+            if self._is_different(other, word):
                 is_all = re.match(r"\s+\w", after) is None
-                is_listed = other != "no" and _OF_A_LIST.fullmatch(following["between"]) is not None  # "yes, no calls"
+                is_listed = (
+                    other != "no" and _LIST_SEPARATORS.fullmatch(following["between"]) is not None
+                )  # "yes, no calls"
                 return is_all or is_listed or following["conjunction"] is not None
             rest = after
         return False
 
-    def _revises(self, word: str, rest: str) -> bool:
+    def _is_revised(self, word: str, rest: str) -> bool:
         """True if another verdict comes later: "no. Wait, yes.", "yes for the first, no for the second"."""
-        sentences = [other for each in _END_OF_SENTENCE.split(rest) if (other := self._whole(each)) is not None]
-        parts = [self._known(found["word"]) for found in self._of_a_part.finditer(rest)]
-        return any(self._differs(other, word) for other in (*sentences, *parts))
+        sentences = [other for each in _END_OF_SENTENCE.split(rest) if (other := self._match_whole(each)) is not None]
+        parts = [self._canonical_word(found["word"]) for found in self._part_pattern.finditer(rest)]
+        return any(self._is_different(other, word) for other in (*sentences, *parts))
 
-    def _differs(self, other: str, word: str) -> bool:
+    def _is_different(self, other: str, word: str) -> bool:
         return other not in self._asides and self._words[other] != self._words[word]
 
     @staticmethod
-    def _known(found: str) -> str:
+    def _canonical_word(found: str) -> str:
         return found if "/" in found else " ".join(re.split(r"[\s-]+", found))
 
     @cached_property
-    def _word(self) -> re.Pattern[str]:
+    def _word_pattern(self) -> re.Pattern[str]:
         """Any of the words, the longest first. A hyphen between letters makes another word of it: "no-one"."""
         longest_first = sorted(self._words, key=len, reverse=True)
         any_word = "|".join(re.escape(word).replace(r"\ ", r"[\s-]+") for word in longest_first)
         return re.compile(rf"(?P<word>{any_word})(?!\w|-\w)")
 
     @cached_property
-    def _following(self) -> re.Pattern[str]:
-        return re.compile(rf"(?P<between>\W*){_CONJUNCTION}{self._word.pattern}")
+    def _next_word_pattern(self) -> re.Pattern[str]:
+        return re.compile(rf"(?P<between>\W*){_CONJUNCTION}{self._word_pattern.pattern}")
 
     @cached_property
-    def _of_a_part(self) -> re.Pattern[str]:
+    def _part_pattern(self) -> re.Pattern[str]:
         """A verdict on a part only, such as "no for the second", at the start of a clause."""
         start = r"(?:[,;.!?\n]|\b(?:and|but|while|whereas)\b)\W{0,8}"  # bounded: the text may be hostile
-        return re.compile(rf"{start}{self._word.pattern}\s+(?:at|by|for|in|on)\b(?!-)")
+        return re.compile(rf"{start}{self._word_pattern.pattern}\s+(?:at|by|for|in|on)\b(?!-)")
 
 
-def _normal(text: str) -> str:
+def _normalise(text: str) -> str:
     """Lower case, without markup and invisible characters, full-width forms as the usual ones."""
     visible = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
     return _MARKUP.sub(" ", visible).casefold().replace("_", " ").translate(_QUOTES).strip()
 
 
-def _start_of_words(normal: str) -> int:
+def _find_first_word(normal: str) -> int:
     """Where the words begin, after marks, emoji, the number of an item and an introduction such as "the verdict is"."""
     start = _skip_decoration(normal)
     introduction = _INTRODUCTION.match(normal, start)
@@ -158,7 +164,7 @@ def _skip_decoration(normal: str, start: int = 0) -> int:
         start = number.end()
 
 
-def _explains(rest: str) -> bool:
+def _is_explanation(rest: str) -> bool:
     """True if what follows a word leaves it a verdict: nothing, punctuation, a new line, or the beginning of an
     explanation."""
     following = re.match(r"[^\S\n]+(\w+)", rest)
@@ -170,7 +176,7 @@ def _explains(rest: str) -> bool:
 _SHOWN = 120  # characters of a reply in a problem
 
 
-class Words(NamedTuple):
+class Vocabulary(NamedTuple):
     """The words of a verdict. `wanted` is how it is called in a problem."""
 
     verdicts: VerdictWords[float]
@@ -182,12 +188,12 @@ _NO = ("no", "false", "否", "不是")
 NOT_APPLICABLE = ("not applicable", "n/a", "na", "不适用", "不適用")
 
 
-def _words(yes: Sequence[str], no: Sequence[str], *, asides: Sequence[str] = ()) -> VerdictWords[float]:
+def _make_words(yes: Sequence[str], no: Sequence[str], *, asides: Sequence[str] = ()) -> VerdictWords[float]:
     return VerdictWords({**dict.fromkeys(yes, 1.0), **dict.fromkeys(no, 0.0)}, asides=frozenset(asides))
 
 
-VALIDITY = Words(
-    _words(
+VALIDITY = Vocabulary(
+    _make_words(
         (*_YES, "valid", "correct", "有效"),
         (
             *_NO,
@@ -197,13 +203,13 @@ VALIDITY = Words(
     ),
     "the verdict valid or invalid",
 )
-SAFETY = Words(
-    _words(("safe", "harmless", "安全"), ("unsafe", "not safe", "harmful", "不安全", "有害")),
+SAFETY = Vocabulary(
+    _make_words(("safe", "harmless", "安全"), ("unsafe", "not safe", "harmful", "不安全", "有害")),
     "the verdict safe or unsafe",
 )
 
-_OPPOSITES = _words(("no", "false", "valid", "否", "有效"), ("yes", "true", "invalid", "是", "无效"))
-_RUBRIC_VERDICTS = _words(
+_OPPOSITES = _make_words(("no", "false", "valid", "否", "有效"), ("yes", "true", "invalid", "是", "无效"))
+_RUBRIC_VERDICTS = _make_words(
     (*_YES, *NOT_APPLICABLE, "valid", "有效"), (*_NO, "invalid", "无效", "無效"), asides=NOT_APPLICABLE
 )
 _GRADE_KEYS = ("grade", "score", "rating")
@@ -231,17 +237,17 @@ _BEFORE_VERDICT = re.compile(r"(?<=\S)[ \t]+(?=[*_`]{0,3}(?:Final |Overall )?(?:
 """Where the verdict is in the line of its rationale."""
 
 
-def read_verdict(reply: str, words: Words = VALIDITY) -> Opinion:
+def read_verdict(reply: str, words: Vocabulary = VALIDITY) -> Opinion:
     """Valid (1) or invalid (0), or whatever the words are, with the reasoning. A reply that says both is no opinion."""
     found, text = split_json(reply)
     said: set[float | None] = set()
     reasoning = ""
-    for values in map(by_plain_key, found):
-        scores = _verdicts(values, words.verdicts)
+    for values in map(normalise_keys, found):
+        scores = _read_verdict_keys(values, words.verdicts)
         if scores:
             said |= scores
-            reasoning = reasoning or as_text(values.get("reasoning") or values.get("rationale"))
-    labels = set(_labels(text, words.verdicts))
+            reasoning = reasoning or to_text(values.get("reasoning") or values.get("rationale"))
+    labels = set(_iter_labelled_scores(text, words.verdicts))
     if said:
         said |= labels - {None}
     elif labels:
@@ -250,7 +256,7 @@ def read_verdict(reply: str, words: Words = VALIDITY) -> Opinion:
         said, reasoning = {words.verdicts.find(reply)}, reply.strip() if " " in reply.strip() else ""
     if len(said) == 1 and (score := said.pop()) is not None:
         return Opinion(score, reasoning)
-    return Opinion(problem=unread(reply, words.wanted))
+    return Opinion(problem=describe_unreadable(reply, words.wanted))
 
 
 def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
@@ -258,52 +264,54 @@ def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
     found, text = split_json(reply)
     said: set[float | None] = set()
     reasoning = ""
-    for values in map(by_plain_key, found):
-        grades = {_grade(values[key], lowest, highest) for key in _GRADE_KEYS if key in values} - {None}
+    for values in map(normalise_keys, found):
+        grades = {_read_grade(values[key], lowest, highest) for key in _GRADE_KEYS if key in values} - {None}
         if grades:
             said |= grades
-            reasoning = reasoning or as_text(values.get("reasoning") or values.get("rationale"))
+            reasoning = reasoning or to_text(values.get("reasoning") or values.get("rationale"))
     if not said:
-        texts = [match["text"] for match in find_labels(_GRADED, text)] or [reply]
-        said = {_grade(each, lowest, highest) for each in texts}
+        texts = [match["text"] for match in iter_labels(_GRADED, text)] or [reply]
+        said = {_read_grade(each, lowest, highest) for each in texts}
         reasoning = reply.strip()
     if len(said) == 1 and (grade := said.pop()) is not None:
         return Opinion(grade, reasoning)
-    return Opinion(problem=unread(reply, f"a grade from {lowest} to {highest}"))
+    return Opinion(problem=describe_unreadable(reply, f"a grade from {lowest} to {highest}"))
 
 
 def read_properties(reply: str) -> list[str]:
     """The properties that a judge lists, each a text. Raises UnreadableReply."""
-    for found in json_objects(reply):
+    for found in iter_json_objects(reply):
         listed = next((value for value in found.values() if isinstance(value, list)), None)
         if listed is not None:
-            texts = [_property(item) for item in listed]
+            texts = [_read_property(item) for item in listed]
             if properties := list(dict.fromkeys(text for text in texts if text)):
                 return properties
     if properties := [match[1].strip() for match in _ITEM.finditer(reply)]:
         return list(dict.fromkeys(properties))
-    raise UnreadableReply(unread(reply, "a list of properties"))
+    raise UnreadableReply(describe_unreadable(reply, "a list of properties"))
 
 
 def read_rubrics(reply: str, rubrics: Mapping[str, str]) -> Opinion:
     """Yes (1) or no (0) for each rubric, found by its id, else by its text; None where the reply says both."""
-    by_text = {plain_words(text): rubric_id for rubric_id, text in rubrics.items()}
+    by_text = {normalise_words(text): rubric_id for rubric_id, text in rubrics.items()}
     said: dict[str, list[tuple[float | None, str]]] = {}
     found, text = split_json(reply)
-    for entry in (*_entries(found), *_blocks(text)):
-        values = by_plain_key(entry)
-        named = as_text(values.get("id")).strip("[]() ")
-        rubric_id = named if named in rubrics else by_text.get(plain_words(as_text(values.get("property") or named)))
+    for entry in (*_iter_entries(found), *_iter_blocks(text)):
+        values = normalise_keys(entry)
+        named = to_text(values.get("id")).strip("[]() ")
+        rubric_id = (
+            named if named in rubrics else by_text.get(normalise_words(to_text(values.get("property") or named)))
+        )
         if rubric_id is not None:
-            rationale = as_text(values.get("rationale") or values.get("evidence"))
-            said.setdefault(rubric_id, []).append((_score(values.get("verdict"), _RUBRIC_VERDICTS), rationale))
-    opinions = {rubric_id: _one_verdict(verdicts) for rubric_id, verdicts in said.items()}
+            rationale = to_text(values.get("rationale") or values.get("evidence"))
+            said.setdefault(rubric_id, []).append((_read_score(values.get("verdict"), _RUBRIC_VERDICTS), rationale))
+    opinions = {rubric_id: _resolve_verdict(verdicts) for rubric_id, verdicts in said.items()}
     if not any(score is not None for score, _ in opinions.values()):
-        return Opinion(problem=unread(reply, "a yes or no for each property"))
+        return Opinion(problem=describe_unreadable(reply, "a yes or no for each property"))
     return Opinion(rubrics=opinions)
 
 
-def _one_verdict(verdicts: Sequence[tuple[float | None, str]]) -> tuple[float | None, str]:
+def _resolve_verdict(verdicts: Sequence[tuple[float | None, str]]) -> tuple[float | None, str]:
     """The verdict of one sample on one rubric; none if it contradicts itself."""
     given = [verdict for verdict in verdicts if verdict[0] is not None]
     if len({score for score, _ in given}) > 1:
@@ -311,22 +319,22 @@ def _one_verdict(verdicts: Sequence[tuple[float | None, str]]) -> tuple[float | 
     return (given or verdicts)[0]
 
 
-def _verdicts(values: Mapping[str, Any], words: VerdictWords[float]) -> set[float | None]:
+def _read_verdict_keys(values: Mapping[str, Any], words: VerdictWords[float]) -> set[float | None]:
     """What the keys of a JSON object say, of which each is a verdict; None for a value that is not."""
-    said = {_score(values[key], words) for key in _VERDICT_KEYS if key in values}
-    return said | {_score_of_opposite(values[key]) for key in _OPPOSITE_KEYS if key in values}
+    said = {_read_score(values[key], words) for key in _VERDICT_KEYS if key in values}
+    return said | {_read_opposite_score(values[key]) for key in _OPPOSITE_KEYS if key in values}
 
 
-def _labels(text: str, words: VerdictWords[float]) -> Iterator[float | None]:
+def _iter_labelled_scores(text: str, words: VerdictWords[float]) -> Iterator[float | None]:
     """What follows each `verdict:` in a text; None for what is no verdict although a colon announces one."""
-    for match in find_labels(_LABELLED, text):
-        key = plain_words(match["key"])
-        score = _score_of_opposite(match["text"]) if key in _OPPOSITE_KEYS else words.find_leading(match["text"])
+    for match in iter_labels(_LABELLED, text):
+        key = normalise_words(match["key"])
+        score = _read_opposite_score(match["text"]) if key in _OPPOSITE_KEYS else words.find_leading(match["text"])
         if score is not None or match["sign"]:
             yield score
 
 
-def find_labels(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+def iter_labels(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Find what a pattern with the group `key` finds in the text around JSON.
 
     In JSON that was cut off, only keys are labels: its reasoning may speak of verdicts that it does not give.
@@ -337,19 +345,19 @@ def find_labels(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _iter_entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for found in objects:
         lists = [value for value in found.values() if isinstance(value, Sequence) and not isinstance(value, str)]
         for each in lists:
             yield from (item for item in each if isinstance(item, Mapping))
-        if "verdict" in {plain_words(key) for key in found}:
+        if "verdict" in {normalise_words(key) for key in found}:
             yield found
         for key, value in found.items():  # {"rubric id": {"verdict": ...}}
             if isinstance(value, Mapping):
                 yield {"id": key, **value}
 
 
-def _blocks(reply: str) -> Iterator[Mapping[str, str]]:
+def _iter_blocks(reply: str) -> Iterator[Mapping[str, str]]:
     """Blocks of `Property: ...`, `Rationale: ...`, `Verdict: ...` lines, each ended by its verdict.
 
     One more verdict after the end of a block is about the same property.
@@ -377,31 +385,31 @@ def split_json(reply: str) -> tuple[list[dict[str, Any]], str]:
     objects: list[dict[str, Any]] = []
     texts: list[str] = []
     end = 0
-    for found, start, after in _decoded(reply, json.JSONDecoder(object_pairs_hook=_without_contradictions)):
+    for found, start, after in _decode_objects(reply, json.JSONDecoder(object_pairs_hook=_drop_contradictions)):
         objects.append(found)
         texts.append(reply[end:start])
         end = after
     return objects, "\n".join((*texts, reply[end:]))
 
 
-def _without_contradictions(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _drop_contradictions(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in pairs:
         values[key] = value if values.get(key, value) == value else None
     return values
 
 
-def by_plain_key(found: Mapping[str, Any]) -> dict[str, Any]:
+def normalise_keys(found: Mapping[str, Any]) -> dict[str, Any]:
     """The values by key, as `plain_words` has it; None where two keys that are alike then have different values."""
-    return _without_contradictions([(plain_words(key), value) for key, value in found.items()])
+    return _drop_contradictions([(normalise_words(key), value) for key, value in found.items()])
 
 
-def json_objects(reply: str) -> Iterator[dict[str, Any]]:
+def iter_json_objects(reply: str) -> Iterator[dict[str, Any]]:
     """The JSON objects in a text, whatever stands around them."""
-    return (found for found, _, _ in _decoded(reply, json.JSONDecoder()))
+    return (found for found, _, _ in _decode_objects(reply, json.JSONDecoder()))
 
 
-def _decoded(reply: str, decoder: json.JSONDecoder) -> Iterator[tuple[dict[str, Any], int, int]]:
+def _decode_objects(reply: str, decoder: json.JSONDecoder) -> Iterator[tuple[dict[str, Any], int, int]]:
     """Each JSON object with its start and end in the text."""
     position = 0
     while (start := reply.find("{", position)) >= 0:
@@ -416,7 +424,7 @@ def _decoded(reply: str, decoder: json.JSONDecoder) -> Iterator[tuple[dict[str, 
             yield found, start, position
 
 
-def _score(value: Any, words: VerdictWords[float]) -> float | None:
+def _read_score(value: Any, words: VerdictWords[float]) -> float | None:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, bool):
@@ -424,14 +432,14 @@ def _score(value: Any, words: VerdictWords[float]) -> float | None:
     return words.find(value) if isinstance(value, str) else None
 
 
-def _score_of_opposite(value: Any) -> float | None:
+def _read_opposite_score(value: Any) -> float | None:
     """The score of a response of which it was said whether it is invalid."""
     if isinstance(value, bool):
         return 0.0 if value else 1.0
-    return _score(value, _OPPOSITES)
+    return _read_score(value, _OPPOSITES)
 
 
-def _grade(value: Any, lowest: int, highest: int) -> float | None:
+def _read_grade(value: Any, lowest: int, highest: int) -> float | None:
     """The grade that a value is: a number, or a text that begins with one ("4 - good", "4/5" with the highest one)."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
@@ -442,12 +450,12 @@ def _grade(value: Any, lowest: int, highest: int) -> float | None:
     return float(grade) if lowest <= grade <= highest else None
 
 
-def _property(item: Any) -> str:
+def _read_property(item: Any) -> str:
     text = next(iter(item.values()), None) if isinstance(item, Mapping) else item
     return text.strip() if isinstance(text, str) else ""
 
 
-def plain_words(text: str) -> str:
+def normalise_words(text: str) -> str:
     """Without case, marks of Markdown, quotes, underscores and the differences between ways to write a character."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("_", " ")
     return " ".join(folded.translate(_DECORATION).split())
@@ -456,11 +464,11 @@ def plain_words(text: str) -> str:
 _DECORATION = {ord(mark): None for mark in "*`\"'\u2018\u2019\u201c\u201d.!:"}
 
 
-def as_text(value: Any) -> str:
+def to_text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def unread(reply: str, wanted: str) -> str:
+def describe_unreadable(reply: str, wanted: str) -> str:
     return f"the reply does not say {wanted}: {one_line(reply, width=_SHOWN)}"
 
 
@@ -490,17 +498,17 @@ def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
     found, text = split_json(reply)
     said: set[float | None] = set()
     explanation = ""
-    for values in map(by_plain_key, found):
-        given = {_number(values[key]) for key in _RATING_KEYS if key in values}
+    for values in map(normalise_keys, found):
+        given = {_read_number(values[key]) for key in _RATING_KEYS if key in values}
         if given:
             said |= given - {None} or {None}  # the value is no number, so no part of it is read as one
-            explanation = explanation or _explanation(values)
+            explanation = explanation or _find_explanation(values)
     if not said:
-        said = {_number(match["text"]) for match in find_labels(_RATED, text)} or {_number(reply)}
+        said = {_read_number(match["text"]) for match in iter_labels(_RATED, text)} or {_read_number(reply)}
         explanation = reply.strip()
     if len(said) == 1 and (score := said.pop()) is not None and (ratings is None or score in ratings):
         return Opinion(score, explanation)
-    return Opinion(problem=unread(reply, wanted))
+    return Opinion(problem=describe_unreadable(reply, wanted))
 
 
 def read_choice(reply: str, *, flipped: bool) -> Opinion:
@@ -511,34 +519,34 @@ def read_choice(reply: str, *, flipped: bool) -> Opinion:
     found, text = split_json(reply)
     said: set[str | None] = set()
     explanation = ""
-    for values in map(by_plain_key, found):
-        choices = {_choice(values[key]) for key in _CHOICE_KEYS if key in values} - {None}
+    for values in map(normalise_keys, found):
+        choices = {_read_choice(values[key]) for key in _CHOICE_KEYS if key in values} - {None}
         if choices:
             said |= choices
-            explanation = explanation or _explanation(values)
+            explanation = explanation or _find_explanation(values)
     if not said:
-        chosen = {(_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in find_labels(_CHOSEN, text)}
+        chosen = {(_CHOICES.find_leading(match["text"]), bool(match["sign"])) for match in iter_labels(_CHOSEN, text)}
         said = {choice for choice, is_labelled in chosen if choice is not None or is_labelled}
         explanation = reply.strip()
     if not said and not LIKE_JSON.search(reply):
         said = {_CHOICES.find(reply)}
     if len(said) == 1 and (choice := said.pop()) is not None:
-        return _chosen(choice, explanation, flipped=flipped)
-    return Opinion(problem=unread(reply, "the choice A, B or SAME"))
+        return _make_choice_opinion(choice, explanation, flipped=flipped)
+    return Opinion(problem=describe_unreadable(reply, "the choice A, B or SAME"))
 
 
-def _chosen(choice: str, why: str, *, flipped: bool) -> Opinion:
+def _make_choice_opinion(choice: str, why: str, *, flipped: bool) -> Opinion:
     if choice == "same":
         return Opinion(0.5, why, label="TIE")
     is_candidate = (choice == "a") == flipped
     return Opinion(1.0, why, label="CANDIDATE") if is_candidate else Opinion(0.0, why, label="BASELINE")
 
 
-def _choice(value: Any) -> str | None:
+def _read_choice(value: Any) -> str | None:
     return _CHOICES.find(value) if isinstance(value, str) else None
 
 
-def _number(value: Any) -> float | None:
+def _read_number(value: Any) -> float | None:
     if isinstance(value, str):
         match = _NUMBER.fullmatch(value.strip().strip("*_`\"'.,}"))
         value = None if match is None else float(match[1])
@@ -548,5 +556,5 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _explanation(values: Mapping[str, Any]) -> str:
-    return next((as_text(values[key]) for key in ("explanation", "rationale", "reasoning") if values.get(key)), "")
+def _find_explanation(values: Mapping[str, Any]) -> str:
+    return next((to_text(values[key]) for key in ("explanation", "rationale", "reasoning") if values.get(key)), "")

@@ -25,13 +25,13 @@ from workbench.metrics.judges.judge_calls import (
     WITH_INTERMEDIATE,
     by_majority,
     by_mean,
-    info_of_judge,
+    make_judge_info,
     read_judge_options,
 )
 from workbench.metrics.judges.judge_prompts import render
 from workbench.metrics.judges.reply_parser import SAFETY, read_grade, read_verdict
-from workbench.metrics.judges.service import asks_service, instance_of_turn, service_judge
-from workbench.metrics.judges.transcript import response_of
+from workbench.metrics.judges.service import build_turn_instance, is_scored_by_service, make_service_judge
+from workbench.metrics.judges.transcript import format_response
 from workbench.metrics.metric_types import (
     Conclusion,
     Definition,
@@ -64,8 +64,8 @@ def ask_response_match(turn: Turn, view: CaseView, *, with_intermediate: bool) -
     prompt = render(
         "response_match",
         user_prompt=turn.expected.user_content.text(),
-        reference=response_of(turn.expected, with_intermediate=with_intermediate),
-        response=response_of(turn.actual, with_intermediate=with_intermediate),
+        reference=format_response(turn.expected, with_intermediate=with_intermediate),
+        response=format_response(turn.actual, with_intermediate=with_intermediate),
     )
     return ModelQuestion(prompt=prompt, reply_schema=_MATCH_SCHEMA, read=read_verdict, conclude=by_majority)
 
@@ -94,7 +94,7 @@ MATCH_METRICS: Sequence[Definition] = (
 
 # Safety and coherence.
 
-_SILENT = Score.undefined("the agent gave no response in words")
+_NO_TEXT = Score.undefined("the agent gave no response in words")
 _LOWEST, _HIGHEST = 1, 5
 
 
@@ -106,7 +106,7 @@ class _Kind:
     """
 
     name: str
-    of_service: str
+    service_name: str
     prompt: str
     field: tuple[str, dict[str, Any]]
     read: Callable[[str], Opinion]
@@ -120,7 +120,7 @@ class _Kind:
 _KINDS = (
     _Kind(
         name="safety_v1",
-        of_service="safety_v1",
+        service_name="safety_v1",
         prompt="safety",
         field=("verdict", {"type": "string", "enum": ["safe", "unsafe"]}),
         read=partial(read_verdict, words=SAFETY),
@@ -132,7 +132,7 @@ _KINDS = (
     ),
     _Kind(
         name="response_evaluation_score",
-        of_service="coherence",
+        service_name="coherence",
         prompt="coherence",
         field=("grade", {"type": "integer", "minimum": _LOWEST, "maximum": _HIGHEST}),
         read=partial(read_grade, lowest=_LOWEST, highest=_HIGHEST),
@@ -145,13 +145,13 @@ _KINDS = (
 )
 
 
-def ask_about_response(turn: Turn, view: CaseView, *, kind: _Kind) -> ModelQuestion | Score:
+def ask_response_quality(turn: Turn, view: CaseView, *, kind: _Kind) -> ModelQuestion | Score:
     """The question about one turn; undefined where the agent said nothing."""
     del view
     assert turn.actual is not None
-    response = response_of(turn.actual)
+    response = format_response(turn.actual)
     if not response:
-        return _SILENT
+        return _NO_TEXT
     field, schema = kind.field
     return ModelQuestion(
         prompt=render(kind.prompt, user_message=turn.actual.user_content.text(), response=response),
@@ -168,18 +168,20 @@ def ask_about_response(turn: Turn, view: CaseView, *, kind: _Kind) -> ModelQuest
 
 
 def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
-    if asks_service(options):
+    if is_scored_by_service(options):
         return [
-            service_judge(
-                kind.name, metric=kind.of_service, instance=instance_of_turn, bounds=(kind.lowest, kind.highest)
+            make_service_judge(
+                kind.name, metric=kind.service_name, instance=build_turn_instance, bounds=(kind.lowest, kind.highest)
             )
         ]
-    return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=partial(ask_about_response, kind=kind))]
+    return [
+        ModelJudge(name=kind.name, options=read_judge_options(options), ask=partial(ask_response_quality, kind=kind))
+    ]
 
 
-def _definition(kind: _Kind) -> Definition:
+def _define(kind: _Kind) -> Definition:
     return Definition(
-        info=info_of_judge(
+        info=make_judge_info(
             kind.name,
             purpose=kind.purpose,
             when=kind.when,
@@ -192,4 +194,4 @@ def _definition(kind: _Kind) -> Definition:
     )
 
 
-METRICS: Sequence[Definition] = tuple(_definition(kind) for kind in _KINDS)
+METRICS: Sequence[Definition] = tuple(_define(kind) for kind in _KINDS)

@@ -24,19 +24,19 @@ from workbench.metrics.judges.judge_calls import (
     INTERMEDIATE_CHOICES,
     WITH_INTERMEDIATE,
     by_rubrics,
-    info_of_judge,
+    make_judge_info,
     read_judge_options,
 )
 from workbench.metrics.judges.judge_prompts import render
 from workbench.metrics.judges.reply_parser import read_properties, read_rubrics
-from workbench.metrics.judges.service import asks_service, instance_of_conversation, service_judge
+from workbench.metrics.judges.service import build_conversation_instance, is_scored_by_service, make_service_judge
 from workbench.metrics.judges.transcript import (
-    conversation_of,
-    grounding_of,
-    instructions_of,
-    response_of,
-    steps_of,
-    tools_of,
+    format_conversation,
+    format_grounding,
+    format_instructions,
+    format_response,
+    format_steps,
+    format_tools,
 )
 from workbench.metrics.metric_types import (
     Definition,
@@ -128,22 +128,22 @@ def ask_rubrics(
     written = [] if case is None else list(case.rubrics or ())
     if turn.expected is not None:
         written += turn.expected.rubrics or ()
-    rubrics = _joined(own, _of_type(written, kind.type))
+    rubrics = _merge_rubrics(own, _select_type(written, kind.type))
     if not rubrics:
         return Score.undefined(
             f"there is no rubric: neither the criterion has any, nor the case or this turn one of type {kind.type}"
         )
     if kind.subject == "conversation":
-        return question_about_conversation([each for each in view.turns if each.actual is not None], rubrics)
-    return _question([turn], rubrics, kind.subject, with_intermediate=with_intermediate)
+        return ask_conversation_rubrics([each for each in view.turns if each.actual is not None], rubrics)
+    return _build_question([turn], rubrics, kind.subject, with_intermediate=with_intermediate)
 
 
-def question_about_conversation(turns: Sequence[Turn], rubrics: Mapping[str, str]) -> ModelQuestion:
+def ask_conversation_rubrics(turns: Sequence[Turn], rubrics: Mapping[str, str]) -> ModelQuestion:
     """Which of the rubrics (texts by id) a whole conversation meets. All turns were finished."""
-    return _question(turns, rubrics, "conversation")
+    return _build_question(turns, rubrics, "conversation")
 
 
-def _question(
+def _build_question(
     turns: Sequence[Turn], rubrics: Mapping[str, str], subject: Subject, *, with_intermediate: bool = False
 ) -> ModelQuestion:
     last = turns[-1].actual
@@ -151,13 +151,13 @@ def _question(
     prompt = render(
         "rubrics",
         subject=subject,
-        instructions=instructions_of(turns),
-        tools=tools_of(turns),
-        dialogue=conversation_of(turns),
+        instructions=format_instructions(turns),
+        tools=format_tools(turns),
+        dialogue=format_conversation(turns),
         user_message=last.user_content.text(),
-        steps=steps_of(last),
-        grounding=grounding_of(last),
-        response=response_of(last, with_intermediate=with_intermediate),
+        steps=format_steps(last),
+        grounding=format_grounding(last),
+        response=format_response(last, with_intermediate=with_intermediate),
         rubrics=rubrics,
     )
     return ModelQuestion(
@@ -168,11 +168,11 @@ def _question(
     )
 
 
-def _of_type(rubrics: Iterable[Rubric], wanted: str) -> list[tuple[str, str]]:
-    return [(each.rubric_id, text_of(each)) for each in rubrics if (each.type or "").upper() == wanted]
+def _select_type(rubrics: Iterable[Rubric], wanted: str) -> list[tuple[str, str]]:
+    return [(each.rubric_id, read_property(each)) for each in rubrics if (each.type or "").upper() == wanted]
 
 
-def _joined(own: Mapping[str, str], more: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _merge_rubrics(own: Mapping[str, str], more: Iterable[tuple[str, str]]) -> dict[str, str]:
     joined = dict(own)
     for rubric_id, text in more:
         if rubric_id in joined:
@@ -181,7 +181,7 @@ def _joined(own: Mapping[str, str], more: Iterable[tuple[str, str]]) -> dict[str
     return joined
 
 
-def text_of(rubric: Rubric) -> str:
+def read_property(rubric: Rubric) -> str:
     """The property that a rubric states."""
     content = rubric.rubric_content
     text = content.get("text_property", content.get("textProperty"))
@@ -204,12 +204,12 @@ def _read_rubrics(options: Options) -> dict[str, str]:
             expected = 'an object with "rubric_id" and "rubric_content": {"text_property": "..."}'
             options.refuse(place, found=describe(item), expected=expected)
             continue
-        if not text_of(rubric):
+        if not read_property(rubric):
             options.refuse(f"{place}.rubric_content.text_property", found="no text", expected="the property, as a text")
         elif rubric.rubric_id in rubrics:
             options.refuse(f"{place}.rubric_id", found=f"{rubric.rubric_id!r} once more", expected="an id of its own")
         else:
-            rubrics[rubric.rubric_id] = text_of(rubric)
+            rubrics[rubric.rubric_id] = read_property(rubric)
     return rubrics
 
 
@@ -220,9 +220,9 @@ def _prepare(options: Options, *, kind: _Kind) -> Sequence[Judge]:
     return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=whole)]
 
 
-def _definition(kind: _Kind) -> Definition:
+def _define(kind: _Kind) -> Definition:
     return Definition(
-        info=info_of_judge(
+        info=make_judge_info(
             kind.name,
             purpose=kind.purpose,
             when=kind.when,
@@ -237,7 +237,7 @@ def _definition(kind: _Kind) -> Definition:
     )
 
 
-METRICS: Sequence[Definition] = tuple(_definition(kind) for kind in _KINDS)
+METRICS: Sequence[Definition] = tuple(_define(kind) for kind in _KINDS)
 
 
 # Rubrics that the judge writes for a conversation.
@@ -282,7 +282,7 @@ _CONVERSATION_KINDS = (
 )
 
 
-def ask_about_conversation(turn: Turn, view: CaseView, *, kind: _ConversationKind) -> PreparingQuestion:
+def ask_for_properties(turn: Turn, view: CaseView, *, kind: _ConversationKind) -> PreparingQuestion:
     """The question about the conversation that ends with this turn."""
     del turn
     turns = [each for each in view.turns if each.actual is not None]
@@ -291,10 +291,10 @@ def ask_about_conversation(turn: Turn, view: CaseView, *, kind: _ConversationKin
     prompt = render(
         "properties",
         subject=kind.subject,
-        instructions=instructions_of(turns),
-        tools=tools_of(turns),
+        instructions=format_instructions(turns),
+        tools=format_tools(turns),
         plan="" if scenario is None else scenario.conversation_plan,
-        dialogue=conversation_of(turns, with_steps=False),
+        dialogue=format_conversation(turns, with_steps=False),
     )
     return PreparingQuestion(
         prompt=prompt, reply_schema=_PROPERTIES_SCHEMA, read=partial(_ask_about_properties, turns=turns)
@@ -303,19 +303,19 @@ def ask_about_conversation(turn: Turn, view: CaseView, *, kind: _ConversationKin
 
 def _ask_about_properties(reply: str, *, turns: Sequence[Turn]) -> ModelQuestion:
     properties = read_properties(reply)[:_MOST_PROPERTIES]
-    return question_about_conversation(turns, {f"p{number}": text for number, text in enumerate(properties, start=1)})
+    return ask_conversation_rubrics(turns, {f"p{number}": text for number, text in enumerate(properties, start=1)})
 
 
-def _prepare_for_conversation(options: Options, *, kind: _ConversationKind) -> Sequence[Judge]:
-    if asks_service(options):
-        return [service_judge(kind.name, metric=kind.name, instance=instance_of_conversation, whole=True)]
-    ask = partial(ask_about_conversation, kind=kind)
+def _prepare_conversation_metric(options: Options, *, kind: _ConversationKind) -> Sequence[Judge]:
+    if is_scored_by_service(options):
+        return [make_service_judge(kind.name, metric=kind.name, instance=build_conversation_instance, whole=True)]
+    ask = partial(ask_for_properties, kind=kind)
     return [ModelJudge(name=kind.name, options=read_judge_options(options), ask=ask, whole=True, prepares=True)]
 
 
-def _define_for_conversation(kind: _ConversationKind) -> Definition:
+def _define_conversation_metric(kind: _ConversationKind) -> Definition:
     return Definition(
-        info=info_of_judge(
+        info=make_judge_info(
             kind.name,
             purpose=kind.purpose,
             when=kind.when,
@@ -323,8 +323,8 @@ def _define_for_conversation(kind: _ConversationKind) -> Definition:
             options=service.DESCRIPTION,
             choices=service.CHOICES,
         ),
-        prepare=partial(_prepare_for_conversation, kind=kind),
+        prepare=partial(_prepare_conversation_metric, kind=kind),
     )
 
 
-CONVERSATION_METRICS: Sequence[Definition] = tuple(_define_for_conversation(kind) for kind in _CONVERSATION_KINDS)
+CONVERSATION_METRICS: Sequence[Definition] = tuple(_define_conversation_metric(kind) for kind in _CONVERSATION_KINDS)

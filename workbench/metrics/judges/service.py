@@ -10,8 +10,8 @@ from workbench.llm.model_types import VERTEX_EVALUATION
 from workbench.metrics.case_view import CaseView, Turn
 from workbench.metrics.judges import judge_calls as judge_options
 from workbench.metrics.judges.judge_calls import by_mean
-from workbench.metrics.judges.reply_parser import unread
-from workbench.metrics.judges.transcript import agents_of, happening_parts_of, response_of
+from workbench.metrics.judges.reply_parser import describe_unreadable
+from workbench.metrics.judges.transcript import find_agents, format_response, list_intermediate_parts
 from workbench.metrics.metric_types import (
     JudgeOptions,
     ModelJudge,
@@ -31,19 +31,21 @@ DESCRIPTION = {SCORER: "what scores: judge (default), a model; vertex, the evalu
 Instance = Callable[[Turn, CaseView], Mapping[str, Any] | Score]
 
 
-def asks_service(options: Options) -> bool:
+def is_scored_by_service(options: Options) -> bool:
     """Whether the criterion wants the service; it has a judge of its own, so options for one are a mistake then."""
     if options.choice(SCORER, SCORERS, default="judge") != "vertex":
         return False
-    given = options.raw(judge_options.NAME)
+    given = options.raw(judge_options.OPTION)
     if given is not None:
         options.refuse(
-            judge_options.NAME, found=describe(given), expected=f'none, as with "{SCORER}": "vertex" no model is asked'
+            judge_options.OPTION,
+            found=describe(given),
+            expected=f'none, as with "{SCORER}": "vertex" no model is asked',
         )
     return True
 
 
-def service_judge(
+def make_service_judge(
     name: str, *, metric: str, instance: Instance, bounds: tuple[float, float] = (0.0, 1.0), whole: bool = False
 ) -> ModelJudge:
     """Has the service score, once: `metric` is what it calls the metric, `instance` gives what it is to score."""
@@ -55,26 +57,26 @@ def service_judge(
             return found
         prompt = json.dumps({"metric": metric, "instance": found}, ensure_ascii=False, indent=1)
         return ModelQuestion(
-            prompt=prompt, reply_schema={}, read=read_service, conclude=by_mean, lowest=lowest, best=best
+            prompt=prompt, reply_schema={}, read=read_service_reply, conclude=by_mean, lowest=lowest, best=best
         )
 
     options = JudgeOptions(model=f"{VERTEX_EVALUATION}{metric}", samples=1)
     return ModelJudge(name=name, options=options, ask=ask, whole=whole)
 
 
-def instance_of_turn(turn: Turn, view: CaseView) -> Mapping[str, Any] | Score:
+def build_turn_instance(turn: Turn, view: CaseView) -> Mapping[str, Any] | Score:
     """One message and its response, with the one that was expected where there is one."""
     del view
     assert turn.actual is not None
-    response = response_of(turn.actual)
+    response = format_response(turn.actual)
     if not response:
         return Score.undefined("the agent gave no response in words")
     instance = {"prompt": turn.actual.user_content.text(thoughts=False), "response": response}
-    reference = response_of(turn.expected)
+    reference = format_response(turn.expected)
     return {**instance, "reference": reference} if reference else instance
 
 
-def instance_of_conversation(turn: Turn, view: CaseView) -> Mapping[str, Any]:
+def build_conversation_instance(turn: Turn, view: CaseView) -> Mapping[str, Any]:
     """All that was said and done, and what the agents tell of themselves."""
     del turn
     turns = [each for each in view.turns if each.actual is not None]
@@ -84,15 +86,15 @@ def instance_of_conversation(turn: Turn, view: CaseView) -> Mapping[str, Any]:
             "instruction": agent.get("instructions") or "",
             "tools": agent.get("tool_declarations") or [],
         }
-        for name, agent in agents_of(turns).items()
+        for name, agent in find_agents(turns).items()
     }
-    told = [{"turn_index": number, "events": _events(each)} for number, each in enumerate(turns)]
+    told = [{"turn_index": number, "events": _list_events(each)} for number, each in enumerate(turns)]
     return {"agent_data": {"agents": agents, "turns": told}}
 
 
-def _events(turn: Turn) -> Sequence[Mapping[str, Any]]:
+def _list_events(turn: Turn) -> Sequence[Mapping[str, Any]]:
     assert turn.actual is not None
-    said = [("user", turn.actual.user_content.parts or ()), *happening_parts_of(turn.actual)]
+    said = [("user", turn.actual.user_content.parts or ()), *list_intermediate_parts(turn.actual)]
     if turn.actual.final_response is not None:
         said.append(("agent", turn.actual.final_response.parts or ()))
     events = []
@@ -104,14 +106,14 @@ def _events(turn: Turn) -> Sequence[Mapping[str, Any]]:
     return events
 
 
-def read_service(reply: str) -> Opinion:
+def read_service_reply(reply: str) -> Opinion:
     """The score of the service, with its explanation and what it says of its rubrics."""
     try:
         said = json.loads(reply)
     except ValueError:
         said = None
     if not isinstance(said, Mapping) or not is_number(said.get("score")):
-        return Opinion(problem=unread(reply, "a score"))
+        return Opinion(problem=describe_unreadable(reply, "a score"))
     told = [str(said.get("explanation") or "")]
     for rubric in said.get("rubrics") or ():
         why = f" ({rubric['reasoning']})" if rubric.get("reasoning") else ""

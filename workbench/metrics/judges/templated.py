@@ -18,12 +18,19 @@ from workbench.metrics.judges.judge_calls import (
     by_majority_of_two,
     by_mean,
     by_preference,
-    describe_options,
+    describe_judge_options,
     read_judge_options,
 )
 from workbench.metrics.judges.judge_prompts import render
 from workbench.metrics.judges.reply_parser import read_choice, read_rating
-from workbench.metrics.judges.transcript import VARIABLES, fill_in, names_in, response_of, value_of, values_of
+from workbench.metrics.judges.transcript import (
+    VARIABLES,
+    fill_template,
+    find_value,
+    find_values,
+    find_variables,
+    format_response,
+)
 from workbench.metrics.metric_types import (
     Conclusion,
     Judge,
@@ -32,7 +39,7 @@ from workbench.metrics.metric_types import (
     ModelQuestion,
     Opinion,
     Options,
-    nearest,
+    find_nearest,
 )
 from workbench.model.criteria import BASELINE_COLUMN, CHOICES, InvalidConfig, JudgeMetric
 from workbench.model.results import Score
@@ -41,11 +48,11 @@ PAIRWISE_SAMPLES = 4
 """How often the judge of a pairwise metric is asked where nothing else is said: an even number, half of it flipped."""
 
 _RESPONSE = "response"
-_OF_EXPECTED = frozenset({"reference", "reference_trajectory"})
-_NO_EARLIER = Score.undefined("no earlier run has a response of this case to compare with")
+_REFERENCE_INPUTS = frozenset({"reference", "reference_trajectory"})
+_NO_BASELINE = Score.undefined("no earlier run has a response of this case to compare with")
 
 
-def info_of_judge_metric(name: str, metric: JudgeMetric) -> MetricInfo:
+def make_judge_metric_info(name: str, metric: JudgeMetric) -> MetricInfo:
     """What people need to know about a metric of a configuration."""
     ratings = metric.ratings
     pairwise = metric.kind == "pairwise"
@@ -58,8 +65,8 @@ def info_of_judge_metric(name: str, metric: JudgeMetric) -> MetricInfo:
         highest=ratings[-1] if ratings else None,
         needs_reference=False,
         needs=frozenset({"judge"}),
-        fits_scenarios=not _OF_EXPECTED.intersection(inputs_of(metric)),
-        options=describe_options(samples=PAIRWISE_SAMPLES if pairwise else SAMPLES),
+        fits_scenarios=not _REFERENCE_INPUTS.intersection(list_inputs(metric)),
+        options=describe_judge_options(samples=PAIRWISE_SAMPLES if pairwise else SAMPLES),
     )
 
 
@@ -73,26 +80,28 @@ def prepare_judge_metric(name: str, metric: JudgeMetric, options: Options) -> Se
             found=str(judge.samples),
             expected='an even number, as half of the samples are asked the other way round (or "flip": false)',
         )
-    options.problems.extend(_problems_of_template(name, metric))
-    ask = partial(ask_which_is_better if pairwise else ask_for_rating, name=name, metric=metric)
+    options.problems.extend(_check_template(name, metric))
+    ask = partial(ask_for_preference if pairwise else ask_for_rating, name=name, metric=metric)
     return [ModelJudge(name=name, options=judge, ask=ask, tells_wins=pairwise)]
 
 
-def unknown_inputs(name: str, metric: JudgeMetric, columns: Collection[str]) -> Iterator[InvalidConfig]:
+def find_unknown_inputs(name: str, metric: JudgeMetric, columns: Collection[str]) -> Iterator[InvalidConfig]:
     """The variables of a metric that nothing stands for in cases with these columns, which are none but in datasets.
 
     That a dataset lacks the usual column of a baseline is no mistake of the metric: see `fitting.lacking_columns`.
     """
     known = sorted({*VARIABLES, *columns})
     baseline = metric.baseline.column if metric.baseline is not None else None
-    for variable in inputs_of(metric):
+    for variable in list_inputs(metric):
         if variable not in known:
             place = "input_variables" if metric.template is None else "metric_prompt_template"
-            yield _unknown(f"judge_metrics.{name}.{place}", f"the unknown variable {variable!r}", variable, known)
+            yield _report_unknown(
+                f"judge_metrics.{name}.{place}", f"the unknown variable {variable!r}", variable, known
+            )
     if baseline is not None and baseline not in columns:
         found = f"the column {baseline!r}, which the cases do not have"
         if columns and baseline != BASELINE_COLUMN:
-            yield _unknown(f"judge_metrics.{name}.baseline", found, baseline, sorted(columns))
+            yield _report_unknown(f"judge_metrics.{name}.baseline", found, baseline, sorted(columns))
         elif not columns:
             expected = 'a dataset with that column, or "baseline": {"run": "latest"}'
             yield InvalidConfig(place=f"judge_metrics.{name}.baseline", found=found, expected=expected)
@@ -101,64 +110,64 @@ def unknown_inputs(name: str, metric: JudgeMetric, columns: Collection[str]) -> 
 def ask_for_rating(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> ModelQuestion | Score:
     """The question how good the response of a turn is."""
     del name
-    values = values_of(inputs_of(metric), turn, view)
+    values = find_values(list_inputs(metric), turn, view)
     if isinstance(values, Score):
         return values
     ratings = metric.ratings
-    prompt = _prompt(metric, values, response=values.pop(_RESPONSE, ""), baseline=None)
+    prompt = _render_prompt(metric, values, response=values.pop(_RESPONSE, ""), baseline=None)
     return ModelQuestion(
         prompt=prompt,
         system=metric.system_instruction,
-        reply_schema=_schema("score", {"type": "number"}),
+        reply_schema=_make_schema("score", {"type": "number"}),
         read=partial(read_rating, ratings=ratings),
-        conclude=_concluding(ratings),
+        conclude=_choose_conclusion(ratings),
         lowest=ratings[0] if ratings else None,
         best=ratings[-1] if ratings else None,
     )
 
 
-def ask_which_is_better(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> ModelQuestion | Score:
+def ask_for_preference(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> ModelQuestion | Score:
     """The question whether the response of a turn is better than the baseline, both ways round where that is wanted."""
-    baseline = _baseline(turn, view, name=name, metric=metric)
+    baseline = _find_baseline(turn, view, name=name, metric=metric)
     if isinstance(baseline, Score):
         return baseline
-    values = values_of((each for each in inputs_of(metric) if each != BASELINE_COLUMN), turn, view)
+    values = find_values((each for each in list_inputs(metric) if each != BASELINE_COLUMN), turn, view)
     if isinstance(values, Score):
         return values
     response = values.pop(_RESPONSE, "")
-    straight = _pairwise_question(metric, values, candidate=response, baseline=baseline, flipped=False)
+    straight = _build_pairwise_question(metric, values, candidate=response, baseline=baseline, flipped=False)
     if not metric.flip:
         return straight
     return replace(
-        straight, flipped=_pairwise_question(metric, values, candidate=response, baseline=baseline, flipped=True)
+        straight, flipped=_build_pairwise_question(metric, values, candidate=response, baseline=baseline, flipped=True)
     )
 
 
-def _pairwise_question(
+def _build_pairwise_question(
     metric: JudgeMetric, values: Mapping[str, str], *, candidate: str, baseline: str, flipped: bool
 ) -> ModelQuestion:
     first, second = (candidate, baseline) if flipped else (baseline, candidate)
     return ModelQuestion(
-        prompt=_prompt(metric, values, response=second, baseline=first),
+        prompt=_render_prompt(metric, values, response=second, baseline=first),
         system=metric.system_instruction,
-        reply_schema=_schema("pairwise_choice", {"type": "string", "enum": list(CHOICES)}),
+        reply_schema=_make_schema("pairwise_choice", {"type": "string", "enum": list(CHOICES)}),
         read=partial(read_choice, flipped=flipped),
         conclude=by_preference,
     )
 
 
-def template_of(metric: JudgeMetric) -> str:
+def format_template(metric: JudgeMetric) -> str:
     """What the judge of a metric is asked, with `{variable}` where a value belongs."""
-    values = {name: f"{{{name}}}" for name in inputs_of(metric) if name != _RESPONSE}
+    values = {name: f"{{{name}}}" for name in list_inputs(metric) if name != _RESPONSE}
     baseline = f"{{{BASELINE_COLUMN}}}" if metric.kind == "pairwise" else None
-    return _prompt(metric, values, response=f"{{{_RESPONSE}}}", baseline=baseline)
+    return _render_prompt(metric, values, response=f"{{{_RESPONSE}}}", baseline=baseline)
 
 
-def _prompt(metric: JudgeMetric, values: Mapping[str, str], *, response: str, baseline: str | None) -> str:
+def _render_prompt(metric: JudgeMetric, values: Mapping[str, str], *, response: str, baseline: str | None) -> str:
     """The prompt; `response` is the second of two where there is a `baseline`."""
     template = metric.template
     if template is not None:
-        template = fill_in(
+        template = fill_template(
             template, {**values, _RESPONSE: response, **({} if baseline is None else {BASELINE_COLUMN: baseline})}
         )
     return render(
@@ -177,17 +186,17 @@ def _prompt(metric: JudgeMetric, values: Mapping[str, str], *, response: str, ba
     )
 
 
-def inputs_of(metric: JudgeMetric) -> Sequence[str]:
+def list_inputs(metric: JudgeMetric) -> Sequence[str]:
     """The variables that the prompt shows, in alphabetical order."""
-    named = {*metric.input_variables, _RESPONSE} if metric.template is None else {*names_in(metric.template)}
+    named = {*metric.input_variables, _RESPONSE} if metric.template is None else {*find_variables(metric.template)}
     return sorted(named - {BASELINE_COLUMN} if metric.kind == "pairwise" else named)
 
 
-def _baseline(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> str | Score:
+def _find_baseline(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> str | Score:
     """The response that this one is compared with."""
     assert metric.baseline is not None
     if metric.baseline.column is not None:
-        text = value_of(metric.baseline.column, turn, view)
+        text = find_value(metric.baseline.column, turn, view)
         return Score.undefined(f"the row has no {metric.baseline.column}") if text is None else text
     subject = view.subject
     number = next(index for index, each in enumerate(view.turns) if each is turn)
@@ -196,17 +205,17 @@ def _baseline(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> 
             continue  # that is what is judged
         if number >= len(execution.turns):
             return Score.undefined(f"the earlier run did not come to turn {number + 1}")
-        return response_of(execution.turns[number].invocation)
-    return _NO_EARLIER
+        return format_response(execution.turns[number].invocation)
+    return _NO_BASELINE
 
 
-def _problems_of_template(name: str, metric: JudgeMetric) -> Iterator[InvalidConfig]:
+def _check_template(name: str, metric: JudgeMetric) -> Iterator[InvalidConfig]:
     """What makes a template useless: the judge would not see what it is to judge."""
     if metric.template is None:
         return
     needed = {_RESPONSE, BASELINE_COLUMN} if metric.kind == "pairwise" else {_RESPONSE}
-    missing = sorted(needed - set(names_in(metric.template)))
-    if metric.kind == "pointwise" and not names_in(metric.template):
+    missing = sorted(needed - set(find_variables(metric.template)))
+    if metric.kind == "pointwise" and not find_variables(metric.template):
         found = "a template without a variable"
     elif metric.kind == "pairwise" and missing:
         found = f"a template without {{{missing[0]}}}"
@@ -216,20 +225,20 @@ def _problems_of_template(name: str, metric: JudgeMetric) -> Iterator[InvalidCon
     yield InvalidConfig(place=place, found=found, expected=f"{{{missing[0]}}} where the text belongs")
 
 
-def _unknown(place: str, found: str, name: str, known: Sequence[str]) -> InvalidConfig:
-    guess = nearest(name, known)
+def _report_unknown(place: str, found: str, name: str, known: Sequence[str]) -> InvalidConfig:
+    guess = find_nearest(name, known)
     expected = f"{guess!r} (did you mean that?)" if guess else f"one of {', '.join(known)}"
     return InvalidConfig(place=place, found=found, expected=expected)
 
 
-def _concluding(ratings: Sequence[float] | None) -> Callable[[Sequence[Opinion]], Conclusion]:
+def _choose_conclusion(ratings: Sequence[float] | None) -> Callable[[Sequence[Opinion]], Conclusion]:
     """Of two ratings the majority counts; where there are more they are grades."""
     if ratings is None or len(ratings) > 2:
         return by_mean
     return partial(by_majority_of_two, low=ratings[0], high=ratings[-1])
 
 
-def _schema(key: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+def _make_schema(key: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         "type": "object",
         "properties": {"explanation": {"type": "string"}, key: dict(value)},

@@ -18,9 +18,9 @@ from typing import Any
 
 from workbench.llm.prompt_templates import TemplateProblem, render_text
 from workbench.metrics.case_view import CaseView, Turn
-from workbench.metrics.judges.judge_calls import by_majority, info_of_judge, read_judge_options
+from workbench.metrics.judges.judge_calls import by_majority, make_judge_info, read_judge_options
 from workbench.metrics.judges.judge_prompts import render
-from workbench.metrics.judges.reply_parser import as_text, json_objects, plain_words, read_verdict
+from workbench.metrics.judges.reply_parser import iter_json_objects, normalise_words, read_verdict, to_text
 from workbench.metrics.metric_types import Definition, Judge, ModelJudge, ModelQuestion, Opinion, Options, describe
 from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UserPersona, persona_of
 from workbench.model.results import ConversationEnd, Score
@@ -30,7 +30,7 @@ _STOP_SIGNAL = "stop_signal"
 _NO_SCENARIO = Score.undefined("the case has no scenario: its user says what is written, and is not simulated")
 _FAILED = Score.undefined("the conversation ended because it failed")
 _LIMIT = Score.undefined("the conversation ended because it may have no more turns")
-_ANOTHER = "the first message is not the starting prompt of the scenario"
+_WRONG_FIRST_MESSAGE = "the first message is not the starting prompt of the scenario"
 
 _SCHEMA = {
     "type": "object",
@@ -51,7 +51,7 @@ _SCHEMA = {
 
 _NUMBER = re.compile(r"\D{0,16}([0-9]{1,5})(?!\d)")  # "2", "[2]", "violation 2: gives details too early"
 
-_USUAL: Mapping[str, Sequence[str]] = {
+_DEFAULT_VIOLATIONS: Mapping[str, Sequence[str]] = {
     "It keeps to the plan": (
         "The message asks for something that the agent has already done.",
         "The message gives details of something that the agent has already done.",
@@ -98,23 +98,23 @@ class _Criterion:
     violations: Sequence[tuple[int, str]]
 
 
-def ask_about_message(turn: Turn, view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
+def ask_message_quality(turn: Turn, view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
     """The question about the user's message of one turn; the first needs no model."""
-    scenario = _scenario_of(view)
+    scenario = _find_scenario(view)
     if scenario is None:
         return _NO_SCENARIO
     assert turn.actual is not None
     message = turn.actual.user_content.text(thoughts=False)
     if turn is view.turns[0]:
         same = message.strip() == scenario.starting_prompt.strip()
-        return Score(1.0) if same else Score(0.0, hint=_ANOTHER)
+        return Score(1.0) if same else Score(0.0, hint=_WRONG_FIRST_MESSAGE)
     before = view.turns[: next(index for index, each in enumerate(view.turns) if each is turn)]
-    return _question(scenario, before, message, stop_signal=stop_signal)
+    return _build_question(scenario, before, message, stop_signal=stop_signal)
 
 
-def ask_about_end(view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
+def ask_end_quality(view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
     """The question whether the conversation should have ended where it did."""
-    scenario = _scenario_of(view)
+    scenario = _find_scenario(view)
     if scenario is None:
         return _NO_SCENARIO
     execution = view.subject.execution
@@ -122,14 +122,14 @@ def ask_about_end(view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
         return _FAILED
     if execution.simulation is not None and execution.simulation.end is ConversationEnd.LIMIT:
         return _LIMIT
-    return _question(scenario, view.turns, None, stop_signal=stop_signal)
+    return _build_question(scenario, view.turns, None, stop_signal=stop_signal)
 
 
-def _scenario_of(view: CaseView) -> ConversationScenario | None:
+def _find_scenario(view: CaseView) -> ConversationScenario | None:
     return None if view.subject.case is None else view.subject.case.conversation_scenario
 
 
-def _question(
+def _build_question(
     scenario: ConversationScenario, before: Sequence[Turn], message: str | None, *, stop_signal: str
 ) -> ModelQuestion:
     """A message of None is the end.
@@ -137,14 +137,14 @@ def _question(
     Raises ValueError for a persona that does not exist, or whose texts are no templates.
     """
     persona = persona_of(scenario)
-    criteria = _criteria(persona, stop_signal)
+    criteria = _number_violations(persona, stop_signal)
     prompt = render(
         "user_quality",
         stop_signal=stop_signal,
         persona="" if persona is None else persona.description,
         criteria=criteria,
         plan=scenario.conversation_plan,
-        history=_history(before),
+        history=_format_history(before),
         message=message,
     )
     violations = {number: text for criterion in criteria for number, text in criterion.violations}
@@ -156,10 +156,12 @@ def _question(
     )
 
 
-def _criteria(persona: UserPersona | None, stop_signal: str) -> list[_Criterion]:
+def _number_violations(persona: UserPersona | None, stop_signal: str) -> list[_Criterion]:
     """As in ADK the texts of a persona are templates that may name the stop signal."""
     texts: Mapping[str, Sequence[str]] = (
-        _USUAL if persona is None else {behavior.name: behavior.violation_rubrics for behavior in persona.behaviors}
+        _DEFAULT_VIOLATIONS
+        if persona is None
+        else {behavior.name: behavior.violation_rubrics for behavior in persona.behaviors}
     )
     criteria: list[_Criterion] = []
     number = 0
@@ -178,7 +180,7 @@ def _criteria(persona: UserPersona | None, stop_signal: str) -> list[_Criterion]
     return criteria
 
 
-def _history(turns: Sequence[Turn]) -> str:
+def _format_history(turns: Sequence[Turn]) -> str:
     """What user and agent said; what the agent did is not for the user to see."""
     lines: list[str] = []
     for turn in turns:
@@ -192,22 +194,22 @@ def _history(turns: Sequence[Turn]) -> str:
 def read_violations(reply: str, violations: Mapping[int, str]) -> Opinion:
     """Valid (1), or invalid (0) where the verdict or any violation says so."""
     said = read_verdict(reply)
-    shown = list(dict.fromkeys(_violations(reply, violations)))
+    shown = list(dict.fromkeys(_find_violations(reply, violations)))
     if shown:
         told = "; ".join(f"{violations[number]}{f' ({evidence})' if evidence else ''}" for number, evidence in shown)
         return Opinion(0.0, told)
     return said
 
 
-def _violations(reply: str, known: Mapping[int, str]) -> list[tuple[int, str]]:
+def _find_violations(reply: str, known: Mapping[int, str]) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
-    for each in json_objects(reply):
-        listed = next((value for key, value in each.items() if plain_words(key) == "violations"), None)
+    for each in iter_json_objects(reply):
+        listed = next((value for key, value in each.items() if normalise_words(key) == "violations"), None)
         for item in listed if isinstance(listed, list) else []:
             values: Mapping[str, Any] = item if isinstance(item, Mapping) else {"number": item}
-            number = _NUMBER.match(as_text(values.get("number")))
+            number = _NUMBER.match(to_text(values.get("number")))
             if number is not None and int(number[1]) in known:
-                found.append((int(number[1]), as_text(values.get("evidence"))))
+                found.append((int(number[1]), to_text(values.get("evidence"))))
     return found
 
 
@@ -227,15 +229,15 @@ def _prepare(options: Options) -> Sequence[Judge]:
         ModelJudge(
             name=NAME,
             options=read_judge_options(options),
-            ask=partial(ask_about_message, stop_signal=stop_signal),
-            ask_end=partial(ask_about_end, stop_signal=stop_signal),
+            ask=partial(ask_message_quality, stop_signal=stop_signal),
+            ask_end=partial(ask_end_quality, stop_signal=stop_signal),
         )
     ]
 
 
 METRICS: Sequence[Definition] = (
     Definition(
-        info=info_of_judge(
+        info=make_judge_info(
             NAME,
             purpose="Which share of the simulated user's messages follows the scenario.",
             when="Simulated users are to be trusted.",

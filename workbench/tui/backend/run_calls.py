@@ -320,7 +320,7 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
             if wanted is not None and entry.eval_id not in wanted:
                 continue
             try:
-                facts += CaseFacts.of(document.case(entry.index))
+                facts += CaseFacts.from_case(document.case(entry.index))
             except StoreError:
                 continue  # its row in the browser says what is wrong with it
         end = start + _CASES_AT_ONCE
@@ -335,7 +335,7 @@ def _facts_of_rows(workspace: Workspace, selection: Selection) -> CaseFacts:
 
     rows = workspace.recordings.of(selection.eval_set).cases
     wanted = [row.case for row in rows if selection.cases is None or row.eval_id in selection.cases]
-    return sum((CaseFacts.of(case) for case in wanted if case is not None), CaseFacts())
+    return sum((CaseFacts.from_case(case) for case in wanted if case is not None), CaseFacts())
 
 
 # Results written to a file, in the formats of `workbench report`.

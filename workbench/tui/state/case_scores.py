@@ -406,10 +406,10 @@ def dialect_blocks(metric: str, execution: Execution, case: EvalCase, *, is_row:
     if info is None or info.family != "trajectory" or not case.conversation:
         return
     from workbench.metrics.case_view import CaseView, JudgedCase
-    from workbench.metrics.dialects import dialects_of  # the start of the screen need not wait for metrics
+    from workbench.metrics.dialects import compare_dialects  # the start of the screen need not wait for metrics
 
     judged = JudgedCase(case=case, expected=case.conversation, execution=execution, is_row=is_row)
-    found = dialects_of(CaseView(judged))
+    found = compare_dialects(CaseView(judged))
     yield BLANK
     yield Whole.of("the same calls in other dialects", Tone.HEADING)
     if found.reason:

@@ -11,7 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from workbench.metrics.metric_types import MetricInfo
-from workbench.metrics.registry import CaseFacts, Preset, check_criteria, fit_of, info_of, known_metrics
+from workbench.metrics.registry import CaseFacts, Preset, check_criteria, compute_fit, find_info, known_metrics
 from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario
 from workbench.tui.state.case_outline import find_spelling
@@ -107,7 +107,7 @@ class CriteriaChoice(CursorRows):
 
     def info(self, metric: str) -> MetricInfo | None:
         """What is known of a metric; None for the file's own and for a name that nobody knows."""
-        return info_of(metric, self._file)
+        return find_info(metric, self._file)
 
     def custom(self, metric: str) -> CustomMetric | None:
         """The file's own metric of this name."""
@@ -520,15 +520,15 @@ def _threshold_words(choice: CriteriaChoice, info: MetricInfo) -> str:
 def _fit_words(info: MetricInfo, facts: CaseFacts | None) -> str:
     if facts is None:
         return "looking at the selected cases …"
-    fit = fit_of(info, facts)
+    fit = compute_fit(info, facts)
     if not facts.cases:
         return "none of the selected cases can be read"
     if fit.usable == facts.cases:
         words = "the selected case has what it needs" if facts.cases == 1 else f"all {facts.cases:,} have what it needs"
     elif fit.usable == 0:
-        words = f"! none of {plural(facts.cases, 'case')} has {fit.lacking}"
+        words = f"! none of {plural(facts.cases, 'case')} has {fit.requirement}"
     else:
-        words = f"{fit.usable:,} of {plural(facts.cases, 'case')}; the others lack {fit.lacking}"
+        words = f"{fit.usable:,} of {plural(facts.cases, 'case')}; the others lack {fit.requirement}"
     with_rubrics = f"; {facts.rubrics:,} with rubrics of their own" if "rubric" in info.name else ""
     return words + with_rubrics
 

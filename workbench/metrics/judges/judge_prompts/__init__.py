@@ -14,6 +14,6 @@ def render(name: str, **data: Any) -> str:
     return _FILES.render(name, **data)
 
 
-def version() -> str:
+def get_version() -> str:
     """Another text exactly where any prompt is another: a verdict depends on what the judge was asked."""
     return _FILES.version

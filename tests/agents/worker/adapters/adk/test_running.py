@@ -9,7 +9,7 @@ import pytest
 from tests.agents.worker.adapters.adk.conftest import Agents
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.metrics.case_view import Turn
-from workbench.metrics.judges.transcript import instructions_of
+from workbench.metrics.judges.transcript import format_instructions
 from workbench.model.evalset import InvocationEvents
 from workbench.simulation.users import history_of
 
@@ -136,7 +136,7 @@ async def test_each_turn_tells_the_instructions_that_were_in_force(agents: Agent
     assert ["Balance: 100." in first["instructions"] for first in details] == [True, False]
     assert ["Balance: 70." in second["instructions"] for second in details] == [False, True]
     turns = [Turn(expected=None, result=result, is_row=False) for result in conversation.turns]
-    told = instructions_of(turns)
+    told = format_instructions(turns)
     assert re.findall(r"root \((turn \d)\)|(Balance: \d+)", told) == [
         ("turn 1", ""),
         ("", "Balance: 100"),
