@@ -21,7 +21,7 @@ from workbench.tui.state.criteria_choice import (
     read_value,
     step_of,
 )
-from workbench.tui.state.text_layout import lay_out
+from workbench.tui.state.text_layout import render_blocks
 
 TRAJECTORY = Criterion(metric="tool_trajectory_avg_score", threshold=1.0, options={"matchType": "IN_ORDER"})
 
@@ -196,7 +196,7 @@ def test_a_remembered_choice_is_held_against_the_file_as_it_is_now() -> None:
 
 
 def shown(chosen: CriteriaChoice) -> str:
-    lines = lay_out(detail_blocks(chosen, None), width=400, side_by_side=False)
+    lines = render_blocks(detail_blocks(chosen, None), width=400, side_by_side=False)
     return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 

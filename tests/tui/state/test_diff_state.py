@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from workbench.tui.state.diff_state import Decision, ReviewWalk
-from workbench.tui.state.text_layout import lay_out
+from workbench.tui.state.text_layout import render_blocks
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_the_summary_names_every_case_with_what_became_of_it(walk: ReviewWalk) -
     walk.skip()
     walk.place = 3
 
-    lines = ["".join(p.text for p in line) for line in lay_out(walk.summary(), width=80, side_by_side=False)]
+    lines = ["".join(p.text for p in line) for line in render_blocks(walk.summary(), width=80, side_by_side=False)]
 
     assert walk.key is None
     assert "2 of 3 cases looked through" in lines

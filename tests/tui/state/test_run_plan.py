@@ -16,7 +16,7 @@ from workbench.model.results import ModelSpending
 from workbench.model.run_events import ModelsAsked
 from workbench.tui.state.run_plan import PlannedRun, plan_blocks
 from workbench.tui.state.run_progress import RunProgress, judge_line, summary_lines
-from workbench.tui.state.text_layout import Line, Whole
+from workbench.tui.state.text_layout import Line, Paragraph
 
 ASKED = ModelSpending(model="gemini-2.5-flash", calls=12, cached=4, input_tokens=3000, output_tokens=1100, cost=0.0031)
 SELECTED = [Selection(eval_set="set.evalset.json")]
@@ -94,7 +94,7 @@ def test_the_plan_says_what_judges_will_take(tmp_path: Path, monkeypatch: pytest
         def shown() -> str:
             cost = workspace.estimate(plan)
             planned = PlannedRun(SELECTED, RunOptions(), None, plan, cost, True, folder=tmp_path)
-            return "\n".join(text(block.pieces) for block in plan_blocks(planned) if isinstance(block, Whole))
+            return "\n".join(text(block.pieces) for block in plan_blocks(planned) if isinstance(block, Paragraph))
 
         before = shown()
         list(workspace.start(plan).iter_events())

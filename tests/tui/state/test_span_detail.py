@@ -134,7 +134,7 @@ def test_what_is_searched_for_is_opened_and_stands_out_wherever_it_is() -> None:
     source.reveal("needle two")
     shown = source.lay_out(80)
     assert any("NEEDLE two" in text(line) for line in shown)
-    assert any(piece.text == "NEEDLE two" and piece.tone == "match" for line in shown for piece in line)
+    assert any(piece.text == "NEEDLE two" and piece.style == "match" for line in shown for piece in line)
     source.reveal("")
 
 
@@ -216,7 +216,7 @@ def test_a_match_in_a_response_is_shown_in_the_response() -> None:
     detail.reveal("rome", Where.RESPONSE, view)
 
     assert detail.tab is DetailTab.RESPONSE
-    assert any(piece.tone == "match" for line in detail.lay_out(80) for piece in line)
+    assert any(piece.style == "match" for line in detail.lay_out(80) for piece in line)
 
 
 # Which spans became events.

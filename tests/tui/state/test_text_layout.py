@@ -12,15 +12,15 @@ from rich.cells import cell_len
 from workbench.tui.state.text_layout import (
     MOST_CHARACTERS,
     Block,
-    Both,
     Columns,
     Line,
-    Piece,
+    Paragraph,
     Side,
-    Tone,
-    Whole,
-    fit,
-    lay_out,
+    SideBySide,
+    Style,
+    StyledText,
+    cut_line,
+    render_blocks,
     safe,
     safe_line,
     shorten,
@@ -35,12 +35,12 @@ def _text(line: Line) -> str:
 
 
 def _shown(*blocks: Block, width: int, side_by_side: bool = True) -> list[str]:
-    return [_text(line).rstrip() for line in lay_out(blocks, width=width, side_by_side=side_by_side)]
+    return [_text(line).rstrip() for line in render_blocks(blocks, width=width, side_by_side=side_by_side)]
 
 
-def _both(expected: str | None, actual: str | None, *, differs: bool) -> Both:
-    sides = [None if text is None else Side((Piece(text),)) for text in (expected, actual)]
-    return Both(sides[0], sides[1], differs)
+def _both(expected: str | None, actual: str | None, *, differs: bool) -> SideBySide:
+    sides = [None if text is None else Side((StyledText(text),)) for text in (expected, actual)]
+    return SideBySide(sides[0], sides[1], differs)
 
 
 @given(_TEXTS, st.integers(2, 60))
@@ -52,9 +52,13 @@ def test_wrapping_loses_nothing_but_the_blanks_and_line_feeds_it_breaks_at(text:
 
 @given(_TEXTS, _TEXTS, st.integers(8, 120), st.booleans(), st.booleans())
 def test_no_line_is_wider_than_the_pane(one: str, other: str, width: int, side_by_side: bool, differs: bool) -> None:
-    blocks: list[Any] = [Whole.of(one, indent=4), _both(one, other, differs=differs), Columns("EXPECTED", "ACTUAL")]
+    blocks: list[Any] = [
+        Paragraph.from_text(one, indent=4),
+        _both(one, other, differs=differs),
+        Columns("EXPECTED", "ACTUAL"),
+    ]
 
-    lines = lay_out(blocks, width=width, side_by_side=side_by_side)
+    lines = render_blocks(blocks, width=width, side_by_side=side_by_side)
 
     assert max(cell_len(_text(line)) for line in lines) <= width
 
@@ -93,20 +97,20 @@ def test_columns_stay_aligned_where_one_side_has_more_lines_and_wide_characters(
 
 
 def test_continued_lines_keep_the_indent() -> None:
-    assert _shown(Whole.of("one two three", indent=2), width=10) == ["  one two", "  three"]
+    assert _shown(Paragraph.from_text("one two three", indent=2), width=10) == ["  one two", "  three"]
 
 
 def test_lines_after_the_first_may_hang() -> None:
-    block = Whole((Piece("one two three four\nfive"),), hang=2)
+    block = Paragraph((StyledText("one two three four\nfive"),), hang=2)
 
     assert _shown(block, width=10) == ["one two", "  three", "  four", "  five"]
 
 
 def test_a_line_that_does_not_fit_ends_in_an_ellipsis() -> None:
-    line = (Piece("卧室的灯", Tone.STRONG), Piece(" on"))
+    line = (StyledText("卧室的灯", Style.STRONG), StyledText(" on"))
 
-    assert _text(fit(line, 11)) == "卧室的灯 on"
-    assert _text(fit(line, 6)) == "卧室…"
+    assert _text(cut_line(line, 11)) == "卧室的灯 on"
+    assert _text(cut_line(line, 6)) == "卧室…"
 
 
 def test_control_characters_are_made_visible() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tui.state.spans import span, turn_result
 from workbench.model.trace import SpanKind
-from workbench.tui.state.text_layout import time_text
+from workbench.tui.state.text_layout import format_span_time
 from workbench.tui.state.trace_tree import Axis, SpanKey, TraceTree, tokens_of
 
 
@@ -139,7 +139,7 @@ def test_tokens_are_read_in_the_spellings_that_there_are(facts: dict[str, Any], 
     ],
 )
 def test_times_are_as_short_as_they_can_be_read(seconds: float, expected: str) -> None:
-    assert time_text(seconds) == expected
+    assert format_span_time(seconds) == expected
 
 
 def test_a_turn_of_a_few_microseconds_has_an_axis_whose_times_differ() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.engine.set_files import VersionPart, Versions
 from workbench.store.evalsets.new_evalsets import CaseDifference
-from workbench.tui.state.text_layout import Both, Columns, Whole, lay_out
+from workbench.tui.state.text_layout import Columns, Paragraph, SideBySide, render_blocks
 from workbench.tui.state.version_lines import mark_left, merged_text, version_blocks
 
 
@@ -18,7 +18,7 @@ def versions(ours: str, theirs: str, *, title: str = "a") -> Versions:
 
 
 def shown(two: Versions, *, width: int = 80, side_by_side: bool = False) -> list[str]:
-    lines = lay_out(version_blocks(two, ours="mine", theirs="disk"), width=width, side_by_side=side_by_side)
+    lines = render_blocks(version_blocks(two, ours="mine", theirs="disk"), width=width, side_by_side=side_by_side)
     return ["".join(piece.text for piece in line).rstrip() for line in lines]
 
 
@@ -60,9 +60,9 @@ def test_a_huge_difference_is_cut_off_and_says_so() -> None:
     blocks = version_blocks(versions(ours, theirs), ours="mine", theirs="disk")
 
     assert 1_000 < len(blocks) < 2_000
-    assert isinstance(blocks[-1], Whole) and "your editor shows all" in blocks[-1].pieces[0].text
+    assert isinstance(blocks[-1], Paragraph) and "your editor shows all" in blocks[-1].pieces[0].text
     assert sum(isinstance(block, Columns) for block in blocks) == 1
-    assert all(block.differs for block in blocks if isinstance(block, Both))
+    assert all(block.differs for block in blocks if isinstance(block, SideBySide))
 
 
 def test_both_versions_in_one_text_keep_every_byte_of_what_is_the_same() -> None:

@@ -28,7 +28,17 @@ from workbench.tui.keys import bindings, dialog_bindings, keys_of
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import ProjectChanged, ScreenContext
 from workbench.tui.state.case_board import EDITED, MARKED, PARTLY_JUDGED, STALE, Standing, look_of
-from workbench.tui.state.text_layout import BLANK, Block, CursorRows, Line, Piece, Tone, Whole, safe, safe_line
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    CursorRows,
+    Line,
+    Paragraph,
+    Style,
+    StyledText,
+    safe,
+    safe_line,
+)
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
@@ -173,7 +183,7 @@ class _Choices(CursorRows):
 
     def line(self, index: int, width: int) -> Line:
         """One choice."""
-        return (Piece(f" {safe_line(self._choices[index], width=max(width - 2, 1))}"),)
+        return (StyledText(f" {safe_line(self._choices[index], width=max(width - 2, 1))}"),)
 
 
 class ChooseScreen(Dialog[int | None]):
@@ -285,24 +295,24 @@ class HelpScreen(Dialog[None]):
 
     def _blocks(self) -> Iterator[Block]:
         for text in self._helps:
-            yield Whole.of(text)
+            yield Paragraph.from_text(text)
             yield BLANK
         # What is shared by many places comes after what this one has for itself.
         for place in sorted(self._places, key=lambda place: place in (PLACES["rows"], PLACES["lines"])):
-            yield Whole.of(place.title, Tone.HEADING)
+            yield Paragraph.from_text(place.title, Style.HEADING)
             for item in place.actions:
                 yield _row(keys_of(item, self._keymap), item.help)
             yield BLANK
-        yield Whole.of("What the symbols mean", Tone.HEADING)
+        yield Paragraph.from_text("What the symbols mean", Style.HEADING)
         for look in (*map(look_of, Standing), STALE, PARTLY_JUDGED, MARKED, EDITED):
-            yield Whole((Piece(f"{look.symbol:<{_KEY_WIDTH}}", look.tone), Piece(look.word)), indent=2)
+            yield Paragraph((StyledText(f"{look.symbol:<{_KEY_WIDTH}}", look.style), StyledText(look.word)), indent=2)
         yield BLANK
-        yield Whole.of("Keys are changed in [keys] of workbench.toml, by these names:", Tone.HEADING)
-        yield Whole.of(", ".join(item.id for item in KEY_ACTIONS), indent=2)
+        yield Paragraph.from_text("Keys are changed in [keys] of workbench.toml, by these names:", Style.HEADING)
+        yield Paragraph.from_text(", ".join(item.id for item in KEY_ACTIONS), indent=2)
 
 
-def _row(keys: str, what: str) -> Whole:
-    return Whole((Piece(f"{keys:<{_KEY_WIDTH - 1}} ", Tone.KEY), Piece(what)), indent=2, hang=_KEY_WIDTH)
+def _row(keys: str, what: str) -> Paragraph:
+    return Paragraph((StyledText(f"{keys:<{_KEY_WIDTH - 1}} ", Style.KEY), StyledText(what)), indent=2, hang=_KEY_WIDTH)
 
 
 # Adds an agent to the settings of the project: asked for its kind, its name, where it is, and its eval sets.

@@ -679,9 +679,7 @@ class CasePane(OutlinePane):
             return
         if other := self.desk.replaces(draft):
             self.desk.go_on(draft)
-            self.query_one(EditorBox).show_problem(
-                f"meanwhile this find_edited {other}: the same key again replaces that"
-            )
+            self.query_one(EditorBox).show_problem(f"meanwhile this became {other}: the same key again replaces that")
             return
         if draft.is_new or not draft.is_untouched:
             problem = await self._put(draft.slot, value)
@@ -707,7 +705,7 @@ class CasePane(OutlinePane):
             return
         draft = draft.typed(edited)
         other = self.desk.replaces(draft)
-        problem = f"meanwhile this find_edited {other}" if other else await self._put(draft.slot, draft.value())
+        problem = f"meanwhile this became {other}" if other else await self._put(draft.slot, draft.value())
         if problem is not None:
             self.desk.take(draft)
             self._show_desk()

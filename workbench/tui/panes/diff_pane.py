@@ -29,7 +29,7 @@ from workbench.tui.state.diff_content import diff_of
 from workbench.tui.state.diff_lines import DiffContent, DiffSource, Level
 from workbench.tui.state.diff_state import DiffLines, DiffState, is_large, lay_out_diff
 from workbench.tui.state.project_state import why_not
-from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Piece, Tone, plural
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Style, StyledText, plural
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import ClickableLines, StatusLine
 
@@ -75,7 +75,7 @@ class Acceptor:
 # A diff on the screen: a line that says where one is, and the lines of both sides.
 
 _Shape = tuple[int, bool]  # a width in cells, and whether both sides stand side by side
-_WAIT = DiffLines([(Piece("comparing …", Tone.MUTED),)], [None])
+_WAIT = DiffLines([(StyledText("comparing …", Style.MUTED),)], [None])
 
 
 class DiffView(Vertical):

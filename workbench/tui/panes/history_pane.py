@@ -19,7 +19,7 @@ from workbench.tui.state.browser_list import Place
 from workbench.tui.state.browser_state import Pinned, Subject
 from workbench.tui.state.case_scores import unreadable_blocks
 from workbench.tui.state.history_state import CURRENT, Executions, GroupRuns
-from workbench.tui.state.text_layout import BLANK, Tone, Whole, safe_line
+from workbench.tui.state.text_layout import BLANK, Paragraph, Style, safe_line
 from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
@@ -52,7 +52,7 @@ class HistoryPane(Pane):
         if subject.row is None:
             self.hide()
             self._shown = None
-            self.query_one(RowsAndText).show_text([Whole.of("No case is selected.", Tone.MUTED)])
+            self.query_one(RowsAndText).show_text([Paragraph.from_text("No case is selected.", Style.MUTED)])
             return
         place = subject.row.place
         if subject.row.case is not None:
@@ -65,7 +65,7 @@ class HistoryPane(Pane):
             return
         if place != self._place:
             self._shown = None
-            self.query_one(RowsAndText).show_text([Whole.of("reading the history …", Tone.MUTED)])
+            self.query_one(RowsAndText).show_text([Paragraph.from_text("reading the history …", Style.MUTED)])
         self._place, self._seen = place, seen
         self._read(place)
 
@@ -167,9 +167,9 @@ class HistoryPane(Pane):
         if not len(rows):
             self.query_one(RowsAndText).show_text(
                 [
-                    Whole.of("There is no history yet: nothing has run under this name.", Tone.STRONG),
+                    Paragraph.from_text("There is no history yet: nothing has run under this name.", Style.STRONG),
                     BLANK,
-                    Whole.of("r runs what is selected; every result is kept from then on.", Tone.MUTED),
+                    Paragraph.from_text("r runs what is selected; every result is kept from then on.", Style.MUTED),
                 ]
             )
             return

@@ -24,7 +24,7 @@ from workbench.tui.state.browser_rows import played_note
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_scores import CaseScores, nothing_blocks, nothing_ran_blocks, unreadable_blocks
 from workbench.tui.state.group_scores import GroupScores, GroupSpread
-from workbench.tui.state.text_layout import Tone, Whole, plural
+from workbench.tui.state.text_layout import Paragraph, Style, plural
 from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
@@ -146,7 +146,7 @@ class ScoresPane(Pane):
         self._case, self._results = None, ()
         if place != self._place:
             self._place, self._group = place, None
-            self.query_one(RowsAndText).show_text([Whole.of("gathering the scores …", Tone.MUTED)])
+            self.query_one(RowsAndText).show_text([Paragraph.from_text("gathering the scores …", Style.MUTED)])
             self._gathering = self._gather(place)
         elif self._there_is(place) != self._gathered and (self._gathering is None or self._gathering.is_finished):
             self._gathering = self._gather(place)

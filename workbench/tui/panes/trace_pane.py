@@ -21,11 +21,11 @@ from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.span_detail import DetailTab, SpanDetail
-from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Piece, Tone
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Style, StyledText
 from workbench.tui.state.trace_tree import Search
 from workbench.tui.state.trace_view import TraceView, absence_of, prompts_of
 from workbench.tui.widgets.inputs import FindInput, say
-from workbench.tui.widgets.row_lists import TONE_CLASSES, LinesView, RowList, StatusLine, strip_of
+from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, StatusLine, strip_of
 
 # The detail of a step: names of the ways to look at it, and the lines of the one that is chosen.
 
@@ -33,7 +33,7 @@ from workbench.tui.widgets.row_lists import TONE_CLASSES, LinesView, RowList, St
 class DetailTabs(Widget):
     """The ways to look at a step, the chosen one standing out."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
+    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     @dataclass
     class Chosen(Message):
@@ -68,8 +68,11 @@ class DetailTabs(Widget):
     def _line(self) -> Line:
         # Brackets too, so that it shows without colours.
         names = [f"[{tab}]" if tab is self._open else f" {tab} " for tab in DetailTab]
-        tones = [Tone.STRONG if tab is self._open else Tone.MUTED for tab in DetailTab]
-        return (*(Piece(name, tone) for name, tone in zip(names, tones, strict=True)), Piece("  d next", Tone.MUTED))
+        styles = [Style.STRONG if tab is self._open else Style.MUTED for tab in DetailTab]
+        return (
+            *(StyledText(name, style) for name, style in zip(names, styles, strict=True)),
+            StyledText("  d next", Style.MUTED),
+        )
 
 
 class DetailView(LinesView):

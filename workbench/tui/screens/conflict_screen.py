@@ -23,7 +23,7 @@ from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.state.problem_list import RecoveryList
-from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, lay_out, safe, safe_line
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, render_blocks, safe, safe_line
 from workbench.tui.state.version_lines import mark_left, merged_text, version_blocks
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
@@ -51,7 +51,7 @@ class VersionsView(Vertical):
         """Show these blocks."""
 
         def lay_out_blocks(width: int) -> list[Line]:
-            return lay_out(blocks, width=width, side_by_side=self.screen.size.width >= SIDE_BY_SIDE_FROM)
+            return render_blocks(blocks, width=width, side_by_side=self.screen.size.width >= SIDE_BY_SIDE_FROM)
 
         self.query_one(LinesView).show(lay_out_blocks, from_top=True)
         self.query_one(LinesView).focus()

@@ -32,7 +32,7 @@ from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.project_state import why_not_edited
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
-from workbench.tui.state.text_layout import BLANK, Block, Piece, Tone, Whole, safe
+from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, StyledText, safe
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
@@ -251,17 +251,17 @@ class TableScreen(ResultScreen[CaseKey | None]):
         self.query_one("#table-deviation", StatusLine).show(deviation)
         rows.show(self._table)
 
-    def _title(self) -> tuple[Piece, ...]:
+    def _title(self) -> tuple[StyledText, ...]:
         title = self._scope.title if self._scope is not None else self._run_title
-        pieces = [Piece(f" results of {title}   ", Tone.STRONG), *self._table.counts()]
+        pieces = [StyledText(f" results of {title}   ", Style.STRONG), *self._table.counts()]
         if self._is_reading:
-            pieces.append(Piece("   reading …", Tone.RUNNING))
+            pieces.append(StyledText("   reading …", Style.RUNNING))
         elif self._problem:
-            pieces.append(Piece(f"   ! {self._problem}", Tone.ERROR))
+            pieces.append(StyledText(f"   ! {self._problem}", Style.ERROR))
         elif self._table.is_empty:
-            pieces.append(Piece("   nothing of it has run yet; r in the main screen runs it", Tone.MUTED))
+            pieces.append(StyledText("   nothing of it has run yet; r in the main screen runs it", Style.MUTED))
         elif not len(self._table):
-            pieces.append(Piece("   no row has these words; escape lists all", Tone.MUTED))
+            pieces.append(StyledText("   no row has these words; escape lists all", Style.MUTED))
         return tuple(pieces)
 
 
@@ -326,7 +326,7 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
             body.show(self._cases, from_top=True)
         else:
             empty = "No verdict flipped. f lists all cases." if self._cases.only_flips else "Neither run has a case."
-            body.show_text([Whole.of(empty, Tone.STRONG), *self._cases.blocks()])
+            body.show_text([Paragraph.from_text(empty, Style.STRONG), *self._cases.blocks()])
 
     @work(group="swap", exclusive=True)
     async def _swap(self) -> None:
@@ -521,7 +521,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         reason = self._walk.reason()
         if reason is not None:
             told.append(f"! not accepted: {safe(reason)}")
-        return [block for text in told for block in (Whole.of(text, Tone.ERROR), BLANK)]
+        return [block for text in told for block in (Paragraph.from_text(text, Style.ERROR), BLANK)]
 
     async def _accept_hunk(self) -> None:
         current = self.query_one(DiffView).current

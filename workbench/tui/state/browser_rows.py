@@ -32,19 +32,19 @@ from workbench.tui.state.text_layout import (
     Block,
     Heading,
     Line,
-    Piece,
-    Tone,
-    Whole,
+    Paragraph,
+    Style,
+    StyledText,
+    format_time_taken,
     safe,
     safe_line,
     shorten,
-    time_taken,
 )
 
 # The rows of the browser as they are drawn: marks, label, and how it stands.
 
-_NOTHING = Piece("")
-_TONES_OF_UNREAD = {NOT_READ: Tone.MUTED, READING: Tone.MUTED, FETCHING: Tone.RUNNING}
+_NOTHING = StyledText("")
+_TONES_OF_UNREAD = {NOT_READ: Style.MUTED, READING: Style.MUTED, FETCHING: Style.RUNNING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +57,44 @@ class RowView:
     """
 
     depth: int
-    flag: Piece
-    mark: Piece
-    label: Piece
-    edited: Piece
-    right: Piece
-    more: Piece
+    flag: StyledText
+    mark: StyledText
+    label: StyledText
+    edited: StyledText
+    right: StyledText
+    more: StyledText
     can_fold: bool
-    partly: Piece = _NOTHING
+    partly: StyledText = _NOTHING
 
 
 def row_view(browser: Browser, board: Board, index: int, *, importing: Collection[str]) -> RowView:
     """One row as it is drawn now; `importing` are the targets whose agents are being imported."""
     row = browser.rows[index]
-    edited = Piece(f" {EDITED.symbol}", EDITED.tone) if browser.is_edited(row) else _NOTHING
+    edited = StyledText(f" {EDITED.symbol}", EDITED.style) if browser.is_edited(row) else _NOTHING
     if row.case is None:
         view = _group_view(row, browser, board.counts(row.target, row.eval_set or None), edited)
         is_importing = row.target in importing and not row.eval_set
-        return replace(view, right=Piece("importing", Tone.RUNNING), more=view.right) if is_importing else view
+        return replace(view, right=StyledText("importing", Style.RUNNING), more=view.right) if is_importing else view
     record = board.record(row.case)
     look = _look(row, record)
-    right, more, partly = Piece(look.word, look.tone), _NOTHING, _NOTHING
-    mark = Piece(look.symbol, look.tone)
+    right, more, partly = StyledText(look.word, look.style), _NOTHING, _NOTHING
+    mark = StyledText(look.symbol, look.style)
     if row.problem:
-        right = Piece("broken", look.tone)
+        right = StyledText("broken", look.style)
     elif record is not None and _is_verdict(record):
         right = _time(record)
-        more = Piece("stored", Tone.MUTED) if record.stored_at is not None else _NOTHING
-        partly = Piece(f" {PARTLY_JUDGED.symbol}", PARTLY_JUDGED.tone) if record.misses_samples else _NOTHING
+        more = StyledText("stored", Style.MUTED) if record.stored_at is not None else _NOTHING
+        partly = StyledText(f" {PARTLY_JUDGED.symbol}", PARTLY_JUDGED.style) if record.misses_samples else _NOTHING
         if browser.freshness.is_stale(row.case):
-            mark, more, right = Piece(STALE.symbol, STALE.tone), right, Piece(f"{look.symbol} {STALE.word}", STALE.tone)
+            mark, more, right = (
+                StyledText(STALE.symbol, STALE.style),
+                right,
+                StyledText(f"{look.symbol} {STALE.word}", STALE.style),
+            )
     elif look is look_of(Standing.NOT_RUN):
         right, more = _NOTHING, right  # the symbol says it too
-    flag = Piece(MARKED.symbol, MARKED.tone) if row.case in browser.marks else _NOTHING
-    return RowView(row.depth, flag, mark, Piece(row.label), edited, right, more, can_fold=False, partly=partly)
+    flag = StyledText(MARKED.symbol, MARKED.style) if row.case in browser.marks else _NOTHING
+    return RowView(row.depth, flag, mark, StyledText(row.label), edited, right, more, can_fold=False, partly=partly)
 
 
 def border_title(browser: Browser) -> str:
@@ -117,39 +121,41 @@ def _is_verdict(record: CaseRecord) -> bool:
     return bool(record.outcomes) and record.standing not in (Standing.WAITING, Standing.RUNNING)
 
 
-def _time(record: CaseRecord) -> Piece:
+def _time(record: CaseRecord) -> StyledText:
     """How long it took; of several repeats how many passed; a word where it did neither pass nor fail."""
     look = look_of(record.standing)
     if record.standing not in (Standing.PASSED, Standing.FAILED):
-        return Piece(look.word, look.tone)
+        return StyledText(look.word, look.style)
     if len(record.verdicts) > 1:
-        return Piece(f"{record.passed_repeats}/{len(record.verdicts)}", Tone.MUTED)
-    return Piece(time_taken(record.agent_seconds or 0.0), Tone.MUTED)
+        return StyledText(f"{record.passed_repeats}/{len(record.verdicts)}", Style.MUTED)
+    return StyledText(format_time_taken(record.agent_seconds or 0.0), Style.MUTED)
 
 
-def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edited: Piece) -> RowView:
+def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edited: StyledText) -> RowView:
     """A target or a set: how many of its cases passed, marked by the worst of them, and how many are stale."""
-    fold = Piece("▸" if browser.is_folded(row) else "▾")
+    fold = StyledText("▸" if browser.is_folded(row) else "▾")
     stale = browser.freshness.count(row.target, row.eval_set)
     right = _roll_up(row, counts)
     if stale:
-        right = Piece(f"{STALE.symbol}{stale:,} {right.text}", STALE.tone)
-    return RowView(row.depth, _NOTHING, fold, Piece(row.label, Tone.STRONG), edited, right, _NOTHING, can_fold=True)
+        right = StyledText(f"{STALE.symbol}{stale:,} {right.text}", STALE.style)
+    return RowView(
+        row.depth, _NOTHING, fold, StyledText(row.label, Style.STRONG), edited, right, _NOTHING, can_fold=True
+    )
 
 
-def _roll_up(row: Row, counts: Mapping[Standing, int]) -> Piece:
+def _roll_up(row: Row, counts: Mapping[Standing, int]) -> StyledText:
     if row.problem:
-        return Piece(row.problem, _TONES_OF_UNREAD.get(row.problem, Tone.ERROR))
+        return StyledText(row.problem, _TONES_OF_UNREAD.get(row.problem, Style.ERROR))
     total, passed = sum(counts.values()), counts.get(Standing.PASSED, 0)
     text = f"{passed:,}/{total:,}"
     for standing in (Standing.ERROR, Standing.FAILED):
         if counts.get(standing):
             return _marked(text, look_of(standing))
-    return _marked(text, look_of(Standing.PASSED)) if total and passed == total else Piece(text, Tone.MUTED)
+    return _marked(text, look_of(Standing.PASSED)) if total and passed == total else StyledText(text, Style.MUTED)
 
 
-def _marked(text: str, look: Look) -> Piece:
-    return Piece(f"{look.symbol} {text}", look.tone)
+def _marked(text: str, look: Look) -> StyledText:
+    return StyledText(f"{look.symbol} {text}", look.style)
 
 
 def line_of(view: RowView, width: int) -> Line:
@@ -161,17 +167,17 @@ def line_of(view: RowView, width: int) -> Line:
     width_of_marks = sum(cell_len(piece.text) for piece in marks)
     fixed = len(lead) + cell_len(view.flag.text) + 2 + width_of_marks + cell_len(view.right.text) + 2
     room = width - fixed
-    extra = (view.more, Piece(" " if view.right.text else "")) if view.more.text else ()
+    extra = (view.more, StyledText(" " if view.right.text else "")) if view.more.text else ()
     width_of_extra = sum(cell_len(piece.text) for piece in extra)
     if cell_len(view.label.text) + width_of_extra <= room:
         room -= width_of_extra
     else:
         extra = ()
-    label = [Piece(shorten(view.label.text, max(room, 4)), view.label.tone)]
+    label = [StyledText(shorten(view.label.text, max(room, 4)), view.label.style)]
     gap = max(room - sum(cell_len(piece.text) for piece in label), 0)
     return (
-        Piece(lead), view.flag, view.mark, Piece(" "), *label, *marks, Piece(" " * (gap + 1)), *extra, view.right,
-        Piece(" "),
+        StyledText(lead), view.flag, view.mark, StyledText(" "), *label, *marks, StyledText(" " * (gap + 1)), *extra,
+        view.right, StyledText(" "),
     )  # fmt: skip
 
 
@@ -194,7 +200,7 @@ def played_note(subject: Subject) -> str:
 def case_head(subject: Subject) -> list[Block]:
     """What is to be said before a case: what is wrong with it, which repeat is looked at, what is still to come."""
     if subject.is_kept:
-        told = [Whole.of(_NOT_STORED, Tone.MUTED), BLANK] if subject.lacks_expected else []
+        told = [Paragraph.from_text(_NOT_STORED, Style.MUTED), BLANK] if subject.lacks_expected else []
         return [*told, *_what_is_not_kept(subject)]
     if subject.pinned is not None:
         return []
@@ -204,20 +210,22 @@ def case_head(subject: Subject) -> list[Block]:
     problems.append(read.problem if read is not None else "")
     blocks: list[Block] = []
     for text in dict.fromkeys(filter(None, problems)):
-        blocks += [Whole.of(f"! {safe(text)}", Tone.ERROR), BLANK]
+        blocks += [Paragraph.from_text(f"! {safe(text)}", Style.ERROR), BLANK]
     if subject.is_stale:
-        blocks += [Whole.of(f"{STALE.symbol} stale: {safe_line(why)}", STALE.tone) for why in subject.why_stale]
+        blocks += [
+            Paragraph.from_text(f"{STALE.symbol} stale: {safe_line(why)}", STALE.style) for why in subject.why_stale
+        ]
         blocks.append(BLANK)
     if note := played_note(subject):
-        blocks += [Whole.of(note, Tone.WARNING), BLANK]
+        blocks += [Paragraph.from_text(note, Style.WARNING), BLANK]
     missing = missing_samples_lines(subject.result.metrics) if subject.result is not None else []
     if missing:
-        blocks += [Whole.of(f"{PARTLY_JUDGED.symbol} {safe(line)}", PARTLY_JUDGED.tone) for line in missing]
+        blocks += [Paragraph.from_text(f"{PARTLY_JUDGED.symbol} {safe(line)}", PARTLY_JUDGED.style) for line in missing]
         blocks.append(BLANK)
     if record is not None and subject.repeat is not None:
         blocks += _repeat_line(record, subject.repeat)
     if read is None:
-        blocks.append(Whole.of("reading the case …", Tone.MUTED))
+        blocks.append(Paragraph.from_text("reading the case …", Style.MUTED))
     elif record is not None and subject.repeat in record.outcomes and not subject.is_live:
         blocks += _what_is_not_stored(record.outcomes[subject.repeat])
     return blocks
@@ -238,30 +246,39 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int], *, stale: int)
     blocks += [BLANK, *_count_blocks(counts, stale=stale)]
     if listed.cases == ():
         empty = "It has no rows." if listed.is_dataset else "It has no cases yet: N adds one, chats can be saved to it."
-        blocks.append(Whole.of(empty, Tone.WARNING))
+        blocks.append(Paragraph.from_text(empty, Style.WARNING))
     if listed.is_to_be_read and not listed.problem:
-        blocks.append(Whole.of("Nothing is read from an address unasked: enter reads its rows, r judges them."))
+        blocks.append(
+            Paragraph.from_text("Nothing is read from an address unasked: enter reads its rows, r judges them.")
+        )
     elif listed.is_being_fetched:
-        blocks.append(Whole.of("fetching its rows …", Tone.RUNNING))
+        blocks.append(Paragraph.from_text("fetching its rows …", Style.RUNNING))
     elif listed.cases is None and not listed.problem:
         what = "rows" if listed.kept or listed.is_dataset else "file"
-        blocks.append(Whole.of(f"reading the {what} …", Tone.MUTED))
+        blocks.append(Paragraph.from_text(f"reading the {what} …", Style.MUTED))
     if listed.problem:
         what = "these results" if listed.kept else "this dataset" if listed.is_dataset else "this file"
         blocks += [
-            Whole.of(f"! {what} could not be read", Tone.ERROR),
-            Whole.of(safe(listed.problem), indent=2),
-            *([Whole.of("enter tries it again.", Tone.MUTED)] if listed.is_address else []),
+            Paragraph.from_text(f"! {what} could not be read", Style.ERROR),
+            Paragraph.from_text(safe(listed.problem), indent=2),
+            *([Paragraph.from_text("enter tries it again.", Style.MUTED)] if listed.is_address else []),
             BLANK,
         ]
     if listed.unpaired:
-        blocks += [Whole.of("! no agent was found for this eval set", Tone.ERROR), *_what_to_pair(listed), BLANK]
+        blocks += [
+            Paragraph.from_text("! no agent was found for this eval set", Style.ERROR),
+            *_what_to_pair(listed),
+            BLANK,
+        ]
     problems = [case for case in listed.cases or () if case.problem]
     if problems:
-        blocks.append(Whole.of(f"! {len(problems)} of its cases cannot run", Tone.ERROR))
-        blocks += [Whole((Piece(f"{case.label}  ", Tone.KEY), Piece(case.problem)), indent=2) for case in problems[:50]]
+        blocks.append(Paragraph.from_text(f"! {len(problems)} of its cases cannot run", Style.ERROR))
+        blocks += [
+            Paragraph((StyledText(f"{case.label}  ", Style.KEY), StyledText(case.problem)), indent=2)
+            for case in problems[:50]
+        ]
         if len(problems) > 50:
-            blocks.append(Whole.of(f"… and {len(problems) - 50} more", Tone.MUTED, indent=2))
+            blocks.append(Paragraph.from_text(f"… and {len(problems) - 50} more", Style.MUTED, indent=2))
     return tuple(blocks)
 
 
@@ -276,12 +293,14 @@ def target_detail(
     """A target: what it is and how its cases stand."""
     blocks: list[Block] = [_fact(name, value) for name, value in facts]
     if not target:
-        blocks.append(Whole.of("These eval sets belong to no agent that was found; select one to see what to do."))
+        blocks.append(
+            Paragraph.from_text("These eval sets belong to no agent that was found; select one to see what to do.")
+        )
     elif not sets:
         blocks += [
             BLANK,
-            Whole.of("No eval set belongs to this agent.", Tone.WARNING),
-            Whole.of(
+            Paragraph.from_text("No eval set belongs to this agent.", Style.WARNING),
+            Paragraph.from_text(
                 "Put a *.evalset.json or *.test.json file beside it, or name its files in workbench.toml: "
                 "[targets.NAME] eval_sets."
             ),
@@ -294,21 +313,23 @@ def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> 
     """A project without eval sets: what was looked for, and what to do."""
     agents = ", ".join(safe_line(target) for target in targets) or "none"
     blocks: list[Block] = [
-        Whole.of("No eval sets were found.", Tone.STRONG),
+        Paragraph.from_text("No eval sets were found.", Style.STRONG),
         BLANK,
         _fact("looked in", root),
         _fact("looked for", "files named *.evalset.json or *.test.json, in every folder but hidden and installed ones"),
         _fact("agents found", agents),
         BLANK,
-        Whole.of("What to do", Tone.HEADING),
-        Whole.of("· open another folder:  workbench PATH", indent=2, hang=2),
-        Whole.of("· make an eval set here:  ctrl+n", indent=2, hang=2),
-        Whole.of("· make an eval set beside an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2),
-        Whole.of("· see how it looks with sample agents:  workbench demo", indent=2, hang=2),
+        Paragraph.from_text("What to do", Style.HEADING),
+        Paragraph.from_text("· open another folder:  workbench PATH", indent=2, hang=2),
+        Paragraph.from_text("· make an eval set here:  ctrl+n", indent=2, hang=2),
+        Paragraph.from_text(
+            "· make an eval set beside an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2
+        ),
+        Paragraph.from_text("· see how it looks with sample agents:  workbench demo", indent=2, hang=2),
     ]
     if problems:
-        blocks += [BLANK, Whole.of("Problems", Tone.HEADING)]
-        blocks += [Whole.of(f"! {safe(problem)}", Tone.WARNING, indent=2) for problem in problems]
+        blocks += [BLANK, Paragraph.from_text("Problems", Style.HEADING)]
+        blocks += [Paragraph.from_text(f"! {safe(problem)}", Style.WARNING, indent=2) for problem in problems]
     return tuple(blocks)
 
 
@@ -316,15 +337,15 @@ def nothing_listed_detail(query: Query) -> tuple[Block, ...]:
     """No case is what is filtered by."""
     wanted = f'No case has "{safe_line(query.text)}" in its id, in what the user says, or in the names of its tools.'
     if query.problems:
-        blocks = [Whole.of(f"! {problem}", Tone.WARNING) for problem in query.problems]
+        blocks = [Paragraph.from_text(f"! {problem}", Style.WARNING) for problem in query.problems]
     else:
-        blocks = [Whole.of(wanted if query.words else f"No case is {safe_line(query.text)}.", Tone.STRONG)]
+        blocks = [Paragraph.from_text(wanted if query.words else f"No case is {safe_line(query.text)}.", Style.STRONG)]
     return (
         *blocks,
         BLANK,
-        Whole((Piece("The filter takes  ", Tone.KEY), Piece(SYNTAX)), hang=2),
+        Paragraph((StyledText("The filter takes  ", Style.KEY), StyledText(SYNTAX)), hang=2),
         BLANK,
-        Whole.of("escape in the filter line lists all cases again.", Tone.MUTED),
+        Paragraph.from_text("escape in the filter line lists all cases again.", Style.MUTED),
     )
 
 
@@ -333,7 +354,7 @@ def heading_of(subject: Subject) -> Heading:
     if subject.pinned is not None:
         result = subject.pinned.result
         status = _status(standing_of([result.status]), partly=misses_samples(result.metrics))
-        return Heading(subject.pinned.title, status, time_taken(result.agent_seconds))
+        return Heading(subject.pinned.title, status, format_time_taken(result.agent_seconds))
     row = subject.row
     if row is None:
         return Heading("nothing is listed")
@@ -354,13 +375,15 @@ def _kept_facts(listed: ListedSet, kept: KeptRun) -> Iterator[Block]:
     if kept.command:
         yield _fact("by", safe_line(kept.command))
     if not kept.has_ended:
-        yield Whole.of("It goes on, or was interrupted: F5 looks for more results.", Tone.WARNING)
-    yield Whole.of("Results of the newest run as the history keeps them; the project has no such target.", Tone.MUTED)
+        yield Paragraph.from_text("It goes on, or was interrupted: F5 looks for more results.", Style.WARNING)
+    yield Paragraph.from_text(
+        "Results of the newest run as the history keeps them; the project has no such target.", Style.MUTED
+    )
 
 
 def _what_is_not_kept(subject: Subject) -> Iterator[Block]:
     if subject.result is not None and not subject.turns and subject.result.failure is None:
-        yield Whole.of("What the agent did then is no longer stored.", Tone.WARNING)
+        yield Paragraph.from_text("What the agent did then is no longer stored.", Style.WARNING)
         yield BLANK
 
 
@@ -368,7 +391,9 @@ def _what_is_not_stored(outcome: Outcome) -> Iterator[Block]:
     result = outcome.result
     turns = result.execution.turns if result is not None else ()
     if outcome.stored_at is not None and not turns and (result is None or result.failure is None):
-        yield Whole.of("What the agent did then is no longer stored; run the case again to see it.", Tone.WARNING)
+        yield Paragraph.from_text(
+            "What the agent did then is no longer stored; run the case again to see it.", Style.WARNING
+        )
         yield BLANK
 
 
@@ -376,7 +401,7 @@ def _repeat_line(record: CaseRecord, repeat: int) -> Iterator[Block]:
     total = len(record.outcomes) + len(record.turns)
     if total > 1:
         passed = "" if record.is_only_played else f", {record.passed_repeats} passed"
-        yield Whole.of(f"repeat {repeat + 1} of {total}{passed}", Tone.MUTED)
+        yield Paragraph.from_text(f"repeat {repeat + 1} of {total}{passed}", Style.MUTED)
         yield BLANK
 
 
@@ -390,7 +415,7 @@ def _ran(record: CaseRecord | None) -> str:
     if record is None or record.agent_seconds is None:
         return ""
     stored = f", stored {record.stored_at.astimezone():%Y-%m-%d %H:%M}" if record.stored_at is not None else ""
-    return f"{time_taken(record.agent_seconds)}{stored}"
+    return f"{format_time_taken(record.agent_seconds)}{stored}"
 
 
 def _count_blocks(counts: Mapping[Standing, int], *, stale: int) -> Iterator[Block]:
@@ -399,16 +424,20 @@ def _count_blocks(counts: Mapping[Standing, int], *, stale: int) -> Iterator[Blo
     for standing in Standing:
         if count := counts.get(standing, 0):
             look = look_of(standing)
-            yield Whole((Piece(f"{look.symbol} {look.word}  ", look.tone), Piece(f"{count:,}")), indent=2)
+            yield Paragraph(
+                (StyledText(f"{look.symbol} {look.word}  ", look.style), StyledText(f"{count:,}")), indent=2
+            )
     if stale:
-        yield Whole((Piece(f"{STALE.symbol} {STALE.word}  ", STALE.tone), Piece(f"{stale:,} of these")), indent=2)
+        yield Paragraph(
+            (StyledText(f"{STALE.symbol} {STALE.word}  ", STALE.style), StyledText(f"{stale:,} of these")), indent=2
+        )
     yield BLANK
 
 
 def _what_to_pair(listed: ListedSet) -> Iterator[Block]:
-    yield Whole.of(safe(listed.unpaired), indent=2)
-    yield Whole.of(f'[targets.NAME]\neval_sets = ["{safe_line(listed.relative)}"]', Tone.KEY, indent=4)
+    yield Paragraph.from_text(safe(listed.unpaired), indent=2)
+    yield Paragraph.from_text(f'[targets.NAME]\neval_sets = ["{safe_line(listed.relative)}"]', Style.KEY, indent=4)
 
 
-def _fact(name: str, value: str) -> Whole:
-    return Whole((Piece(f"{name}  ", Tone.KEY), Piece(safe(value))), hang=2)
+def _fact(name: str, value: str) -> Paragraph:
+    return Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(value))), hang=2)

@@ -15,9 +15,9 @@ from workbench.model.results import CaseResult, CaseStatus, MetricStatus, TurnRe
 from workbench.model.run_events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, SpanFinished, UserSpoke
 from workbench.model.trace import Span
 from workbench.store.history.history_queries import StoredJob
-from workbench.tui.state.text_layout import Tone
+from workbench.tui.state.text_layout import Style
 
-# How a case stands, and how that is shown: a symbol, a word and a tone, never a colour alone.
+# How a case stands, and how that is shown: a symbol, a word and a style, never a colour alone.
 
 
 class Standing(StrEnum):
@@ -40,27 +40,27 @@ class Look:
 
     symbol: str
     word: str
-    tone: Tone
+    style: Style
 
 
 _LOOKS = {
-    Standing.NOT_RUN: Look("○", "not run", Tone.MUTED),
-    Standing.WAITING: Look("○", "waiting", Tone.RUNNING),
-    Standing.RUNNING: Look("◐", "running", Tone.RUNNING),
-    Standing.PASSED: Look("✓", "passed", Tone.PASSED),
-    Standing.FAILED: Look("✗", "failed", Tone.FAILED),
-    Standing.ERROR: Look("!", "error", Tone.ERROR),
-    Standing.NOT_EVALUATED: Look("?", "not evaluated", Tone.WARNING),
-    Standing.SKIPPED: Look("-", "skipped", Tone.MUTED),
-    Standing.CANCELLED: Look("-", "cancelled", Tone.WARNING),
+    Standing.NOT_RUN: Look("○", "not run", Style.MUTED),
+    Standing.WAITING: Look("○", "waiting", Style.RUNNING),
+    Standing.RUNNING: Look("◐", "running", Style.RUNNING),
+    Standing.PASSED: Look("✓", "passed", Style.PASSED),
+    Standing.FAILED: Look("✗", "failed", Style.FAILED),
+    Standing.ERROR: Look("!", "error", Style.ERROR),
+    Standing.NOT_EVALUATED: Look("?", "not evaluated", Style.WARNING),
+    Standing.SKIPPED: Look("-", "skipped", Style.MUTED),
+    Standing.CANCELLED: Look("-", "cancelled", Style.WARNING),
 }
 
 _METRIC_LOOKS = {
-    MetricStatus.PASSED: Look("✓", "passed", Tone.PASSED),
-    MetricStatus.FAILED: Look("✗", "failed", Tone.FAILED),
-    MetricStatus.ERROR: Look("!", "error", Tone.ERROR),
-    MetricStatus.UNDEFINED: Look("?", "undefined", Tone.WARNING),
-    MetricStatus.INFORMATIONAL: Look("·", "informational", Tone.MUTED),
+    MetricStatus.PASSED: Look("✓", "passed", Style.PASSED),
+    MetricStatus.FAILED: Look("✗", "failed", Style.FAILED),
+    MetricStatus.ERROR: Look("!", "error", Style.ERROR),
+    MetricStatus.UNDEFINED: Look("?", "undefined", Style.WARNING),
+    MetricStatus.INFORMATIONAL: Look("·", "informational", Style.MUTED),
 }
 
 _WORST_FIRST = (
@@ -72,16 +72,16 @@ _WORST_FIRST = (
     CaseStatus.PASSED,
 )
 
-STALE = Look("●", "stale", Tone.WARNING)
+STALE = Look("●", "stale", Style.WARNING)
 """How a case is shown whose verdict no longer holds: it or its criteria have changed since."""
 
-MARKED = Look("◆", "marked", Tone.HEADING)
+MARKED = Look("◆", "marked", Style.HEADING)
 """How a case is shown that the user has marked."""
 
-EDITED = Look("*", "unsaved edits", Tone.WARNING)
+EDITED = Look("*", "unsaved edits", Style.WARNING)
 """How a case or an eval set is shown that has edits which are not in its file."""
 
-PARTLY_JUDGED = Look("†", "judged by fewer samples than asked", Tone.WARNING)
+PARTLY_JUDGED = Look("†", "judged by fewer samples than asked", Style.WARNING)
 """How a case is shown whose verdict lacks samples of a judge."""
 
 FALLS_SHORT = frozenset({Standing.FAILED, Standing.ERROR, Standing.NOT_EVALUATED})

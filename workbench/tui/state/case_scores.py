@@ -34,14 +34,14 @@ from workbench.tui.state.text_layout import (
     Block,
     CursorRows,
     Line,
-    Piece,
-    Tone,
-    Whole,
+    Paragraph,
+    Style,
+    StyledText,
     bar,
-    fit,
+    compute_share,
+    cut_line,
     safe,
     safe_line,
-    share_of,
     sparkline,
 )
 
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from workbench.metrics.metric_types import MetricInfo
 
 
-_GOOD, _BAD, _NONE = ("✓", Tone.PASSED), ("✗", Tone.FAILED), ("!", Tone.WARNING)
+_GOOD, _BAD, _NONE = ("✓", Style.PASSED), ("✗", Style.FAILED), ("!", Style.WARNING)
 # What a judge model was asked about each turn, how every sample answered, and word for word what was said.
 
-_GRADED = ("·", Tone.MUTED)  # neither good nor bad by itself, or not about one thing
+_GRADED = ("·", Style.MUTED)  # neither good nor bad by itself, or not about one thing
 
 
 def judgement_blocks(metric: MetricResult) -> Iterator[Block]:
@@ -62,7 +62,7 @@ def judgement_blocks(metric: MetricResult) -> Iterator[Block]:
             continue
         yield BLANK
         place = f" on turn {number}" if len(metric.per_invocation) > 1 else ""
-        yield Whole.of(f"what {safe_line(turn.judgement.model)} said{place}", Tone.HEADING)
+        yield Paragraph.from_text(f"what {safe_line(turn.judgement.model)} said{place}", Style.HEADING)
         yield _agreement(turn.judgement)
         yield from map(_rubric, turn.judgement.rubrics)
         yield from _sentences(turn.judgement)
@@ -75,20 +75,20 @@ def judgement_blocks(metric: MetricResult) -> Iterator[Block]:
 def _agreement(judgement: Judgement) -> Block:
     agreement = agreement_of(judgement)
     agree = agreement is not None and agreement.share == 1.0
-    return Whole.of(agreement_text(judgement), Tone.MUTED if agree else Tone.WARNING, indent=2)
+    return Paragraph.from_text(agreement_text(judgement), Style.MUTED if agree else Style.WARNING, indent=2)
 
 
 def _rubric(rubric: RubricScore) -> Block:
-    symbol, tone = _mark(rubric.score)
+    symbol, style = _mark(rubric.score)
     votes = f"{rubric.yes} yes, {rubric.no} no"
     why = f"  {safe(redact(rubric.rationale))}" if rubric.rationale else ""
     pieces = (
-        Piece(f"{symbol} ", tone),
-        Piece(f"{safe_line(rubric.rubric_id)}  ", Tone.KEY),
-        Piece(safe(redact(rubric.text))),
-        Piece(f"  {votes}{why}", Tone.MUTED),
+        StyledText(f"{symbol} ", style),
+        StyledText(f"{safe_line(rubric.rubric_id)}  ", Style.KEY),
+        StyledText(safe(redact(rubric.text))),
+        StyledText(f"  {votes}{why}", Style.MUTED),
     )
-    return Whole(pieces, indent=2, hang=2)
+    return Paragraph(pieces, indent=2, hang=2)
 
 
 def _sentences(judgement: Judgement) -> Iterator[Block]:
@@ -97,30 +97,34 @@ def _sentences(judgement: Judgement) -> Iterator[Block]:
     for sentence in judgement.sentences:
         if several and sentence.response != response:
             response = sentence.response
-            yield Whole.of(f"response {response}", Tone.KEY, indent=2)
+            yield Paragraph.from_text(f"response {response}", Style.KEY, indent=2)
         yield _sentence(sentence)
 
 
 def _sentence(sentence: SentenceScore) -> Block:
-    symbol, tone = _mark(sentence.score)
+    symbol, style = _mark(sentence.score)
     votes = ", ".join(f"{number} {_label(label)}" for label, number in sentence.votes.items())
     why = f"  {safe(redact(sentence.rationale))}" if sentence.rationale else ""
     evidence = f"  “{safe(redact(sentence.evidence))}”" if sentence.evidence else ""
     pieces = (
-        Piece(f"{symbol} ", tone),
-        Piece(f"{_label(sentence.label)}  ", Tone.KEY),
-        Piece(safe(redact(sentence.sentence))),
-        Piece(f"  {votes}{why}{evidence}", Tone.MUTED),
+        StyledText(f"{symbol} ", style),
+        StyledText(f"{_label(sentence.label)}  ", Style.KEY),
+        StyledText(safe(redact(sentence.sentence))),
+        StyledText(f"  {votes}{why}{evidence}", Style.MUTED),
     )
-    return Whole(pieces, indent=2, hang=2)
+    return Paragraph(pieces, indent=2, hang=2)
 
 
 def _failed_tries(judgement: Judgement) -> Iterator[Block]:
     tries = judgement.preparation.tries if judgement.preparation is not None else ()
     for sample in tries:
         if sample.problem is not None:
-            pieces = (Piece("asked first ", Tone.KEY), Piece("! ", Tone.WARNING), Piece(safe(redact(sample.problem))))
-            yield Whole(pieces, indent=2, hang=2)
+            pieces = (
+                StyledText("asked first ", Style.KEY),
+                StyledText("! ", Style.WARNING),
+                StyledText(safe(redact(sample.problem))),
+            )
+            yield Paragraph(pieces, indent=2, hang=2)
 
 
 def _label(label: str | None) -> str:
@@ -128,23 +132,25 @@ def _label(label: str | None) -> str:
 
 
 def _sample(number: int, sample: JudgeSample, *, best: float | None) -> Block:
-    symbol, tone = _GRADED
+    symbol, style = _GRADED
     said = sample.rationale
     if sample.problem is not None:
-        (symbol, tone), said = _NONE, sample.problem
+        (symbol, style), said = _NONE, sample.problem
     elif sample.label:
-        symbol, tone = safe_line(sample.label), Tone.KEY
+        symbol, style = safe_line(sample.label), Style.KEY
     elif sample.score == best:
-        symbol, tone = _GOOD
+        symbol, style = _GOOD
     elif sample.score == 0.0 and best == 1.0:
-        symbol, tone = _BAD
+        symbol, style = _BAD
     is_grade = not sample.label and sample.score is not None and (best != 1.0 or 0.0 < sample.score < 1.0)
     grade = f"{sample.score:.3g}  " if is_grade else ""
     cached = "  by a script" if sample.scripted else "  cached" if sample.cached else ""
     took = "" if cached or not sample.reply else f"  {sample.seconds:.2g} s"
-    head = Piece(f"sample {number:<3} ", Tone.KEY)
-    body = Piece(f"{grade}{safe(redact(said))}")
-    return Whole((head, Piece(f"{symbol} ", tone), body, Piece(f"{cached}{took}", Tone.MUTED)), indent=2, hang=2)
+    head = StyledText(f"sample {number:<3} ", Style.KEY)
+    body = StyledText(f"{grade}{safe(redact(said))}")
+    return Paragraph(
+        (head, StyledText(f"{symbol} ", style), body, StyledText(f"{cached}{took}", Style.MUTED)), indent=2, hang=2
+    )
 
 
 def _word_for_word(judgement: Judgement) -> Iterator[Block]:
@@ -159,9 +165,9 @@ def _word_for_word(judgement: Judgement) -> Iterator[Block]:
         texts += [(f"reply {number} to what was asked first", each.reply) for number, each in tries if each.reply]
         texts.append(("prompt of what was asked first", judgement.preparation.prompt))
     for title, text in texts:
-        yield Whole.of(title, Tone.KEY, indent=2)
+        yield Paragraph.from_text(title, Style.KEY, indent=2)
         for line in redact(text).splitlines():
-            yield Whole.of(safe(line), Tone.MUTED, indent=4)
+            yield Paragraph.from_text(safe(line), Style.MUTED, indent=4)
 
 
 def _other_prompts(judgement: Judgement) -> list[str]:
@@ -169,7 +175,7 @@ def _other_prompts(judgement: Judgement) -> list[str]:
     return list(dict.fromkeys(sample.prompt for sample in judgement.samples if sample.prompt is not None))
 
 
-def _mark(score: float | None) -> tuple[str, Tone]:
+def _mark(score: float | None) -> tuple[str, Style]:
     return _NONE if score is None else _GOOD if score == 1.0 else _BAD
 
 
@@ -191,11 +197,15 @@ def meaning_blocks(name: str) -> list[Block]:
     """Purpose, use and range of a metric."""
     info = info_of(name)
     if info is None:
-        return [Whole.of("a metric that this project defines", Tone.MUTED, indent=2)]
+        return [Paragraph.from_text("a metric that this project defines", Style.MUTED, indent=2)]
     facts = [("judges", info.purpose), ("use it", info.when), ("range", range_text(info))]
     if info.needs_reference:
         facts.append(("needs", "what was expected"))
-    return [Whole((Piece(f"{key}  ", Tone.KEY), Piece(safe(text))), indent=2, hang=2) for key, text in facts if text]
+    return [
+        Paragraph((StyledText(f"{key}  ", Style.KEY), StyledText(safe(text))), indent=2, hang=2)
+        for key, text in facts
+        if text
+    ]
 
 
 def range_text(info: MetricInfo) -> str:
@@ -224,7 +234,7 @@ def value_blocks(value: Mapping[str, Any], *, indent: int) -> list[Block]:
         else:
             left_out += 1
     if left_out:
-        blocks.append(Whole.of(f"… {left_out:,} more lines are not shown", Tone.MUTED, indent=indent))
+        blocks.append(Paragraph.from_text(f"… {left_out:,} more lines are not shown", Style.MUTED, indent=indent))
     return blocks
 
 
@@ -233,11 +243,11 @@ def _members(value: Any, *, indent: int) -> Iterator[Block]:
     for key, member in items:
         name = f"{key}." if isinstance(key, int) else safe_line(str(key))
         if isinstance(member, Mapping | list | tuple) and member:
-            yield Whole.of(name, Tone.KEY, indent=indent)
+            yield Paragraph.from_text(name, Style.KEY, indent=indent)
             yield from _members(member, indent=indent + 2)
         else:
             shown = REDACTED if isinstance(member, str) and names_secret(name) else _text(member)
-            yield Whole((Piece(f"{name}  ", Tone.KEY), Piece(shown)), indent=indent, hang=2)
+            yield Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(shown)), indent=indent, hang=2)
 
 
 def _text(value: Any) -> str:
@@ -268,15 +278,17 @@ def metric_row(metric: MetricResult, repeats: Sequence[float | None], *, width: 
     is_reported = metric.threshold is None
     lead = f" {look.symbol} " if is_reported else f" {look.symbol} {look.word:<{_WORD}} "
     score = f"{score_text(metric, repeats):>{_SCORE}} "
-    middle: list[Piece] = []
+    middle: list[StyledText] = []
     if width >= _TURNS_FROM and len(metric.per_invocation) > 1:
-        middle.append(Piece(f"  {_turns_picture(metric)}", Tone.KEY))
+        middle.append(StyledText(f"  {_turns_picture(metric)}", Style.KEY))
     if width >= _BAR_FROM:
-        middle.append(Piece(f"  {metric_bar(metric, _mean(repeats), width=_BAR) or ' ' * _BAR}", look.tone))
+        middle.append(StyledText(f"  {metric_bar(metric, _mean(repeats), width=_BAR) or ' ' * _BAR}", look.style))
     used = cell_len(lead) + sum(cell_len(piece.text) for piece in middle) + len(score)
-    name = fit((Piece(safe_line(metric.name), Tone.STRONG if not is_reported else Tone.TEXT),), max(width - used, 8))
+    name = cut_line(
+        (StyledText(safe_line(metric.name), Style.STRONG if not is_reported else Style.TEXT),), max(width - used, 8)
+    )
     gap = max(width - used - sum(cell_len(piece.text) for piece in name), 0)
-    return (Piece(lead, look.tone), *name, Piece(" " * gap), *middle, Piece(score, look.tone))
+    return (StyledText(lead, look.style), *name, StyledText(" " * gap), *middle, StyledText(score, look.style))
 
 
 def score_text(metric: MetricResult, repeats: Sequence[float | None]) -> str:
@@ -295,10 +307,10 @@ def score_text(metric: MetricResult, repeats: Sequence[float | None]) -> str:
 def metric_bar(metric: MetricResult, score: float | None, *, width: int) -> str:
     """The score within the bounds of the metric, its threshold marked; nothing where it has no bounds or score."""
     lowest, highest = bounds_of(metric)
-    share = None if score is None else share_of(score, lowest, highest)
+    share = None if score is None else compute_share(score, lowest, highest)
     if share is None:
         return ""
-    mark = None if metric.threshold is None else share_of(metric.threshold, lowest, highest)
+    mark = None if metric.threshold is None else compute_share(metric.threshold, lowest, highest)
     return bar(share, width=width, mark=mark)
 
 
@@ -314,27 +326,27 @@ def bounds_of(metric: MetricResult) -> tuple[float | None, float | None]:
 def metric_blocks(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iterator[Block]:
     """Everything about one metric of a case: verdict, reasons, turns, repeats, details, what it means."""
     look = look_of_metric(metric.status)
-    unsure = (Piece("  ~ unsure: the samples of the judge disagree", Tone.WARNING),) if is_unsure(metric) else ()
-    head = (Piece(safe_line(metric.name), Tone.HEADING), Piece(f"  {look.symbol} {look.word}", look.tone))
+    unsure = (StyledText("  ~ unsure: the samples of the judge disagree", Style.WARNING),) if is_unsure(metric) else ()
+    head = (StyledText(safe_line(metric.name), Style.HEADING), StyledText(f"  {look.symbol} {look.word}", look.style))
     samples = samples_text(metric)
-    missing = () if samples is None else (Piece(f"  ~ {samples}", Tone.WARNING),)
-    yield Whole((*head, *unsure, *missing))
-    yield Whole.of(_verdict(metric), indent=2, hang=2)
+    missing = () if samples is None else (StyledText(f"  ~ {samples}", Style.WARNING),)
+    yield Paragraph((*head, *unsure, *missing))
+    yield Paragraph.from_text(_verdict(metric), indent=2, hang=2)
     if picture := metric_bar(metric, metric.score, width=_DETAIL_BAR):
-        yield Whole.of(picture, look.tone, indent=2)
+        yield Paragraph.from_text(picture, look.style, indent=2)
     for name, text in (("why", metric.reason), ("hint", metric.hint)):
         if text:
-            yield Whole((Piece(f"{name}  ", Tone.KEY), Piece(safe(redact(text)))), indent=2, hang=2)
+            yield Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(redact(text)))), indent=2, hang=2)
     yield from _turn_blocks(metric)
     yield from judgement_blocks(metric)
     if len(repeats) > 1:
         yield from _repeat_blocks(metric.name, repeats)
     if metric.details:
         yield BLANK
-        yield Whole.of("details", Tone.HEADING)
+        yield Paragraph.from_text("details", Style.HEADING)
         yield from value_blocks(folded_details(metric), indent=2)
     yield BLANK
-    yield Whole.of("what it means", Tone.HEADING)
+    yield Paragraph.from_text("what it means", Style.HEADING)
     yield from meaning_blocks(metric.name)
 
 
@@ -359,28 +371,32 @@ def _turn_blocks(metric: MetricResult) -> Iterator[Block]:
     if not metric.per_invocation:
         return
     yield BLANK
-    yield Whole.of("turn by turn", Tone.HEADING)
+    yield Paragraph.from_text("turn by turn", Style.HEADING)
     for number, turn in enumerate(metric.per_invocation, start=1):
         value = "no score" if turn.score is None else f"{turn.score:.4g}"
         picture = metric_bar(metric, turn.score, width=_BAR)
         notes = "  ".join(safe(redact(note)) for note in (turn.reason, turn.hint) if note)
-        pieces = [Piece(f"turn {number:<3} ", Tone.KEY), Piece(f"{picture:<{_BAR}}  {value:<8}")]
-        yield Whole((*pieces, Piece(notes, Tone.MUTED)), indent=2, hang=2)
+        pieces = [StyledText(f"turn {number:<3} ", Style.KEY), StyledText(f"{picture:<{_BAR}}  {value:<8}")]
+        yield Paragraph((*pieces, StyledText(notes, Style.MUTED)), indent=2, hang=2)
 
 
 def _repeat_blocks(name: str, repeats: Sequence[CaseResult]) -> Iterator[Block]:
     yield BLANK
-    yield Whole.of("repeat by repeat", Tone.HEADING)
+    yield Paragraph.from_text("repeat by repeat", Style.HEADING)
     for result in repeats:
         metric = next((metric for metric in result.metrics if metric.name == name), None)
-        head = Piece(f"repeat {result.repeat + 1:<3} ", Tone.KEY)
+        head = StyledText(f"repeat {result.repeat + 1:<3} ", Style.KEY)
         if metric is None:
-            yield Whole((head, Piece("not judged", Tone.MUTED)), indent=2)
+            yield Paragraph((head, StyledText("not judged", Style.MUTED)), indent=2)
             continue
         look = look_of_metric(metric.status)
         value = "no score" if metric.score is None else f"{metric.score:.4g}"
         picture = metric_bar(metric, metric.score, width=_BAR)
-        yield Whole((head, Piece(f"{look.symbol} ", look.tone), Piece(f"{picture:<{_BAR}}  {value}")), indent=2, hang=2)
+        yield Paragraph(
+            (head, StyledText(f"{look.symbol} ", look.style), StyledText(f"{picture:<{_BAR}}  {value}")),
+            indent=2,
+            hang=2,
+        )
 
 
 def _turns_picture(metric: MetricResult) -> str:
@@ -411,16 +427,16 @@ def dialect_blocks(metric: str, execution: Execution, case: EvalCase, *, is_row:
     judged = JudgedCase(case=case, expected=case.conversation, execution=execution, is_row=is_row)
     found = compare_dialects(CaseView(judged))
     yield BLANK
-    yield Whole.of("the same calls in other dialects", Tone.HEADING)
+    yield Paragraph.from_text("the same calls in other dialects", Style.HEADING)
     if found.reason:
-        yield Whole.of(f"not compared: {found.reason}", Tone.MUTED, indent=2)
+        yield Paragraph.from_text(f"not compared: {found.reason}", Style.MUTED, indent=2)
         return
     for comparison in found.whole:
-        sign = Piece("≠ ", Tone.WARNING) if comparison.causes else Piece("  ")
-        yield Whole((sign, Piece(comparison.question, Tone.KEY)), indent=2, hang=2)
-        yield Whole.of(" · ".join(rule_texts(comparison)), indent=6, hang=2)
+        sign = StyledText("≠ ", Style.WARNING) if comparison.causes else StyledText("  ")
+        yield Paragraph((sign, StyledText(comparison.question, Style.KEY)), indent=2, hang=2)
+        yield Paragraph.from_text(" · ".join(rule_texts(comparison)), indent=6, hang=2)
         for cause in comparison.causes:
-            yield Whole.of(cause, Tone.MUTED, indent=6, hang=2)
+            yield Paragraph.from_text(cause, Style.MUTED, indent=6, hang=2)
     for policy in POLICIES:
         facts = (
             ("duplicates", policy.duplicates),
@@ -428,9 +444,9 @@ def dialect_blocks(metric: str, execution: Execution, case: EvalCase, *, is_row:
             ("arguments", policy.arguments),
             ("several turns", policy.turns),
         )
-        yield Whole.of(policy.dialect, Tone.KEY, indent=2)
+        yield Paragraph.from_text(policy.dialect, Style.KEY, indent=2)
         for name, text in facts:
-            yield Whole((Piece(f"{name}  ", Tone.MUTED), Piece(text, Tone.MUTED)), indent=6, hang=2)
+            yield Paragraph((StyledText(f"{name}  ", Style.MUTED), StyledText(text, Style.MUTED)), indent=6, hang=2)
 
 
 # The criteria of one case as rows, and the one under the cursor in detail.
@@ -471,7 +487,7 @@ class CaseScores(CursorRows):
         """One row."""
         metric = self._rows[index]
         if metric is None:
-            return (Piece(" only reported, they decide nothing", Tone.MUTED),)
+            return (StyledText(" only reported, they decide nothing", Style.MUTED),)
         return metric_row(metric, self._scores(metric), width=width)
 
     def select(self, name: str) -> None:
@@ -487,18 +503,18 @@ class CaseScores(CursorRows):
 
     def blocks(self) -> list[Block]:
         """How the repeats came out, and the metric under the cursor in detail."""
-        blocks: list[Block] = [Whole.of(self._note, Tone.WARNING), BLANK] if self._note else []
+        blocks: list[Block] = [Paragraph.from_text(self._note, Style.WARNING), BLANK] if self._note else []
         blocks += self._repeat_blocks()
         failure = self._result.failure
         if failure is not None:
-            blocks.append(Whole.of(f"! it ended in an error: {safe(redact(failure.message))}", Tone.ERROR))
+            blocks.append(Paragraph.from_text(f"! it ended in an error: {safe(redact(failure.message))}", Style.ERROR))
         if self.selected is not None:
             blocks += metric_blocks(self.selected, self._repeats)
             if self._case is not None:
                 execution = self._result.execution
                 blocks += dialect_blocks(self.selected.name, execution, self._case, is_row=self._is_row)
         elif failure is None:
-            blocks.append(Whole.of("Nothing was scored: no criterion had anything to judge.", Tone.WARNING))
+            blocks.append(Paragraph.from_text("Nothing was scored: no criterion had anything to judge.", Style.WARNING))
         return blocks
 
     def text(self) -> str:
@@ -515,17 +531,17 @@ class CaseScores(CursorRows):
         passed = sum(result.status is CaseStatus.PASSED for result in self._repeats)
         low, high = wilson_interval(passed, total)
         pieces = [
-            Piece(f"{passed} of {total} repeats passed", Tone.STRONG),
-            Piece(f" · {passed / total:.0%}, 95 % interval {low:.0%} to {high:.0%}", Tone.MUTED),
+            StyledText(f"{passed} of {total} repeats passed", Style.STRONG),
+            StyledText(f" · {passed / total:.0%}, 95 % interval {low:.0%} to {high:.0%}", Style.MUTED),
         ]
         if 0 < passed < total:
-            pieces.append(Piece("  ~ flaky", Tone.WARNING))
+            pieces.append(StyledText("  ~ flaky", Style.WARNING))
         chances = "   ".join(
             f"pass@{k} {pass_at(k, passed=passed, total=total):.0%}  "
             f"pass^{k} {pass_all(k, passed=passed, total=total):.0%}"
             for k in sorted({*(k for k in _SHOWN_K if k < total), total})
         )
-        return [Whole(tuple(pieces)), Whole.of(chances, Tone.MUTED), BLANK]
+        return [Paragraph(tuple(pieces)), Paragraph.from_text(chances, Style.MUTED), BLANK]
 
     def _scores(self, metric: MetricResult) -> Sequence[float | None]:
         if len(self._repeats) < 2:
@@ -542,38 +558,38 @@ class CaseScores(CursorRows):
 def nothing_blocks(subject: Subject) -> list[Block]:
     """Of a case without a result, or where nothing is selected."""
     if subject.row is None:
-        return [Whole.of("No case is selected.", Tone.MUTED)]
+        return [Paragraph.from_text("No case is selected.", Style.MUTED)]
     if subject.is_live:
-        return [Whole.of("The case is running: it is judged when its last turn has ended.", Tone.RUNNING)]
+        return [Paragraph.from_text("The case is running: it is judged when its last turn has ended.", Style.RUNNING)]
     if subject.record is not None and subject.record.outcomes:
-        return [Whole.of("reading the scores …", Tone.MUTED)]
+        return [Paragraph.from_text("reading the scores …", Style.MUTED)]
     if subject.record is not None and subject.record.standing is Standing.WAITING:
-        return [Whole.of("The case waits for its turn to run.", Tone.RUNNING)]
+        return [Paragraph.from_text("The case waits for its turn to run.", Style.RUNNING)]
     return [
-        Whole.of("This case has no scores: it has not run yet.", Tone.STRONG),
+        Paragraph.from_text("This case has no scores: it has not run yet.", Style.STRONG),
         BLANK,
-        Whole.of("r runs it; R runs everything.", Tone.MUTED),
+        Paragraph.from_text("r runs it; R runs everything.", Style.MUTED),
     ]
 
 
 def nothing_ran_blocks() -> list[Block]:
     """Of a set or target of which no case has run."""
     return [
-        Whole.of("None of its cases has run yet.", Tone.STRONG),
+        Paragraph.from_text("None of its cases has run yet.", Style.STRONG),
         BLANK,
-        Whole.of("r runs them; R runs everything.", Tone.MUTED),
+        Paragraph.from_text("r runs them; R runs everything.", Style.MUTED),
     ]
 
 
 def unreadable_blocks(problem: str) -> list[Block]:
     """Where the history cannot be read; `problem` names the file and what is wrong with it."""
     return [
-        Whole.of("! The history cannot be read", Tone.ERROR),
-        Whole.of(safe(problem), indent=2),
+        Paragraph.from_text("! The history cannot be read", Style.ERROR),
+        Paragraph.from_text(safe(problem), indent=2),
         BLANK,
-        Whole.of(
+        Paragraph.from_text(
             "Everything else works. Update workbench where a newer version wrote the file, or move the file away to "
             "begin a new one; F5 looks again.",
-            Tone.MUTED,
+            Style.MUTED,
         ),
     ]

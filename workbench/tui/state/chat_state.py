@@ -29,12 +29,12 @@ from workbench.tui.state.text_layout import (
     BLANK,
     Block,
     Line,
-    Piece,
-    Tone,
-    Whole,
-    duration,
-    lay_out,
+    Paragraph,
+    Style,
+    StyledText,
+    format_duration,
     plural,
+    render_blocks,
     safe,
     safe_line,
 )
@@ -305,24 +305,26 @@ class TargetChat:
 def greeting(chat: TargetChat, case: EvalCase | None) -> Iterator[Block]:
     """The blocks of a chat without a session; `case` is the selected one."""
     if not chat.target:
-        yield Whole.of("There is no agent to talk to here.", Tone.STRONG)
-        yield Whole.of("Select an agent, or an eval set or case of one.", Tone.MUTED)
+        yield Paragraph.from_text("There is no agent to talk to here.", Style.STRONG)
+        yield Paragraph.from_text("Select an agent, or an eval set or case of one.", Style.MUTED)
         return
-    yield Whole.of(f"Talk to {safe_line(chat.target)}", Tone.STRONG)
-    yield Whole.of("Each session has a process of its own and the code of the agent as it is then.", Tone.MUTED)
+    yield Paragraph.from_text(f"Talk to {safe_line(chat.target)}", Style.STRONG)
+    yield Paragraph.from_text(
+        "Each session has a process of its own and the code of the agent as it is then.", Style.MUTED
+    )
     yield BLANK
     given = chat.session_input
     yield _fact("app", given.app_name or "named like the agent")
     yield _fact("user", given.user_id or "the default one")
     yield _fact("state", redact(json.dumps(mask_named(given.state), ensure_ascii=False)) if given.state else "empty")
-    yield Whole.of("· f2 changes how the session starts", Tone.MUTED)
+    yield Paragraph.from_text("· f2 changes how the session starts", Style.MUTED)
     if case is not None and case.conversation:
         turns = plural(len(case.conversation), "turn")
-        yield Whole.of(f"· ctrl+l says the {turns} of {safe_line(case.eval_id)} first", Tone.MUTED)
+        yield Paragraph.from_text(f"· ctrl+l says the {turns} of {safe_line(case.eval_id)} first", Style.MUTED)
 
 
-def _fact(name: str, value: str) -> Whole:
-    return Whole((Piece(f"{name:<7}", Tone.KEY), Piece(safe(value))), hang=7)
+def _fact(name: str, value: str) -> Paragraph:
+    return Paragraph((StyledText(f"{name:<7}", Style.KEY), StyledText(safe(value))), hang=7)
 
 
 # Where a chat is kept as an eval case: the choices, and what is wrong with names as they are typed.
@@ -441,7 +443,7 @@ class ChatLines:
 
     def lay_out(self, width: int) -> list[Line]:
         """All lines, for a width in cells."""
-        ending = lay_out(ending_blocks(self._conversation), width=width, side_by_side=False)
+        ending = render_blocks(ending_blocks(self._conversation), width=width, side_by_side=False)
         return [*(line for lines in self._turns(width) for line in lines), *ending]
 
     def first_line(self, number: int, width: int) -> int:
@@ -463,28 +465,28 @@ class ChatLines:
         known = self._known.get(turn.number)
         if known is None or known[:2] != (turn.version, width):
             blocks = turn_blocks(turn, agent=self._conversation.target)
-            known = turn.version, width, lay_out(blocks, width=width, side_by_side=False)
+            known = turn.version, width, render_blocks(blocks, width=width, side_by_side=False)
             self._known[turn.number] = known
         return known[2]
 
 
 def turn_blocks(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
     """One turn, with an empty line behind it."""
-    yield Whole(
+    yield Paragraph(
         (
-            Piece("you", Tone.HEADING),
-            Piece(f"  turn {turn.number + 1} · {turn.at.astimezone():%H:%M:%S}", Tone.MUTED),
+            StyledText("you", Style.HEADING),
+            StyledText(f"  turn {turn.number + 1} · {turn.at.astimezone():%H:%M:%S}", Style.MUTED),
         )
     )
-    yield Whole.of(safe(_text(turn.content)), indent=_INDENT)
+    yield Paragraph.from_text(safe(_text(turn.content)), indent=_INDENT)
     if turn.result is None:
         yield from _newest(_steps_so_far(turn))
     else:
         yield from _first(_what_was_done(turn, turn.result.invocation))
-        yield Whole.of(safe_line(agent), Tone.HEADING)
+        yield Paragraph.from_text(safe_line(agent), Style.HEADING)
         response = turn.result.invocation.final_response
         spoken = _text(response) if response is not None else ""
-        yield Whole.of(safe(spoken), indent=_INDENT) if spoken else _note("no final response")
+        yield Paragraph.from_text(safe(spoken), indent=_INDENT) if spoken else _note("no final response")
     yield from _end(turn)
     yield BLANK
 
@@ -495,12 +497,12 @@ def ending_blocks(conversation: Conversation) -> Iterator[Block]:
         return
     if conversation.ended.failure is not None:
         yield from _failure(conversation.ended.failure)
-    yield Whole.of("The session is over.", Tone.STRONG)
-    yield Whole.of("· retry says everything again in a new session, the last turn too", Tone.MUTED, hang=2)
+    yield Paragraph.from_text("The session is over.", Style.STRONG)
+    yield Paragraph.from_text("· retry says everything again in a new session, the last turn too", Style.MUTED, hang=2)
     if answered := len(conversation.answered):
         before = f"the {plural(answered, 'answered turn')} again in a new session, then what you send"
-        yield Whole.of(f"· enter says {before}", Tone.MUTED, hang=2)
-    yield Whole.of("· a new session forgets what was said", Tone.MUTED, hang=2)
+        yield Paragraph.from_text(f"· enter says {before}", Style.MUTED, hang=2)
+    yield Paragraph.from_text("· a new session forgets what was said", Style.MUTED, hang=2)
 
 
 def tokens_of(turn: ChatTurn) -> int | None:
@@ -572,17 +574,17 @@ def _call_so_far(step: Span, phase: Phase) -> Iterator[Block]:
 
 def _came_of(step: Span, phase: Phase) -> Iterator[Block]:
     if step.error:
-        yield Whole.of(f"! {safe(redact(step.error))}", Tone.ERROR, indent=2 * _INDENT, hang=2)
+        yield Paragraph.from_text(f"! {safe(redact(step.error))}", Style.ERROR, indent=2 * _INDENT, hang=2)
     elif not step.is_under_way:
         yield _gave(step.response)
     elif phase is Phase.UNDER_WAY:
-        yield Whole.of("… at work", Tone.RUNNING, indent=2 * _INDENT)
+        yield Paragraph.from_text("… at work", Style.RUNNING, indent=2 * _INDENT)
     else:
-        yield Whole.of("did not come back", Tone.WARNING, indent=2 * _INDENT)
+        yield Paragraph.from_text("did not come back", Style.WARNING, indent=2 * _INDENT)
 
 
 def _end(turn: ChatTurn) -> Iterator[Block]:
-    took = duration(turn.duration_seconds) if turn.duration_seconds is not None else ""
+    took = format_duration(turn.duration_seconds) if turn.duration_seconds is not None else ""
     if turn.phase is Phase.ANSWERED:
         facts = [took]
         if (tokens := tokens_of(turn)) is not None:
@@ -591,45 +593,47 @@ def _end(turn: ChatTurn) -> Iterator[Block]:
             facts.append(plural(turn.result.inference_calls, "model call"))
         yield _note(" · ".join(facts))
     elif turn.phase is Phase.CANCELLED:
-        yield Whole.of(f"■ stopped after {took}", Tone.WARNING)
+        yield Paragraph.from_text(f"■ stopped after {took}", Style.WARNING)
     elif turn.phase is Phase.FAILED and turn.failure is not None:
         yield from _failure(turn.failure)
 
 
 def _failure(failure: Failure) -> Iterator[Block]:
-    yield Whole((Piece(f"! {failure.kind.value} error  ", Tone.ERROR), Piece(safe(redact(failure.message)))))
+    yield Paragraph(
+        (StyledText(f"! {failure.kind.value} error  ", Style.ERROR), StyledText(safe(redact(failure.message))))
+    )
     for name, text in failure_texts(failure):
-        yield Whole.of(name, Tone.HEADING, indent=_INDENT)
-        yield Whole.of(safe(redact(text)), Tone.MUTED, indent=2 * _INDENT)
+        yield Paragraph.from_text(name, Style.HEADING, indent=_INDENT)
+        yield Paragraph.from_text(safe(redact(text)), Style.MUTED, indent=2 * _INDENT)
 
 
-def _call(name: str, args: Mapping[str, Any] | None, source: str | None) -> Whole:
+def _call(name: str, args: Mapping[str, Any] | None, source: str | None) -> Paragraph:
     """A call; `source` is who answered it in place of the tool."""
     given = "  ".join(f"{key}={_json(value, key)}" for key, value in (args or {}).items())
     simulated = f"  (simulated: {safe_line(source)})" if source else ""
-    return Whole(
+    return Paragraph(
         (
-            Piece("→ ", Tone.MUTED),
-            Piece(safe_line(name) or "(no name)", Tone.KEY),
-            Piece(f"  {_short(given)}"),
-            Piece(simulated, Tone.WARNING),
+            StyledText("→ ", Style.MUTED),
+            StyledText(safe_line(name) or "(no name)", Style.KEY),
+            StyledText(f"  {_short(given)}"),
+            StyledText(simulated, Style.WARNING),
         ),
         indent=_INDENT,
         hang=4,
     )
 
 
-def _gave(response: Any) -> Whole:
-    return Whole.of(f"← {_short(_json(response))}", Tone.MUTED, indent=2 * _INDENT, hang=2)
+def _gave(response: Any) -> Paragraph:
+    return Paragraph.from_text(f"← {_short(_json(response))}", Style.MUTED, indent=2 * _INDENT, hang=2)
 
 
 def _said(author: str, text: str) -> Iterator[Block]:
-    yield Whole.of(safe_line(author), Tone.STRONG, indent=_INDENT)
-    yield Whole.of(safe(text), indent=2 * _INDENT)
+    yield Paragraph.from_text(safe_line(author), Style.STRONG, indent=_INDENT)
+    yield Paragraph.from_text(safe(text), indent=2 * _INDENT)
 
 
-def _note(text: str) -> Whole:
-    return Whole.of(text, Tone.MUTED, indent=_INDENT)
+def _note(text: str) -> Paragraph:
+    return Paragraph.from_text(text, Style.MUTED, indent=_INDENT)
 
 
 def _text(content: Content) -> str:
@@ -695,12 +699,12 @@ def standing_line(chat: TargetChat, *, now: float) -> Line:
     """What the agent is doing, or what can be done next. `now` is of the clock that turns began by."""
     conversation = chat.conversation
     if chat.problem:
-        return (Piece(f" ! {safe_line(redact(chat.problem))}", Tone.ERROR),)
+        return (StyledText(f" ! {safe_line(redact(chat.problem))}", Style.ERROR),)
     if chat.is_opening or conversation is None:
         return (
-            Piece(
+            StyledText(
                 " opening a session …" if chat.is_opening else " no session yet; it begins with what you say",
-                Tone.MUTED,
+                Style.MUTED,
             ),
         )
     if conversation.is_busy:
@@ -714,20 +718,20 @@ def _at_work(conversation: Conversation, *, now: float) -> Line:
     turn = conversation.under_way
     elapsed = now - turn.began if turn is not None else 0.0
     doing = safe_line(turn.tool_under_way) if turn is not None else ""
-    pieces = [Piece(f" {_SPINNER[int(now * _SPINS) % len(_SPINNER)]} {elapsed:.1f} s", Tone.RUNNING)]
-    pieces.append(Piece(f"  {doing}", Tone.KEY) if doing else Piece("  waiting for the agent", Tone.MUTED))
+    pieces = [StyledText(f" {_SPINNER[int(now * _SPINS) % len(_SPINNER)]} {elapsed:.1f} s", Style.RUNNING)]
+    pieces.append(StyledText(f"  {doing}", Style.KEY) if doing else StyledText("  waiting for the agent", Style.MUTED))
     if conversation.waiting:
-        pieces.append(Piece(f" · {plural(conversation.waiting, 'turn')} to follow", Tone.MUTED))
+        pieces.append(StyledText(f" · {plural(conversation.waiting, 'turn')} to follow", Style.MUTED))
     return tuple(pieces)
 
 
 def _over(conversation: Conversation) -> Line:
     lost, ended = conversation.lost, conversation.ended
     if lost is not None and lost.phase is Phase.CANCELLED:
-        return (Piece(" ■ stopped: the session is over", Tone.WARNING),)
+        return (StyledText(" ■ stopped: the session is over", Style.WARNING),)
     if lost is not None or (ended is not None and ended.failure is not None):
-        return (Piece(" ! the session is over", Tone.ERROR),)
-    return (Piece(" the session is over", Tone.MUTED),)
+        return (StyledText(" ! the session is over", Style.ERROR),)
+    return (StyledText(" the session is over", Style.MUTED),)
 
 
 def _at_rest(conversation: Conversation) -> Line:
@@ -737,5 +741,5 @@ def _at_rest(conversation: Conversation) -> Line:
         facts.append(plural(sum(spent), "token"))
     took = sum(turn.duration_seconds or 0.0 for turn in conversation.answered)
     if took:
-        facts.append(duration(took))
-    return (Piece(f" {' · '.join(facts)}", Tone.MUTED),)
+        facts.append(format_duration(took))
+    return (StyledText(f" {' · '.join(facts)}", Style.MUTED),)

@@ -20,10 +20,10 @@ from workbench.tui.state.text_layout import (
     Block,
     CursorRows,
     Line,
-    Piece,
-    Tone,
-    Whole,
-    fit,
+    Paragraph,
+    Style,
+    StyledText,
+    cut_line,
     plural,
     safe,
     safe_line,
@@ -389,7 +389,7 @@ class CriteriaRows:
         """One row as it is drawn now; the list cuts it."""
         row, column = self._rows[index], min(_VALUE_COLUMN, width - _LEAST_VALUE)
         if isinstance(row, FamilyRow):
-            return (Piece(f" {_FAMILY_TITLES.get(row.family, row.family)}", Tone.HEADING),)
+            return (StyledText(f" {_FAMILY_TITLES.get(row.family, row.family)}", Style.HEADING),)
         if isinstance(row, OptionRow):
             return self._option_line(row, column)
         return self._metric_line(row, column)
@@ -397,23 +397,23 @@ class CriteriaRows:
     def _metric_line(self, row: MetricRow, column: int) -> Line:
         info, criterion = self._choice.info(row.metric), self._choice.criterion(row.metric)
         is_on = self._choice.is_on(row.metric)
-        tone = Tone.STRONG if is_on else Tone.TEXT
+        style = Style.STRONG if is_on else Style.TEXT
         sign = "≤" if info is not None and info.lower_is_better else "≥"
         value = "informs" if criterion.threshold is None else f"{sign} {criterion.threshold:g}"
         name = _padded(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", column)
-        pieces = [Piece(name, tone), Piece(f"{value if is_on else '':<10}", tone)]
+        pieces = [StyledText(name, style), StyledText(f"{value if is_on else '':<10}", style)]
         if row.metric in self._problems:
-            pieces.append(Piece(f"! {safe_line(self._problems[row.metric][0])}", Tone.ERROR))
+            pieces.append(StyledText(f"! {safe_line(self._problems[row.metric][0])}", Style.ERROR))
         return tuple(pieces)
 
     def _option_line(self, row: OptionRow, column: int) -> Line:
         value = self._choice.option(row.metric, row.option)
         info = self._choice.info(row.metric)
         default = info.choices.get(row.option, ("",))[0] if info is not None else ""
-        name = Piece(_padded(f"       {row.option}", column), Tone.MUTED)
+        name = StyledText(_padded(f"       {row.option}", column), Style.MUTED)
         if value is None:
-            return (name, Piece(f"{written(default) if default != '' else '–'} (default)", Tone.MUTED))
-        return (name, Piece(safe_line(written(value))))
+            return (name, StyledText(f"{written(default) if default != '' else '–'} (default)", Style.MUTED))
+        return (name, StyledText(safe_line(written(value))))
 
 
 def written(value: Any) -> str:
@@ -431,16 +431,16 @@ def header_line(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width: i
     others = plural(file.also_judges, "other set")
     shared = f", which also judges {others}" if file.also_judges else ""
     more = f"; {plural(file.other_files, 'other file')} for the rest" if file.other_files else ""
-    title: Line = (Piece(" criteria of ", Tone.MUTED), Piece(safe_line(of), Tone.STRONG))
-    changed = Piece("  ● changed, not in the file", Tone.WARNING) if choice.is_changed else Piece("")
-    line = (*title, changed, Piece(f"  {stands}{shared}{more}", Tone.MUTED))  # what may be long at its end
+    title: Line = (StyledText(" criteria of ", Style.MUTED), StyledText(safe_line(of), Style.STRONG))
+    changed = StyledText("  ● changed, not in the file", Style.WARNING) if choice.is_changed else StyledText("")
+    line = (*title, changed, StyledText(f"  {stands}{shared}{more}", Style.MUTED))  # what may be long at its end
     if not file.also_judges or _width(line) <= width:
         return line
-    also = Piece(f"  also judges {others}", Tone.WARNING)
+    also = StyledText(f"  also judges {others}", Style.WARNING)
     if choice.is_changed and _width((*title, changed, also)) > width:
-        changed = Piece("  ● changed", Tone.WARNING)
-    title = fit(title, max(width - _width((also, changed)), 0))
-    rest = fit((Piece(f"  {stands}{more}", Tone.MUTED),), max(width - _width((*title, changed, also)), 0))
+        changed = StyledText("  ● changed", Style.WARNING)
+    title = cut_line(title, max(width - _width((also, changed)), 0))
+    rest = cut_line((StyledText(f"  {stands}{more}", Style.MUTED),), max(width - _width((*title, changed, also)), 0))
     return (*title, changed, also, *rest)
 
 
@@ -448,14 +448,14 @@ def detail_blocks(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterator[B
     """What there is to know about the selected row. `facts` are those of the selected cases, once they are known."""
     row = choice.selected
     if row is None:
-        yield Whole.of("No metric has this text in its name or purpose.", Tone.MUTED)
+        yield Paragraph.from_text("No metric has this text in its name or purpose.", Style.MUTED)
         return
     if isinstance(row, FamilyRow):
-        yield Whole.of(_FAMILY_TITLES.get(row.family, row.family), Tone.HEADING)
+        yield Paragraph.from_text(_FAMILY_TITLES.get(row.family, row.family), Style.HEADING)
         return
-    yield Whole.of(safe_line(row.metric), Tone.HEADING)
+    yield Paragraph.from_text(safe_line(row.metric), Style.HEADING)
     for problem in choice.problems.get(row.metric, ()) if choice.is_on(row.metric) else ():
-        yield Whole.of(f"! {safe_line(problem)}", Tone.ERROR, hang=2)
+        yield Paragraph.from_text(f"! {safe_line(problem)}", Style.ERROR, hang=2)
     info = choice.info(row.metric)
     if isinstance(row, OptionRow):
         if info is not None:
@@ -467,7 +467,7 @@ def detail_blocks(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterator[B
 
 
 def _metric_blocks(choice: CriteriaChoice, info: MetricInfo, facts: CaseFacts | None) -> Iterator[Block]:
-    yield Whole.of(safe(info.purpose))
+    yield Paragraph.from_text(safe(info.purpose))
     yield BLANK
     yield _fact("when", info.when)
     yield _fact("score", f"{range_words(info.lowest, info.highest)}, {_better(info)}")
@@ -483,8 +483,8 @@ def _metric_blocks(choice: CriteriaChoice, info: MetricInfo, facts: CaseFacts | 
 
 
 def _option_blocks(choice: CriteriaChoice, row: OptionRow, info: MetricInfo) -> Iterator[Block]:
-    yield Whole.of(row.option, Tone.STRONG)
-    yield Whole.of(info.options[row.option])
+    yield Paragraph.from_text(row.option, Style.STRONG)
+    yield Paragraph.from_text(info.options[row.option])
     yield BLANK
     values = info.choices.get(row.option)
     allowed = ", ".join(written(value) for value in values) if values else "JSON, or a text; enter to type it"
@@ -496,9 +496,9 @@ def _option_blocks(choice: CriteriaChoice, row: OptionRow, info: MetricInfo) -> 
 def _custom_blocks(choice: CriteriaChoice, metric: str) -> Iterator[Block]:
     custom = choice.custom(metric)
     if custom is None:
-        yield Whole.of("Nobody knows a metric of this name.", Tone.ERROR)
+        yield Paragraph.from_text("Nobody knows a metric of this name.", Style.ERROR)
         return
-    yield Whole.of(safe(custom.description) or "A metric function of this project.")
+    yield Paragraph.from_text(safe(custom.description) or "A metric function of this project.")
     yield BLANK
     yield _fact("function", safe_line(custom.path))
     yield _fact("score", range_words(custom.lowest, custom.highest))
@@ -533,8 +533,8 @@ def _fit_words(info: MetricInfo, facts: CaseFacts | None) -> str:
     return words + with_rubrics
 
 
-def _fact(name: str, text: str) -> Whole:
-    return Whole((Piece(f"{name:<{_NAME}}", Tone.MUTED), Piece(text)), hang=_NAME)
+def _fact(name: str, text: str) -> Paragraph:
+    return Paragraph((StyledText(f"{name:<{_NAME}}", Style.MUTED), StyledText(text)), hang=_NAME)
 
 
 def _width(line: Line) -> int:
@@ -590,36 +590,36 @@ class WrittenScenarios(CursorRows):
     def line(self, index: int, width: int) -> Line:
         """One scenario: whether it is kept, who the user is, what they say first."""
         scenario, is_kept = self._scenarios[index], self._is_kept[index]
-        mark = Piece(" ✓ keep      ", Tone.PASSED) if is_kept else Piece(" - leave out ", Tone.MUTED)
+        mark = StyledText(" ✓ keep      ", Style.PASSED) if is_kept else StyledText(" - leave out ", Style.MUTED)
         persona = f"{safe_line(_persona(scenario), width=16):<10}"
         start = safe_line(scenario.starting_prompt, width=max(width - 25, 1))
-        return (mark, Piece(f"{persona} ", Tone.KEY), Piece(start, Tone.TEXT if is_kept else Tone.MUTED))
+        return (mark, StyledText(f"{persona} ", Style.KEY), StyledText(start, Style.TEXT if is_kept else Style.MUTED))
 
     def head(self, eval_set: str) -> Line:
         """What is looked at, and how many are kept."""
         found = f"{len(self.kept)} of {plural(len(self), 'scenario')} kept"
         where = safe_line(eval_set) if eval_set else "a new eval set"
         return (
-            Piece(f" {found}", Tone.HEADING),
-            Piece(f" · for {where} · nothing is saved yet{self._spent}", Tone.MUTED),
+            StyledText(f" {found}", Style.HEADING),
+            StyledText(f" · for {where} · nothing is saved yet{self._spent}", Style.MUTED),
         )
 
     def blocks(self) -> Sequence[Block]:
         """All of the scenario under the cursor, and then what did not become one."""
         scenario = self.selected
         blocks: list[Block] = [
-            Whole.of("starting prompt", Tone.HEADING),
-            Whole.of(safe(scenario.starting_prompt), indent=2),
+            Paragraph.from_text("starting prompt", Style.HEADING),
+            Paragraph.from_text(safe(scenario.starting_prompt), indent=2),
             BLANK,
-            Whole.of("conversation plan", Tone.HEADING),
-            Whole.of(safe(scenario.conversation_plan), indent=2),
+            Paragraph.from_text("conversation plan", Style.HEADING),
+            Paragraph.from_text(safe(scenario.conversation_plan), indent=2),
             BLANK,
-            Whole.of("persona", Tone.HEADING),
-            Whole.of(safe(_persona(scenario)) or "none", indent=2),
+            Paragraph.from_text("persona", Style.HEADING),
+            Paragraph.from_text(safe(_persona(scenario)) or "none", indent=2),
         ]
         if self._notes:
-            blocks += [BLANK, Whole.of("also to be known", Tone.HEADING)]
-            blocks += [Whole.of(safe(note), Tone.WARNING, indent=2) for note in self._notes]
+            blocks += [BLANK, Paragraph.from_text("also to be known", Style.HEADING)]
+            blocks += [Paragraph.from_text(safe(note), Style.WARNING, indent=2) for note in self._notes]
         return blocks
 
 

@@ -39,7 +39,18 @@ from workbench.tui.state.diff_lines import (
     played_blocks,
     scenario_blocks,
 )
-from workbench.tui.state.text_layout import BLANK, Block, Both, Columns, Piece, Side, Tone, Whole, plural, safe_line
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    Columns,
+    Paragraph,
+    Side,
+    SideBySide,
+    Style,
+    StyledText,
+    plural,
+    safe_line,
+)
 
 # The calls of a turn side by side: aligned, their arguments key by key, what tools gave back below them.
 
@@ -78,7 +89,7 @@ def write_told_calls(
 
 def _told_rows(side: TurnSide, simulated: Sequence[str | None], texts: Texts) -> Sequence[Side]:
     if not side.calls:
-        return [Side((Piece("no tool calls", Tone.MUTED),))]
+        return [Side((StyledText("no tool calls", Style.MUTED),))]
     return [
         row
         for call, source in zip_longest(side.calls, simulated)
@@ -87,7 +98,7 @@ def _told_rows(side: TurnSide, simulated: Sequence[str | None], texts: Texts) ->
 
 
 def _untold(column: str) -> Side:
-    return Side((Piece(f"no {column}", Tone.MUTED),))
+    return Side((StyledText(f"no {column}", Style.MUTED),))
 
 
 class CallWriter:
@@ -121,7 +132,7 @@ class CallWriter:
         """All of them."""
         comparison = self._comparison
         if not comparison.calls:
-            none = Side((Piece("no tool calls", Tone.MUTED),))
+            none = Side((StyledText("no tool calls", Style.MUTED),))
             self._writer.both(none, none)
         arrived = {actual: expected for expected, actual in comparison.moves.items()}
         for row in comparison.calls:
@@ -166,7 +177,7 @@ class CallWriter:
         name = name_side(_name(wanted))
         self._writer.both(name, name)
         if self._notes[actual]:
-            self._writer.both(None, Side((Piece(self._notes[actual].strip(), Tone.MUTED),), indent=2))
+            self._writer.both(None, Side((StyledText(self._notes[actual].strip(), Style.MUTED),), indent=2))
         by_path = {item.path: item for item in found if item.kind is not DifferenceKind.TOOL_RESPONSE_CHANGED}
         if () in by_path:
             texts = self._writer.texts
@@ -187,7 +198,7 @@ class CallWriter:
                 continue
             self._value(path, wanted.get(key, ABSENT), given.get(key, ABSENT), by_path, inner)
         if hidden:
-            self._writer.add(Whole.of(f"… {plural(hidden, 'argument')} as expected", Tone.MUTED, indent=4))
+            self._writer.add(Paragraph.from_text(f"… {plural(hidden, 'argument')} as expected", Style.MUTED, indent=4))
 
     def _value(
         self, path: Path, expected: Any, actual: Any, by_path: Mapping[Path, Difference], inner: set[Path]
@@ -196,7 +207,7 @@ class CallWriter:
         if path in by_path:
             self._difference(by_path[path], [value_sides(path, expected, actual, self._writer.texts)])
         elif path in inner:
-            key = Side((Piece(_key(path), Tone.KEY),), indent=2 * len(path))
+            key = Side((StyledText(_key(path), Style.KEY),), indent=2 * len(path))
             self._writer.both(key, key)
             for member in _members(expected, actual):
                 values = _member(expected, member), _member(actual, member)
@@ -216,15 +227,15 @@ class CallWriter:
             left, right = texts.two(json_text(wanted), json_text(given))
             self._difference(differing, [(_gave(left), _gave(right))])
         elif not self._hides_equal:
-            side = _gave(texts.of(json_text(wanted), Tone.MUTED))
-            self._writer.add(Both(side, None if given is None else side))
+            side = _gave(texts.of(json_text(wanted), Style.MUTED))
+            self._writer.add(SideBySide(side, None if given is None else side))
 
     def _difference(self, found: Difference, rows: Sequence[tuple[Side | None, Side | None]]) -> None:
         self._writer.difference(self._turn, found, self._costs, rows)
 
     def _tell_equal(self) -> None:
         if self._equal:
-            self._writer.add(Whole.of(f"… {plural(self._equal, 'call')} as expected", Tone.MUTED, indent=2))
+            self._writer.add(Paragraph.from_text(f"… {plural(self._equal, 'call')} as expected", Style.MUTED, indent=2))
             self._equal = 0
 
 
@@ -242,8 +253,8 @@ def value_sides(path: Path, expected: Any, actual: Any, texts: Texts) -> tuple[S
     )
 
 
-def _value_side(path: Path, pieces: tuple[Piece, ...]) -> Side:
-    return Side((Piece(f"{_key(path)}  ", Tone.KEY), *pieces), indent=2 * len(path))
+def _value_side(path: Path, pieces: tuple[StyledText, ...]) -> Side:
+    return Side((StyledText(f"{_key(path)}  ", Style.KEY), *pieces), indent=2 * len(path))
 
 
 def _call_rows(call: ToolCall, texts: Texts, note: str = "") -> Iterator[Side]:
@@ -257,12 +268,12 @@ def _answered_by(source: str | None) -> str:
 
 
 def _arguments(args: Mapping[str, Any] | None, texts: Texts) -> Side:
-    pieces = (Piece("no arguments written", Tone.MUTED),) if args is None else texts.of(json_text(args))
+    pieces = (StyledText("no arguments written", Style.MUTED),) if args is None else texts.of(json_text(args))
     return Side(pieces, indent=2)
 
 
-def _gave(pieces: tuple[Piece, ...]) -> Side:
-    return Side((Piece("gave  ", Tone.KEY), *pieces), indent=2)
+def _gave(pieces: tuple[StyledText, ...]) -> Side:
+    return Side((StyledText("gave  ", Style.KEY), *pieces), indent=2)
 
 
 def _members(expected: Any, actual: Any) -> Sequence[str | int]:
@@ -343,14 +354,14 @@ class _Diff:
         for number, (wanted, turn) in enumerate(zip_longest(expected, turns)):
             self._write_turn(number, wanted, turn)
             if stopped and number == len(turns):
-                self._writer.add(Whole.of("the agent did not finish this turn", Tone.ERROR, indent=2))
+                self._writer.add(Paragraph.from_text("the agent did not finish this turn", Style.ERROR, indent=2))
             self._writer.add(BLANK)
 
     def _write_turn(self, number: int, expected: Invocation | None, turn: TurnResult | None) -> None:
         actual = turn.invocation if turn is not None else None
         asked = expected if expected is not None else actual
         prompt = _words(asked.user_content if asked is not None else None)
-        head = Piece(f"turn {number + 1} · user  ", Tone.HEADING)
+        head = StyledText(f"turn {number + 1} · user  ", Style.HEADING)
         comparison = self._comparisons[number] if number < len(self._comparisons) else None
         if expected is not None and actual is not None and self._expects_nothing(expected):
             expected = comparison = None
@@ -364,10 +375,10 @@ class _Diff:
             calls = plural(len(comparison.calls), "call") if is_told else _UNTOLD
             count = sum(source is not None for source in self._simulated(number, actual))
             note = f", {count} simulated" if count else ""
-            folded = Piece(f"  as expected ({calls}{note})", Tone.MUTED)
-            self._writer.add(Whole((head, Piece(safe_line(prompt, width=120)), folded), hang=2))
+            folded = StyledText(f"  as expected ({calls}{note})", Style.MUTED)
+            self._writer.add(Paragraph((head, StyledText(safe_line(prompt, width=120)), folded), hang=2))
             return
-        self._writer.add(Whole((head, *self._writer.texts.of(prompt)), hang=2))
+        self._writer.add(Paragraph((head, *self._writer.texts.of(prompt)), hang=2))
         is_over = self._source.result is not None
         nothing = "EXPECTED (not stored)" if self._source.lacks_expected else "EXPECTED (nothing)"
         self._writer.add(
@@ -377,10 +388,10 @@ class _Diff:
             )
         )
         if unknown is not None and untold:  # of every turn of such an agent; the scores say why
-            self._writer.add(Whole.of(_UNTOLD, Tone.MUTED, indent=2))
+            self._writer.add(Paragraph.from_text(_UNTOLD, Style.MUTED, indent=2))
         elif unknown is not None:
             words = f"which tools were called is not known: {unknown}"
-            self._writer.add(Whole.of(safe_line(words), Tone.ERROR, indent=2))
+            self._writer.add(Paragraph.from_text(safe_line(words), Style.ERROR, indent=2))
         if comparison is not None:
             assert expected is not None
             assert actual is not None
@@ -438,8 +449,8 @@ class _Diff:
             if difference is not None:
                 self._writer.difference(turn, difference, costs, [_said_sides(left, right, texts)])
             elif self._level is not Level.DIFFERENCES:
-                tone = Tone.TEXT if left is not None else Tone.MUTED
-                sides = (None if said is None else _said_side(said, texts, tone) for said in (left, right))
+                style = Style.TEXT if left is not None else Style.MUTED
+                sides = (None if said is None else _said_side(said, texts, style) for said in (left, right))
                 self._writer.both(*sides)
 
     def _write_response(
@@ -449,20 +460,22 @@ class _Diff:
         found = next((d for d in comparison.differences if d.kind is DifferenceKind.RESPONSE_CHANGED), None)
         texts = self._writer.texts
         if found is not None:
-            sides: tuple[tuple[Piece, ...], tuple[Piece, ...]]
+            sides: tuple[tuple[StyledText, ...], tuple[StyledText, ...]]
             if given is None:
-                sides = self._response(wanted), (Piece("(no response)", Tone.MUTED),)
+                sides = self._response(wanted), (StyledText("(no response)", Style.MUTED),)
             else:
                 sides = texts.two(_words(wanted, empty="(empty response)"), _words(given, empty="(empty response)"))
             self._writer.difference(turn, found, costs, [(Side(sides[0]), Side(sides[1]))])
         elif self._level is not Level.DIFFERENCES and (wanted is not None or given is not None):
             left = None if wanted is None else Side(self._response(wanted))
-            right = Side((Piece("no response", Tone.MUTED),)) if given is None and self._source.is_recorded else None
+            right = (
+                Side((StyledText("no response", Style.MUTED),)) if given is None and self._source.is_recorded else None
+            )
             self._writer.both(left, right if given is None else Side(self._response(given)))
         elif wanted is not None and (given is not None or not self._source.is_recorded):
-            self._writer.add(Whole.of("… the response is as expected", Tone.MUTED, indent=2))
+            self._writer.add(Paragraph.from_text("… the response is as expected", Style.MUTED, indent=2))
 
-    def _response(self, content: Content | None) -> tuple[Piece, ...]:
+    def _response(self, content: Content | None) -> tuple[StyledText, ...]:
         return self._writer.texts.of(_words(content, empty="(empty response)"))
 
     def _write_state(self, case: EvalCase, execution: Execution) -> None:
@@ -471,18 +484,18 @@ class _Diff:
             return
         found = state_differences(expected, execution.final_state)
         writer, costs = self._writer, TurnCosts(self._metrics, None, None)
-        writer.add(Whole.of("final session state", Tone.HEADING))
+        writer.add(Paragraph.from_text("final session state", Style.HEADING))
         if execution.final_state is None and expected:
-            writer.add(Whole.of("the agent reported no session state", Tone.WARNING, indent=2))
+            writer.add(Paragraph.from_text("the agent reported no session state", Style.WARNING, indent=2))
         if not found:
-            writer.add(Whole.of("as expected", Tone.PASSED, indent=2))
+            writer.add(Paragraph.from_text("as expected", Style.PASSED, indent=2))
         for difference in found:
             path = ".".join(map(str, difference.path))
             given = difference.actual if _has(execution.final_state, difference) else ABSENT
             wanted, given = (mask_named(value, name_at(difference.path)) for value in (difference.expected, given))
             sides = value_sides((path,), wanted, given, writer.texts)
             if execution.final_state is None:  # there is nothing that could be accepted
-                writer.add(Both(*sides, differs=True))
+                writer.add(SideBySide(*sides, differs=True))
             else:
                 writer.difference(None, difference, costs, [sides])
         writer.add(BLANK)
@@ -491,10 +504,10 @@ class _Diff:
         texts = self._writer.texts
         place = "" if failure.turn is None else f" at turn {failure.turn + 1}"
         message = texts.of(redact(failure.message))
-        yield Whole((Piece(f"! {failure.kind.value} error{place}  ", Tone.ERROR), *message))
+        yield Paragraph((StyledText(f"! {failure.kind.value} error{place}  ", Style.ERROR), *message))
         for name, text in failure_texts(failure):
-            yield Whole.of(name, Tone.HEADING)
-            yield Whole(texts.of(redact(text), Tone.MUTED), indent=2)
+            yield Paragraph.from_text(name, Style.HEADING)
+            yield Paragraph(texts.of(redact(text), Style.MUTED), indent=2)
         yield BLANK
 
     def _metric_blocks(self, metrics: Sequence[MetricResult]) -> Iterator[Block]:
@@ -502,17 +515,17 @@ class _Diff:
         decided = [metric for metric in metrics if metric.threshold is not None]
         if not decided:
             return
-        yield Whole.of("scores", Tone.HEADING)
+        yield Paragraph.from_text("scores", Style.HEADING)
         for metric in decided:
             look = look_of_metric(metric.status)
             score = "no score" if metric.score is None else f"{metric.score:.4g}"
             threshold = "" if metric.threshold is None else f"  threshold {metric.threshold:.4g}"
-            yield Whole(
+            yield Paragraph(
                 (
-                    Piece(f"{look.symbol} {look.word}  ", look.tone),
-                    Piece(safe_line(metric.name), Tone.STRONG),
-                    Piece(f"  {score}"),
-                    Piece(threshold, Tone.MUTED),
+                    StyledText(f"{look.symbol} {look.word}  ", look.style),
+                    StyledText(safe_line(metric.name), Style.STRONG),
+                    StyledText(f"  {score}"),
+                    StyledText(threshold, Style.MUTED),
                 ),
                 indent=2,
                 hang=2,
@@ -523,14 +536,18 @@ class _Diff:
         texts = self._writer.texts
         for name, text in (("why", metric.reason), ("hint", metric.hint), ("judge", samples_text(metric))):
             if text:
-                yield Whole((Piece(f"{name}  ", Tone.KEY), *texts.of(redact(text))), indent=4)
+                yield Paragraph((StyledText(f"{name}  ", Style.KEY), *texts.of(redact(text))), indent=4)
         if len(metric.per_invocation) < 2:
             return
         for number, score in enumerate(metric.per_invocation, start=1):
             value = "no score" if score.score is None else f"{score.score:.4g}"
             notes = "  ".join(redact(note) for note in (score.reason, score.hint) if note)
-            pieces = (Piece(f"turn {number}  ", Tone.KEY), Piece(value), *texts.of(f"  {notes}", Tone.MUTED))
-            yield Whole(pieces, indent=4)
+            pieces = (
+                StyledText(f"turn {number}  ", Style.KEY),
+                StyledText(value),
+                *texts.of(f"  {notes}", Style.MUTED),
+            )
+            yield Paragraph(pieces, indent=4)
 
     def _output_blocks(self, result: CaseResult) -> Iterator[Block]:
         execution = result.execution
@@ -538,8 +555,8 @@ class _Diff:
         for name, text in (("stdout, its end", execution.stdout_tail), ("stderr, its end", execution.stderr_tail)):
             if text.strip() and text != shown:
                 yield BLANK
-                yield Whole.of(name, Tone.HEADING)
-                yield Whole(self._writer.texts.of(redact(text.rstrip()), Tone.MUTED), indent=2)
+                yield Paragraph.from_text(name, Style.HEADING)
+                yield Paragraph(self._writer.texts.of(redact(text.rstrip()), Style.MUTED), indent=2)
 
 
 def _expects_no_call(expected: Invocation | None) -> bool:
@@ -550,13 +567,13 @@ def _errors(metrics: Sequence[MetricResult]) -> Iterator[Block]:
     """What could not be computed: it makes the case an error, so it comes first."""
     broken = [metric for metric in metrics if metric.status is MetricStatus.ERROR]
     for metric in broken:
-        yield Whole.of(f"! {describe_metric(metric)}", Tone.ERROR, hang=2)
+        yield Paragraph.from_text(f"! {describe_metric(metric)}", Style.ERROR, hang=2)
     if broken:
         yield BLANK
 
 
-def _said_side(said: Said, texts: Texts, tone: Tone = Tone.TEXT) -> Side:
-    return Side((Piece(f"{safe_line(said.author)}  ", Tone.KEY), *texts.of(said.text, tone)))
+def _said_side(said: Said, texts: Texts, style: Style = Style.TEXT) -> Side:
+    return Side((StyledText(f"{safe_line(said.author)}  ", Style.KEY), *texts.of(said.text, style)))
 
 
 def _said_sides(left: Said | None, right: Said | None, texts: Texts) -> tuple[Side | None, Side | None]:
@@ -566,7 +583,7 @@ def _said_sides(left: Said | None, right: Said | None, texts: Texts) -> tuple[Si
             None if right is None else _said_side(right, texts),
         )
     sides = texts.two(left.text, right.text)
-    author = Piece(f"{safe_line(left.author)}  ", Tone.KEY)
+    author = StyledText(f"{safe_line(left.author)}  ", Style.KEY)
     return Side((author, *sides[0])), Side((author, *sides[1]))
 
 

@@ -37,11 +37,11 @@ from workbench.tui.state.text_layout import (
     BLANK,
     MOST_CHARACTERS,
     Block,
-    Both,
-    Piece,
+    Paragraph,
     Side,
-    Tone,
-    Whole,
+    SideBySide,
+    Style,
+    StyledText,
     plural,
     safe_line,
 )
@@ -79,7 +79,7 @@ class Note:
     """A criterion that lost points, in words for one line."""
 
     text: str
-    tone: Tone
+    style: Style
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,8 @@ class TurnCosts:
         sign = "≥" if score >= threshold else relation(score, threshold)
         text = f"{safe_line(metric.name)} {score_text(score, threshold)} {sign} {score_text(threshold, score)}"
         if score >= threshold:
-            return Note(text, Tone.MUTED)
-        return Note(text, Tone.FAILED if metric.status is _FAILED else Tone.WARNING)
+            return Note(text, Style.MUTED)
+        return Note(text, Style.FAILED if metric.status is _FAILED else Style.WARNING)
 
 
 _FAILED = MetricStatus.FAILED
@@ -256,43 +256,45 @@ class Texts:
     def __init__(self, most: int | None = MOST_CHARACTERS) -> None:
         self._most = most
 
-    def of(self, text: str, tone: Tone = Tone.TEXT) -> tuple[Piece, ...]:
-        """One text in one tone."""
-        return self._pieces([(text, tone)])
+    def of(self, text: str, style: Style = Style.TEXT) -> tuple[StyledText, ...]:
+        """One text in one style."""
+        return self._pieces([(text, style)])
 
-    def two(self, expected: str, actual: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-        """Both sides of a text, the words that differ in tones of their own where others stayed the same."""
+    def two(self, expected: str, actual: str) -> tuple[tuple[StyledText, ...], tuple[StyledText, ...]]:
+        """Both sides of a text, the words that differ in styles of their own where others stayed the same."""
         passages = word_differences(expected, actual)
         return self._side(passages, Change.REMOVED), self._side(passages, Change.ADDED)
 
-    def values(self, expected: Any, actual: Any, name: str = "") -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    def values(
+        self, expected: Any, actual: Any, name: str = ""
+    ) -> tuple[tuple[StyledText, ...], tuple[StyledText, ...]]:
         """Both sides of a value as JSON; words are compared in long texts. `name` is the key of the value."""
         wanted, given = json_text(expected, name), json_text(actual, name)
         if isinstance(expected, str) and isinstance(actual, str) and min(len(wanted), len(given)) >= _WORTH_COMPARING:
             return self.two(wanted, given)
         return self.of(wanted), self.of(given)
 
-    def _side(self, passages: Iterable[Passage], own: Change) -> tuple[Piece, ...]:
+    def _side(self, passages: Iterable[Passage], own: Change) -> tuple[StyledText, ...]:
         shown = [passage for passage in passages if passage.change in (Change.SAME, own)]
-        word = Tone.REMOVED_WORD if own is Change.REMOVED else Tone.ADDED_WORD
+        word = Style.REMOVED_WORD if own is Change.REMOVED else Style.ADDED_WORD
         if all(passage.change is own for passage in shown):
-            word = Tone.TEXT  # where nothing stayed the same, nothing needs to stand out
-        return self._pieces([(text, word if change is own else Tone.TEXT) for change, text in shown])
+            word = Style.TEXT  # where nothing stayed the same, nothing needs to stand out
+        return self._pieces([(text, word if change is own else Style.TEXT) for change, text in shown])
 
-    def _pieces(self, runs: Iterable[tuple[str, Tone]]) -> tuple[Piece, ...]:
-        pieces: list[Piece] = []
+    def _pieces(self, runs: Iterable[tuple[str, Style]]) -> tuple[StyledText, ...]:
+        pieces: list[StyledText] = []
         left, hidden, differs = self._most, 0, False
-        for text, tone in runs:
+        for text, style in runs:
             kept = text if left is None else text[:left]
             if kept:
-                pieces.append(Piece(_safe(kept), tone))
+                pieces.append(StyledText(_safe(kept), style))
             if left is not None:
                 left -= len(kept)
             hidden += len(text) - len(kept)
-            differs = differs or (len(kept) < len(text) and tone in (Tone.REMOVED_WORD, Tone.ADDED_WORD))
+            differs = differs or (len(kept) < len(text) and style in (Style.REMOVED_WORD, Style.ADDED_WORD))
         if hidden:
             note = ", some of them different" if differs else ""
-            pieces.append(Piece(f"\n… {counted(hidden, 'more character')}{note}: W shows all", Tone.MUTED))
+            pieces.append(StyledText(f"\n… {counted(hidden, 'more character')}{note}: W shows all", Style.MUTED))
         return tuple(pieces)
 
 
@@ -315,14 +317,16 @@ def scenario_blocks(source: DiffSource, texts: Texts) -> Iterator[Block]:
     scenario = source.case.conversation_scenario if source.case is not None else None
     if scenario is None:
         return
-    yield Whole.of("a simulated user holds this conversation", Tone.HEADING)
-    yield Whole((Piece("starts with  ", Tone.KEY), *texts.of(scenario.starting_prompt)), indent=2, hang=2)
-    yield Whole((Piece("plan  ", Tone.KEY), *texts.of(scenario.conversation_plan)), indent=2, hang=2)
+    yield Paragraph.from_text("a simulated user holds this conversation", Style.HEADING)
+    yield Paragraph((StyledText("starts with  ", Style.KEY), *texts.of(scenario.starting_prompt)), indent=2, hang=2)
+    yield Paragraph((StyledText("plan  ", Style.KEY), *texts.of(scenario.conversation_plan)), indent=2, hang=2)
     if scenario.user_persona is not None:
-        yield Whole((Piece("persona  ", Tone.KEY), Piece(safe_line(_persona(scenario)))), indent=2, hang=2)
+        yield Paragraph(
+            (StyledText("persona  ", Style.KEY), StyledText(safe_line(_persona(scenario)))), indent=2, hang=2
+        )
     simulation = source.result.execution.simulation if source.result is not None else None
     if simulation is not None:
-        yield Whole((Piece("played by  ", Tone.KEY), Piece(_player(simulation))), indent=2, hang=2)
+        yield Paragraph((StyledText("played by  ", Style.KEY), StyledText(_player(simulation))), indent=2, hang=2)
     yield BLANK
 
 
@@ -332,9 +336,9 @@ def played_blocks(source: DiffSource, texts: Texts) -> Iterator[Block]:
         yield from _turn(number, turn, texts)
     if source.spoken is not None:
         yield _user(len(source.turns), source.spoken, texts)
-        yield Whole.of("the agent is answering …", Tone.MUTED, indent=_NAME)
+        yield Paragraph.from_text("the agent is answering …", Style.MUTED, indent=_NAME)
     elif source.is_live and source.turns:
-        yield Whole.of("the user is thinking …", Tone.MUTED)
+        yield Paragraph.from_text("the user is thinking …", Style.MUTED)
     simulation = source.result.execution.simulation if source.result is not None else None
     if simulation is not None:
         yield from _ending(simulation, source.turns)
@@ -345,33 +349,38 @@ def _turn(number: int, turn: TurnResult, texts: Texts) -> Iterator[Block]:
     yield _user(number, turn.invocation.user_content, texts)
     for call in trajectory_of(turn.invocation):
         arguments = json_text(call.args or {})
-        pieces = (Piece("ƒ ", Tone.KEY), Piece(safe_line(call.name), Tone.STRONG), Piece(" "), *texts.of(arguments))
-        yield Whole(pieces, indent=_NAME, hang=2)
+        pieces = (
+            StyledText("ƒ ", Style.KEY),
+            StyledText(safe_line(call.name), Style.STRONG),
+            StyledText(" "),
+            *texts.of(arguments),
+        )
+        yield Paragraph(pieces, indent=_NAME, hang=2)
     for said in said_in(turn.invocation):
-        yield Whole((_name(said.author), *texts.of(said.text, Tone.MUTED)), hang=_NAME)
+        yield Paragraph((_name(said.author), *texts.of(said.text, Style.MUTED)), hang=_NAME)
     response = turn.invocation.final_response
     words = "" if response is None else response.text(thoughts=False)
-    told = texts.of(words) if words else (Piece("(nothing)", Tone.MUTED),)
-    yield Whole((_name("agent"), *told), hang=_NAME)
+    told = texts.of(words) if words else (StyledText("(nothing)", Style.MUTED),)
+    yield Paragraph((_name("agent"), *told), hang=_NAME)
 
 
-def _user(number: int, content: Content, texts: Texts) -> Whole:
-    head = Piece(f"turn {number + 1} · user  ", Tone.HEADING)
-    return Whole((head, *texts.of(content.text(thoughts=False))), hang=2)
+def _user(number: int, content: Content, texts: Texts) -> Paragraph:
+    head = StyledText(f"turn {number + 1} · user  ", Style.HEADING)
+    return Paragraph((head, *texts.of(content.text(thoughts=False))), hang=2)
 
 
-def _name(name: str) -> Piece:
-    return Piece(f"{safe_line(name, width=30):<{_NAME}}", Tone.KEY)
+def _name(name: str) -> StyledText:
+    return StyledText(f"{safe_line(name, width=30):<{_NAME}}", Style.KEY)
 
 
 def _ending(simulation: SimulatedConversation, turns: Sequence[TurnResult]) -> Iterator[Block]:
     match simulation.end:
         case ConversationEnd.STOP_SIGNAL:
-            yield Whole.of(f"the user has finished, after {plural(len(turns), 'turn')}", Tone.MUTED)
+            yield Paragraph.from_text(f"the user has finished, after {plural(len(turns), 'turn')}", Style.MUTED)
         case ConversationEnd.LIMIT:
             text = f"stopped at the limit of {plural(simulation.limit or 0, 'turn')}: the user had not finished. "
             advice = "Set max_allowed_invocations above the longest reasonable conversation."
-            yield Whole.of(f"! {text}{advice}", Tone.WARNING, hang=2)
+            yield Paragraph.from_text(f"! {text}{advice}", Style.WARNING, hang=2)
 
 
 def _persona(scenario: ConversationScenario) -> str:
@@ -412,7 +421,7 @@ class Writer:
 
     def both(self, expected: Side | None, actual: Side | None) -> None:
         """Add two sides that do not differ, or are not compared."""
-        self.add(Both(expected, actual))
+        self.add(SideBySide(expected, actual))
 
     def difference(
         self, turn: int | None, found: Difference, costs: TurnCosts, rows: Iterable[tuple[Side | None, Side | None]]
@@ -430,8 +439,8 @@ class Writer:
         else:
             notes = ()
         cost = self._costs[place]
-        self.extend((Both(left, right, differs=True, quiet=cost.is_free) for left, right in rows), place)
-        self.extend((Whole.of(f"↳ {note.text}", note.tone, indent=2, hang=2) for note in notes), place)
+        self.extend((SideBySide(left, right, differs=True, quiet=cost.is_free) for left, right in rows), place)
+        self.extend((Paragraph.from_text(f"↳ {note.text}", note.style, indent=2, hang=2) for note in notes), place)
 
     def content(self) -> DiffContent:
         """All of it."""
@@ -440,4 +449,4 @@ class Writer:
 
 def name_side(name: str, note: str = "") -> Side:
     """A side that names a call or an author; both must be safe."""
-    return Side((Piece(name, Tone.STRONG), Piece(note, Tone.MUTED)))
+    return Side((StyledText(name, Style.STRONG), StyledText(note, Style.MUTED)))

@@ -12,7 +12,17 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.report.text_report import describe
 from workbench.tui.state.diff_lines import Cost, DiffContent, DiffSource, Level
-from workbench.tui.state.text_layout import BLANK, Block, Line, Piece, Tone, Whole, lay_out, plural, safe_line
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    Line,
+    Paragraph,
+    Style,
+    StyledText,
+    plural,
+    render_blocks,
+    safe_line,
+)
 
 # Where one is in a diff: which difference the cursor is on, how much is shown, and what one line tells of that.
 
@@ -80,23 +90,23 @@ class DiffState:
             return self._without_differences()
         count = len(self.content.hunks)
         free = sum(cost.is_free for cost in self.content.costs)
-        pieces = [Piece(f"difference {self.cursor + 1} of {count}", Tone.STRONG), Piece("  ")]
+        pieces = [StyledText(f"difference {self.cursor + 1} of {count}", Style.STRONG), StyledText("  ")]
         pieces += _told(self.current, self.content.costs[self.cursor])
         if free and free < count:
-            pieces.append(Piece(f"  ({plural(count - free, 'difference')} that cost points)", Tone.MUTED))
-        return (*pieces, Piece(f"  · {self.level.value}", Tone.MUTED))
+            pieces.append(StyledText(f"  ({plural(count - free, 'difference')} that cost points)", Style.MUTED))
+        return (*pieces, StyledText(f"  · {self.level.value}", Style.MUTED))
 
     def _without_differences(self) -> Line:
         result, has_turns = self.source.result, bool(self.source.turns)
         if self.source.case is None:
             return ()
         if result is not None and result.failure is not None:
-            return (Piece("no differences before the error", Tone.MUTED),) if has_turns else ()
+            return (StyledText("no differences before the error", Style.MUTED),) if has_turns else ()
         if result is not None and result.status in (CaseStatus.CANCELLED, CaseStatus.SKIPPED) and not has_turns:
-            return (Piece(f"{result.status.value.lower()}: there is nothing to compare", Tone.MUTED),)
+            return (StyledText(f"{result.status.value.lower()}: there is nothing to compare", Style.MUTED),)
         if self.source.is_scenario:  # nothing was expected, word for word
             return ()
-        return (Piece("no differences", Tone.PASSED),) if has_turns or result is not None else ()
+        return (StyledText("no differences", Style.PASSED),) if has_turns or result is not None else ()
 
 
 def is_large(source: DiffSource) -> bool:
@@ -110,12 +120,12 @@ def is_large(source: DiffSource) -> bool:
     return weight > _LARGE
 
 
-def _told(hunk: Hunk, cost: Cost) -> Sequence[Piece]:
+def _told(hunk: Hunk, cost: Cost) -> Sequence[StyledText]:
     if cost.notes:
-        return [Piece(cost.notes[0].text, cost.notes[0].tone)]
+        return [StyledText(cost.notes[0].text, cost.notes[0].style)]
     if cost.is_free:
-        return [Piece("costs nothing", Tone.PASSED)]
-    return [Piece(safe_line(describe(hunk.difference), width=60), Tone.MUTED)]
+        return [StyledText("costs nothing", Style.PASSED)]
+    return [StyledText(safe_line(describe(hunk.difference), width=60), Style.MUTED)]
 
 
 # A diff as lines, each of which knows the difference that it shows; the mark of the current one is drawn last.
@@ -123,8 +133,8 @@ def _told(hunk: Hunk, cost: Cost) -> Sequence[Piece]:
 GUTTER = 1
 """Cells before each line, for the mark of the current difference."""
 
-_HERE = Piece("▌", Tone.WARNING)
-_NOT_HERE = Piece(" ")
+_HERE = StyledText("▌", Style.WARNING)
+_NOT_HERE = StyledText(" ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +176,7 @@ def lay_out_diff(content: DiffContent, *, width: int, side_by_side: bool) -> Dif
     lines: list[Line] = []
     owners: list[int | None] = []
     for block, owner in zip(content.blocks, content.owners, strict=True):
-        made = lay_out([block], width=width - GUTTER, side_by_side=side_by_side)
+        made = render_blocks([block], width=width - GUTTER, side_by_side=side_by_side)
         lines += made
         owners += [owner] * len(made)
     return DiffLines(lines, owners)
@@ -184,9 +194,9 @@ class Decision(Enum):
     REFUSED = "refused"
 
     @property
-    def tone(self) -> Tone:
+    def style(self) -> Style:
         """How it is shown."""
-        return {Decision.ACCEPTED: Tone.PASSED, Decision.REFUSED: Tone.ERROR}.get(self, Tone.WARNING)
+        return {Decision.ACCEPTED: Style.PASSED, Decision.REFUSED: Style.ERROR}.get(self, Style.WARNING)
 
 
 @dataclass(slots=True)
@@ -247,12 +257,15 @@ class ReviewWalk:
         counts = Counter(self.decisions.values())
         told = ", ".join(f"{counts[decision]} {decision.value}" for decision in Decision if counts[decision])
         if key is None:
-            return (Piece("review is over", Tone.STRONG), Piece(f"  {told}"))
+            return (StyledText("review is over", Style.STRONG), StyledText(f"  {told}"))
         decision = self.decisions.get(self.place)
-        pieces = [Piece(f"review {self.place + 1} of {len(self.keys)}  ", Tone.STRONG), Piece(safe_line(str(key)))]
+        pieces = [
+            StyledText(f"review {self.place + 1} of {len(self.keys)}  ", Style.STRONG),
+            StyledText(safe_line(str(key))),
+        ]
         if decision is not None:
-            pieces.append(Piece(f"  {decision.value}", decision.tone))
-        return (*pieces, Piece(f"  · {told}" if told else "", Tone.MUTED))
+            pieces.append(StyledText(f"  {decision.value}", decision.style))
+        return (*pieces, StyledText(f"  · {told}" if told else "", Style.MUTED))
 
     def reason(self) -> str | None:
         """Why the case that is looked at was refused."""
@@ -261,13 +274,21 @@ class ReviewWalk:
     def summary(self) -> tuple[Block, ...]:
         """What was decided, case by case."""
         of = f"{len(self.decisions)} of " if len(self.decisions) < len(self.keys) else ""
-        blocks: list[Block] = [Whole.of(f"{of}{plural(len(self.keys), 'case')} looked through", Tone.HEADING), BLANK]
+        blocks: list[Block] = [
+            Paragraph.from_text(f"{of}{plural(len(self.keys), 'case')} looked through", Style.HEADING),
+            BLANK,
+        ]
         for place, key in enumerate(self.keys):
             decision = self.decisions.get(place)
-            word = Piece(
-                f"{decision.value if decision else 'not looked at'}  ", decision.tone if decision else Tone.MUTED
+            word = StyledText(
+                f"{decision.value if decision else 'not looked at'}  ", decision.style if decision else Style.MUTED
             )
             why = f"  {safe_line(self.reasons[place])}" if place in self.reasons else ""
-            blocks.append(Whole((word, Piece(safe_line(str(key))), Piece(why, Tone.MUTED)), indent=2, hang=2))
-        blocks += [BLANK, Whole.of("u takes back what was accepted last; escape ends the review.", Tone.MUTED)]
+            blocks.append(
+                Paragraph((word, StyledText(safe_line(str(key))), StyledText(why, Style.MUTED)), indent=2, hang=2)
+            )
+        blocks += [
+            BLANK,
+            Paragraph.from_text("u takes back what was accepted last; escape ends the review.", Style.MUTED),
+        ]
         return tuple(blocks)

@@ -20,15 +20,15 @@ from workbench.tui.state.text_layout import (
     Block,
     CursorRows,
     Line,
-    Piece,
-    Tone,
-    Whole,
+    Paragraph,
+    Style,
+    StyledText,
     bar,
-    fit,
+    compute_share,
+    cut_line,
     histogram,
     plural,
     safe_line,
-    share_of,
     sparkline,
 )
 
@@ -180,7 +180,7 @@ class GroupScores(CursorRows):
         """One row."""
         row = self._rows[index]
         if row.metric is None:
-            return (Piece(" only reported, they decide nothing", Tone.MUTED),)
+            return (StyledText(" only reported, they decide nothing", Style.MUTED),)
         if row.worst is not None:
             return _worst_line(row.worst, width=width)
         return _metric_line(row.metric, is_unfolded=row.metric.name in self._unfolded, width=width)
@@ -212,11 +212,11 @@ class GroupScores(CursorRows):
         blocks: list[Block] = [self._counts()]
         metric = self.selected
         if metric is None:
-            return [*blocks, BLANK, Whole.of("Nothing has been scored yet.", Tone.MUTED)]
-        blocks += [BLANK, Whole.of(safe_line(metric.name), Tone.HEADING), *_number_blocks(metric)]
+            return [*blocks, BLANK, Paragraph.from_text("Nothing has been scored yet.", Style.MUTED)]
+        blocks += [BLANK, Paragraph.from_text(safe_line(metric.name), Style.HEADING), *_number_blocks(metric)]
         if metric.scored:
-            blocks += [BLANK, Whole.of("distribution", Tone.HEADING), *_histogram_blocks(metric)]
-        return [*blocks, BLANK, Whole.of("what it means", Tone.HEADING), *meaning_blocks(metric.name)]
+            blocks += [BLANK, Paragraph.from_text("distribution", Style.HEADING), *_histogram_blocks(metric)]
+        return [*blocks, BLANK, Paragraph.from_text("what it means", Style.HEADING), *meaning_blocks(metric.name)]
 
     def text(self) -> str:
         """The metrics as text to copy."""
@@ -227,14 +227,14 @@ class GroupScores(CursorRows):
         return "\n".join(rows)
 
     def _counts(self) -> Block:
-        pieces = [Piece(plural(self.spread.statuses.total(), "result"), Tone.STRONG)]
+        pieces = [StyledText(plural(self.spread.statuses.total(), "result"), Style.STRONG)]
         for status in CaseStatus:
             if count := self.spread.statuses[status]:
                 look = look_of(standing_of([status]))
-                pieces.append(Piece(f"   {look.symbol} {count:,} {look.word}", look.tone))
+                pieces.append(StyledText(f"   {look.symbol} {count:,} {look.word}", look.style))
         if self._stale:
-            pieces.append(Piece(f"   {STALE.symbol} {plural(self._stale, 'case')} {STALE.word}", STALE.tone))
-        return Whole(tuple(pieces))
+            pieces.append(StyledText(f"   {STALE.symbol} {plural(self._stale, 'case')} {STALE.word}", STALE.style))
+        return Paragraph(tuple(pieces))
 
     def _list(self) -> None:
         self._rows = []
@@ -253,29 +253,31 @@ class GroupScores(CursorRows):
 
 def _metric_line(metric: MetricSpread, *, is_unfolded: bool, width: int) -> Line:
     lead = f" {'▾' if is_unfolded else '▸'} "
-    tone = Tone.ERROR if metric.errors else Tone.FAILED if metric.failed else Tone.PASSED
-    tone = tone if metric.decides else Tone.TEXT
+    style = Style.ERROR if metric.errors else Style.FAILED if metric.failed else Style.PASSED
+    style = style if metric.decides else Style.TEXT
     numbers = f"{_mean_text(metric):>{_NUMBERS}} "
     picture = ""
     if width >= _BAR_FROM:
-        share = None if metric.mean is None else share_of(metric.mean, metric.lowest, metric.highest)
-        mark = None if metric.threshold is None else share_of(metric.threshold, metric.lowest, metric.highest)
+        share = None if metric.mean is None else compute_share(metric.mean, metric.lowest, metric.highest)
+        mark = None if metric.threshold is None else compute_share(metric.threshold, metric.lowest, metric.highest)
         picture = f"  {' ' * _BAR if share is None else bar(share, width=_BAR, mark=mark)}"
     room = max(width - len(lead) - len(numbers) - len(picture), 8)
     short = f"  ✗ {metric.failed:,}" if metric.failed else ""
     errors = f"  ! {metric.errors:,}" if metric.errors else ""
-    name = fit((Piece(safe_line(metric.name)), Piece(short, Tone.FAILED), Piece(errors, Tone.ERROR)), room)
+    name = cut_line(
+        (StyledText(safe_line(metric.name)), StyledText(short, Style.FAILED), StyledText(errors, Style.ERROR)), room
+    )
     gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 0)
-    return (Piece(lead), *name, Piece(gap), Piece(picture, tone), Piece(numbers, tone))
+    return (StyledText(lead), *name, StyledText(gap), StyledText(picture, style), StyledText(numbers, style))
 
 
 def _worst_line(worst: WorstCase, *, width: int) -> Line:
     name = str(worst.case) + (f" [{worst.repeat + 1}]" if worst.repeat else "")
     score = f"{worst.score:.4g} "
     room = max(width - len(score) - 5, 8)
-    label = fit((Piece(safe_line(name)),), room)
+    label = cut_line((StyledText(safe_line(name)),), room)
     gap = " " * max(room - sum(cell_len(piece.text) for piece in label), 0)
-    return (Piece("     "), *label, Piece(gap), Piece(score, Tone.KEY))
+    return (StyledText("     "), *label, StyledText(gap), StyledText(score, Style.KEY))
 
 
 def _mean_text(metric: MetricSpread) -> str:
@@ -298,18 +300,22 @@ def _number_blocks(metric: MetricSpread) -> list[Block]:
         facts.append(("errors", f"{metric.errors:,}"))
     if metric.unsure:
         facts.append(("unsure", f"{metric.unsure:,}, on which the samples of the judge disagree"))
-    return [Whole((Piece(f"{name}  ", Tone.KEY), Piece(value)), indent=2) for name, value in facts]
+    return [Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(value)), indent=2) for name, value in facts]
 
 
 def _histogram_blocks(metric: MetricSpread) -> list[Block]:
     step = (metric.highest - metric.lowest) / len(metric.bins)
     if not step:
-        return [Whole.of(f"all {metric.scored:,} are {metric.lowest:.4g}", indent=2)]
+        return [Paragraph.from_text(f"all {metric.scored:,} are {metric.lowest:.4g}", indent=2)]
     most = max(metric.bins)
-    blocks: list[Block] = [Whole.of(sparkline([float(count) for count in metric.bins]), Tone.KEY, indent=2)]
+    blocks: list[Block] = [Paragraph.from_text(sparkline([float(count) for count in metric.bins]), Style.KEY, indent=2)]
     for place, count in enumerate(metric.bins):
         low = metric.lowest + place * step
         label = f"{low:>8.3g} – {low + step:<8.3g}"
         filled = "█" * (round(count / most * 24) or (1 if count else 0))
-        blocks.append(Whole((Piece(label, Tone.KEY), Piece(f"{filled} ", Tone.TEXT), Piece(f"{count:,}")), indent=2))
+        blocks.append(
+            Paragraph(
+                (StyledText(label, Style.KEY), StyledText(f"{filled} ", Style.TEXT), StyledText(f"{count:,}")), indent=2
+            )
+        )
     return blocks

@@ -35,29 +35,29 @@ from workbench.tui.state.text_layout import (
     Block,
     CursorRows,
     Line,
-    Piece,
-    Tone,
-    Whole,
+    Paragraph,
+    Style,
+    StyledText,
     bar,
-    duration,
-    fit,
+    cut_line,
+    format_duration,
+    format_time_taken,
     plural,
     safe,
     safe_line,
     sparkline,
-    time_taken,
 )
 
 # Two runs side by side: a row for each case, and what changed in the one under the cursor.
 
 _TONES = {
-    Change.REGRESSION: Tone.FAILED,
-    Change.FLAKY: Tone.WARNING,
-    Change.FIX: Tone.PASSED,
-    Change.OTHER: Tone.ERROR,
-    Change.NEW: Tone.KEY,
-    Change.GONE: Tone.MUTED,
-    Change.SAME: Tone.MUTED,
+    Change.REGRESSION: Style.FAILED,
+    Change.FLAKY: Style.WARNING,
+    Change.FIX: Style.PASSED,
+    Change.OTHER: Style.ERROR,
+    Change.NEW: Style.KEY,
+    Change.GONE: Style.MUTED,
+    Change.SAME: Style.MUTED,
 }
 _IN_BOTH = (Change.REGRESSION, Change.FIX, Change.FLAKY, Change.OTHER, Change.SAME)
 """Changes of cases that both runs have, in the order in which they are listed."""
@@ -100,15 +100,15 @@ class ComparedCases(CursorRows):
         case = self.rows[index]
         if isinstance(case, Fold):
             words = f" {'▾' if case.is_open else '▸'} {plural(case.count, 'case')} {_IN_ONE[case.change]}"
-            return (Piece(words, _TONES[case.change]),)
-        tone = _TONES[case.change]
-        lead = Piece(f" {CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD}} ", tone)
-        verdicts = (*_verdict(case.before), Piece("→ ", Tone.MUTED), *_verdict(case.after))
-        scores = [Piece(f" {_score_text(case)}", Tone.KEY)] if width >= _SCORES_FROM else []
+            return (StyledText(words, _TONES[case.change]),)
+        style = _TONES[case.change]
+        lead = StyledText(f" {CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD}} ", style)
+        verdicts = (*_verdict(case.before), StyledText("→ ", Style.MUTED), *_verdict(case.after))
+        scores = [StyledText(f" {_score_text(case)}", Style.KEY)] if width >= _SCORES_FROM else []
         room = width - cell_len(lead.text) - sum(cell_len(piece.text) for piece in (*verdicts, *scores))
-        name = fit((Piece(safe_line(_name(case)), Tone.STRONG),), max(room - 1, 8))
+        name = cut_line((StyledText(safe_line(_name(case)), Style.STRONG),), max(room - 1, 8))
         gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 1)
-        return (lead, *name, Piece(gap), *verdicts, *scores)
+        return (lead, *name, StyledText(gap), *verdicts, *scores)
 
     @property
     def selected(self) -> ComparedCase | None:
@@ -126,9 +126,9 @@ class ComparedCases(CursorRows):
     def head(self) -> list[Line]:
         """Both runs, and how many cases changed in which way."""
         return [
-            (Piece(" before  ", Tone.REMOVED), *_run_line(self.comparison.before)),
-            (Piece(" after   ", Tone.ADDED), *_run_line(self.comparison.after)),
-            (Piece(f" {changes_text(self.comparison)}", Tone.STRONG), Piece(self._listed(), Tone.MUTED)),
+            (StyledText(" before  ", Style.REMOVED), *_run_line(self.comparison.before)),
+            (StyledText(" after   ", Style.ADDED), *_run_line(self.comparison.after)),
+            (StyledText(f" {changes_text(self.comparison)}", Style.STRONG), StyledText(self._listed(), Style.MUTED)),
         ]
 
     def blocks(self) -> list[Block]:
@@ -151,52 +151,57 @@ class ComparedCases(CursorRows):
 
     def _differences(self) -> Iterator[Block]:
         if self.comparison.judged_differently:
-            yield Whole.of("the runs were not judged alike", Tone.HEADING)
+            yield Paragraph.from_text("the runs were not judged alike", Style.HEADING)
             for sentence in self.comparison.judged_differently:
-                yield Whole.of(f"△ {safe(sentence)}", Tone.WARNING, indent=2, hang=2)
+                yield Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2)
             yield BLANK
 
     def _means(self) -> Iterator[Block]:
         if not self.comparison.metrics:
             return
-        yield Whole((Piece("means", Tone.HEADING), Piece("  over the cases that both runs scored", Tone.MUTED)))
+        yield Paragraph(
+            (StyledText("means", Style.HEADING), StyledText("  over the cases that both runs scored", Style.MUTED))
+        )
         for metric in self.comparison.metrics:
             numbers = (
                 f"{metric.before:.4g} → {metric.after:.4g} ({metric.difference:+.4g}), {plural(metric.cases, 'case')}"
             )
-            yield Whole((Piece(f"{safe_line(metric.name)}  ", Tone.KEY), Piece(numbers)), indent=2, hang=2)
+            yield Paragraph(
+                (StyledText(f"{safe_line(metric.name)}  ", Style.KEY), StyledText(numbers)), indent=2, hang=2
+            )
 
 
 def _case_blocks(case: ComparedCase) -> Iterator[Block]:
     symbol = f"{CHANGE_SYMBOLS[case.change]} {case.change.value}"
     reason = f", for {case.reason}" if case.reason else ""
-    yield Whole(
-        (Piece(safe_line(_name(case)), Tone.HEADING), Piece(f"  {symbol}{reason}", _TONES[case.change])), hang=2
+    yield Paragraph(
+        (StyledText(safe_line(_name(case)), Style.HEADING), StyledText(f"  {symbol}{reason}", _TONES[case.change])),
+        hang=2,
     )
-    yield Whole.of(safe_line(case.case.eval_set), Tone.MUTED, indent=2)
+    yield Paragraph.from_text(safe_line(case.case.eval_set), Style.MUTED, indent=2)
     if case.asks_otherwise:
-        yield Whole.of("△ the case or its target was changed in between: the agent was not asked the same",
-                       Tone.WARNING, indent=2, hang=2)  # fmt: skip
+        yield Paragraph.from_text("△ the case or its target was changed in between: the agent was not asked the same",
+                       Style.WARNING, indent=2, hang=2)  # fmt: skip
     if case.judged_otherwise:
-        yield Whole.of("△ expectations or criteria were changed in between", Tone.WARNING, indent=2, hang=2)
+        yield Paragraph.from_text("△ expectations or criteria were changed in between", Style.WARNING, indent=2, hang=2)
     changed = {score.name for score in case.changed_scores}
     for score in case.scores:
-        tone = Tone.WARNING if score.name in changed else Tone.TEXT
-        name = Piece(f"{safe_line(score.name)}  ", Tone.KEY)
-        yield Whole((name, Piece(score_change_text(score), tone)), indent=2, hang=2)
+        style = Style.WARNING if score.name in changed else Style.TEXT
+        name = StyledText(f"{safe_line(score.name)}  ", Style.KEY)
+        yield Paragraph((name, StyledText(score_change_text(score), style)), indent=2, hang=2)
     if case.before is not None and case.after is not None:
-        times = f"{time_taken(case.before.agent_seconds)} → {time_taken(case.after.agent_seconds)}"
-        yield Whole((Piece("duration  ", Tone.KEY), Piece(times)), indent=2)
+        times = f"{format_time_taken(case.before.agent_seconds)} → {format_time_taken(case.after.agent_seconds)}"
+        yield Paragraph((StyledText("duration  ", Style.KEY), StyledText(times)), indent=2)
 
 
-def _verdict(verdict: Verdict | None) -> tuple[Piece, ...]:
+def _verdict(verdict: Verdict | None) -> tuple[StyledText, ...]:
     if verdict is None:
-        return (Piece(f"{'  not run':<{_VERDICT + 2}}", Tone.MUTED),)
+        return (StyledText(f"{'  not run':<{_VERDICT + 2}}", Style.MUTED),)
     look = look_of(standing_of(verdict.statuses))
     passed = sum(status.value == "PASSED" for status in verdict.statuses)
     word = look.word if len(verdict.statuses) == 1 else f"{passed}/{len(verdict.statuses)} passed"
     partly = f" {PARTLY_JUDGED.symbol}" if verdict.misses_samples else ""
-    return (Piece(f"{look.symbol} {f'{word}{partly}':<{_VERDICT}}", look.tone),)
+    return (StyledText(f"{look.symbol} {f'{word}{partly}':<{_VERDICT}}", look.style),)
 
 
 def _score_text(case: ComparedCase) -> str:
@@ -206,12 +211,12 @@ def _score_text(case: ComparedCase) -> str:
     return f"{text[:34]:<34}"
 
 
-def _run_line(run: StoredRun) -> tuple[Piece, ...]:
+def _run_line(run: StoredRun) -> tuple[StyledText, ...]:
     mark = f"  {cut_short(run)}" if cut_short(run) else ""
     return (
-        Piece(f"{safe_line(run.run_id)}", Tone.STRONG),
-        Piece(f"  {when(run.started_at)}  {counts_text(run.summary)}"),
-        Piece(mark, Tone.WARNING),
+        StyledText(f"{safe_line(run.run_id)}", Style.STRONG),
+        StyledText(f"  {when(run.started_at)}  {counts_text(run.summary)}"),
+        StyledText(mark, Style.WARNING),
     )
 
 
@@ -230,12 +235,13 @@ def criteria_blocks(config: EvalConfig | None, of: str) -> Iterator[Block]:
     if config is None:
         return
     yield BLANK
-    yield Whole(
-        (Piece("judged by", Tone.HEADING), Piece(f"  {_source(config)}, of {safe_line(of)}", Tone.MUTED)), hang=2
+    yield Paragraph(
+        (StyledText("judged by", Style.HEADING), StyledText(f"  {_source(config)}, of {safe_line(of)}", Style.MUTED)),
+        hang=2,
     )
     for criterion in config.criteria:
-        name = Piece(f"{safe_line(criterion.metric)}  ", Tone.KEY)
-        yield Whole((name, Piece(threshold_text(criterion))), indent=2, hang=2)
+        name = StyledText(f"{safe_line(criterion.metric)}  ", Style.KEY)
+        yield Paragraph((name, StyledText(threshold_text(criterion))), indent=2, hang=2)
         yield from value_blocks(criterion.options, indent=4)
 
 
@@ -251,9 +257,9 @@ def options_blocks(run: StoredRun) -> Iterator[Block]:
     for title, values in (("options", options), ("versions", run.versions)):
         if values:
             yield BLANK
-            yield Whole.of(title, Tone.HEADING)
+            yield Paragraph.from_text(title, Style.HEADING)
             text = "   ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
-            yield Whole.of(safe(redact(text)), indent=2, hang=2)
+            yield Paragraph.from_text(safe(redact(text)), indent=2, hang=2)
 
 
 # What became of one case in every run, as rows, and the execution under the cursor in detail.
@@ -311,20 +317,20 @@ class Executions(CursorRows):
         word = f"{look.word}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
         repeat = f" [{job.key.repeat + 1}]" if self._has_repeats(job.run_id) else ""
         pieces = [
-            Piece(mark, Tone.HEADING),
-            Piece(current, Tone.KEY),
-            Piece(f"{look.symbol} ", look.tone),
-            Piece(f"{when(job.finished_at)}{repeat} "),
-            Piece(f" {word:<9}", look.tone),
-            Piece(f"{time_taken(job.agent_seconds):>8}", Tone.MUTED),
-            Piece("  △" if self._differs_from_older(index) else "   ", Tone.WARNING),
+            StyledText(mark, Style.HEADING),
+            StyledText(current, Style.KEY),
+            StyledText(f"{look.symbol} ", look.style),
+            StyledText(f"{when(job.finished_at)}{repeat} "),
+            StyledText(f" {word:<9}", look.style),
+            StyledText(f"{format_time_taken(job.agent_seconds):>8}", Style.MUTED),
+            StyledText("  △" if self._differs_from_older(index) else "   ", Style.WARNING),
         ]
         for metric in metrics:
             if metric.threshold is not None:
                 shown = look_of_metric(metric.status)
                 score = "no score" if metric.score is None else f"{metric.score:.3g}"
-                pieces.append(Piece(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.tone))
-        return fit(tuple(pieces), width)
+                pieces.append(StyledText(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.style))
+        return cut_line(tuple(pieces), width)
 
     @property
     def selected(self) -> StoredJob | None:
@@ -357,16 +363,20 @@ class Executions(CursorRows):
             return []
         run = self.history.runs[job.run_id]
         blocks = [*self._course(), BLANK]
-        blocks.append(Whole((Piece(f"run {safe_line(job.run_id)}", Tone.HEADING), Piece(f"  {cut_short(run)}"))))
+        blocks.append(
+            Paragraph((StyledText(f"run {safe_line(job.run_id)}", Style.HEADING), StyledText(f"  {cut_short(run)}")))
+        )
         if self._is_current(job):
             counts = f"{CURRENT} its verdict counts now"
-            stale = Piece(f", but is stale {STALE.symbol}", STALE.tone) if self.is_stale else Piece("")
-            blocks.append(Whole((Piece(counts, Tone.KEY), stale), indent=2, hang=2))
+            stale = StyledText(f", but is stale {STALE.symbol}", STALE.style) if self.is_stale else StyledText("")
+            blocks.append(Paragraph((StyledText(counts, Style.KEY), stale), indent=2, hang=2))
         if run.command:
-            blocks.append(Whole((Piece("command  ", Tone.KEY), Piece(safe(redact(run.command)))), indent=2, hang=2))
+            blocks.append(
+                Paragraph((StyledText("command  ", Style.KEY), StyledText(safe(redact(run.command)))), indent=2, hang=2)
+            )
         if job.failure is not None:
             failure = f"! {job.failure.kind.value} error  {safe(redact(job.failure.message))}"
-            blocks.append(Whole.of(failure, Tone.ERROR, indent=2, hang=2))
+            blocks.append(Paragraph.from_text(failure, Style.ERROR, indent=2, hang=2))
         blocks += self._changes()
         blocks += _score_blocks(self.history.executions[self.cursor].metrics)
         blocks += criteria_blocks(self._config(run), self.history.case.eval_set)
@@ -376,15 +386,17 @@ class Executions(CursorRows):
         """Sparklines from old to new: each metric that decides, then durations."""
         shown = self.history.executions[:_SHOWN_IN_LINE][::-1]
         names = dict.fromkeys(m.name for _, metrics in shown for m in metrics if m.threshold is not None)
-        yield Whole.of(f"{plural(len(self), 'execution')}, old to new", Tone.HEADING)
+        yield Paragraph.from_text(f"{plural(len(self), 'execution')}, old to new", Style.HEADING)
         for name in names:
             scores = [next((m.score for m in metrics if m.name == name), None) for _, metrics in shown]
             line = sparkline(scores, lowest=0.0, highest=1.0)
-            yield Whole((Piece(line, Tone.KEY), Piece(f"  {safe_line(name)}", Tone.MUTED)), indent=2)
+            yield Paragraph((StyledText(line, Style.KEY), StyledText(f"  {safe_line(name)}", Style.MUTED)), indent=2)
         times = [job.agent_seconds or None for job, _ in shown]
         if taken := [time for time in times if time is not None]:
-            span = f"{duration(min(taken))} to {duration(max(taken))}"
-            yield Whole((Piece(sparkline(times), Tone.KEY), Piece(f"  duration, {span}", Tone.MUTED)), indent=2)
+            span = f"{format_duration(min(taken))} to {format_duration(max(taken))}"
+            yield Paragraph(
+                (StyledText(sparkline(times), Style.KEY), StyledText(f"  duration, {span}", Style.MUTED)), indent=2
+            )
 
     def _changes(self) -> Iterator[Block]:
         """What was different in the run before, and what is different now."""
@@ -396,17 +408,19 @@ class Executions(CursorRows):
         if older is not None:
             told += run_changes(self._only_this_set(older.run_id), self._only_this_set(job.run_id))
         if told:
-            yield Whole.of("changed since the run before it", Tone.HEADING)
-            yield from (Whole.of(f"△ {safe(sentence)}", Tone.WARNING, indent=2, hang=2) for sentence in told)
+            yield Paragraph.from_text("changed since the run before it", Style.HEADING)
+            yield from (
+                Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2) for sentence in told
+            )
         if self.history.is_kept:
-            yield Whole.of(_KEPT, Tone.MUTED)
+            yield Paragraph.from_text(_KEPT, Style.MUTED)
         elif self.history.now is None:
             recorded = self.history.is_recorded
             what = "What was recorded cannot be judged as it is now" if recorded else "The case as it is now cannot run"
-            yield Whole.of(f"{what}, or is gone.", Tone.WARNING)
+            yield Paragraph.from_text(f"{what}, or is gone.", Style.WARNING)
         elif since := list(self._differing(job, self.history.now)):
-            yield Whole.of("changed since then, up to now", Tone.HEADING)
-            yield from (Whole.of(f"△ {sentence}", Tone.WARNING, indent=2, hang=2) for sentence in since)
+            yield Paragraph.from_text("changed since then, up to now", Style.HEADING)
+            yield from (Paragraph.from_text(f"△ {sentence}", Style.WARNING, indent=2, hang=2) for sentence in since)
 
     def _is_current(self, job: StoredJob) -> bool:
         return ResultPlace(job.run_id, job.key) in self.current
@@ -466,15 +480,15 @@ def _differing_recorded(job: StoredJob, other: ContentKeys) -> Iterator[str]:
 
 def _score_blocks(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
     yield BLANK
-    yield Whole.of("scores", Tone.HEADING)
+    yield Paragraph.from_text("scores", Style.HEADING)
     if not metrics:
-        yield Whole.of("none: it was not judged, or its scores have been forgotten", Tone.MUTED, indent=2)
+        yield Paragraph.from_text("none: it was not judged, or its scores have been forgotten", Style.MUTED, indent=2)
     for metric in metrics:
         pieces = metric_row(metric, [metric.score], width=56)
-        yield Whole(pieces, indent=1)
+        yield Paragraph(pieces, indent=1)
         for text in (metric.reason, samples_text(metric)):
             if text:
-                yield Whole.of(safe(redact(text)), Tone.MUTED, indent=6)
+                yield Paragraph.from_text(safe(redact(text)), Style.MUTED, indent=6)
 
 
 # The runs of a set or target as rows, and the run under the cursor in detail.
@@ -499,19 +513,19 @@ class GroupRuns(CursorRows):
         """One run: when, pass rate, counts, whether it was cut short."""
         run, summary = self.parts[index]
         rate = pass_rate(summary)
-        tone = Tone.PASSED if rate == 1.0 else Tone.ERROR if summary.error else Tone.FAILED
+        style = Style.PASSED if rate == 1.0 else Style.ERROR if summary.error else Style.FAILED
         mark = "●" if run.run_id == self.marked else " "
         share = "  no verdict" if rate is None else f"  {bar(rate, width=_BAR)} {rate:>4.0%}"
         pieces = [
-            Piece(f"{mark} {when(run.started_at)}"),
-            Piece(share, tone if rate is not None else Tone.MUTED),
-            Piece(f"  {summary.passed:,}/{summary.total:,}"),
-            Piece(f"  ✗ {summary.failed:,}" if summary.failed else "", Tone.FAILED),
-            Piece(f"  ! {summary.error:,}" if summary.error else "", Tone.ERROR),
-            Piece(f"  ? {summary.not_evaluated:,}" if summary.not_evaluated else "", Tone.WARNING),
-            Piece(f"  {cut_short(run)}" if cut_short(run) else "", Tone.WARNING),
+            StyledText(f"{mark} {when(run.started_at)}"),
+            StyledText(share, style if rate is not None else Style.MUTED),
+            StyledText(f"  {summary.passed:,}/{summary.total:,}"),
+            StyledText(f"  ✗ {summary.failed:,}" if summary.failed else "", Style.FAILED),
+            StyledText(f"  ! {summary.error:,}" if summary.error else "", Style.ERROR),
+            StyledText(f"  ? {summary.not_evaluated:,}" if summary.not_evaluated else "", Style.WARNING),
+            StyledText(f"  {cut_short(run)}" if cut_short(run) else "", Style.WARNING),
         ]
-        return fit(tuple(pieces), width)
+        return cut_line(tuple(pieces), width)
 
     @property
     def selected_run(self) -> StoredRun | None:
@@ -534,14 +548,14 @@ class GroupRuns(CursorRows):
         if run is None:
             return []
         summary = self.parts[self.cursor].summary
-        took = "" if run.duration_seconds is None else f" in {duration(run.duration_seconds)}"
+        took = "" if run.duration_seconds is None else f" in {format_duration(run.duration_seconds)}"
         whole = "" if summary.total == run.summary.total else f"; the whole run: {counts_text(run.summary)}"
-        blocks = [*self._course(), BLANK, Whole.of(f"run {safe_line(run.run_id)}", Tone.HEADING)]
+        blocks = [*self._course(), BLANK, Paragraph.from_text(f"run {safe_line(run.run_id)}", Style.HEADING)]
         facts = [("came out", f"{counts_text(summary)}{whole}{took}"), ("command", run.command)]
         if cut_short(run):
             facts.append(("ended", f"{cut_short(run)}: not every case ran"))
         blocks += [
-            Whole((Piece(f"{name}  ", Tone.KEY), Piece(safe(redact(text)))), indent=2, hang=2)
+            Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(redact(text)))), indent=2, hang=2)
             for name, text in facts
             if text
         ]
@@ -550,20 +564,22 @@ class GroupRuns(CursorRows):
     def _course(self) -> Iterator[Block]:
         rates = [pass_rate(part.summary) for part in reversed(self.parts)]
         times = [part.run.duration_seconds for part in reversed(self.parts)]
-        yield Whole.of(f"{plural(len(self.parts), 'run')}, old to new", Tone.HEADING)
-        yield Whole((Piece(sparkline(rates, highest=1.0), Tone.KEY), Piece("  pass rate", Tone.MUTED)), indent=2)
-        yield Whole((Piece(sparkline(times), Tone.KEY), Piece("  duration", Tone.MUTED)), indent=2)
+        yield Paragraph.from_text(f"{plural(len(self.parts), 'run')}, old to new", Style.HEADING)
+        yield Paragraph(
+            (StyledText(sparkline(rates, highest=1.0), Style.KEY), StyledText("  pass rate", Style.MUTED)), indent=2
+        )
+        yield Paragraph((StyledText(sparkline(times), Style.KEY), StyledText("  duration", Style.MUTED)), indent=2)
 
     def _means(self, run: StoredRun) -> Iterator[Block]:
         means = {name: metric for name, metric in run.summary.metrics.items() if metric.mean is not None}
         if not means:
             return
         yield BLANK
-        yield Whole((Piece("means", Tone.HEADING), Piece("  over the whole run", Tone.MUTED)))
+        yield Paragraph((StyledText("means", Style.HEADING), StyledText("  over the whole run", Style.MUTED)))
         for name, metric in means.items():
             std = "" if metric.std is None else f" ±{metric.std:.3g}"
             text = f"{metric.mean:.4g}{std}  ({metric.scored:,} of {metric.total:,} scored)"
-            yield Whole((Piece(f"{safe_line(name)}  ", Tone.KEY), Piece(text)), indent=2, hang=2)
+            yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
 
     def _criteria(self, run: StoredRun) -> Iterator[Block]:
         """The criteria of its sets, those that are the same told once."""
@@ -579,7 +595,7 @@ class GroupRuns(CursorRows):
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             yield from criteria_blocks(config, f"{names[0]}{more}")
         if len(told) > _MOST_CONFIGS:
-            yield Whole.of(f"… and {len(told) - _MOST_CONFIGS} more", Tone.MUTED, indent=2)
+            yield Paragraph.from_text(f"… and {len(told) - _MOST_CONFIGS} more", Style.MUTED, indent=2)
 
 
 def pass_rate(summary: RunSummary) -> float | None:

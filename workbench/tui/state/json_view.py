@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 from rich.cells import cell_len
 
 from workbench.model.text import REDACTED, counted, names_secret, neutralise, redact
-from workbench.tui.state.text_layout import Line, Piece, Tone, safe_line, wrap
+from workbench.tui.state.text_layout import Line, Style, StyledText, safe_line, wrap
 
 # Letting what was searched for stand out in a line.
 
 
 def marked(line: Line, needle: str) -> Line:
-    """The line with every occurrence of a text in another tone, whatever its case. Those across two pieces are not."""
+    """The line with every occurrence of a text in another style, whatever its case. Those across two pieces are not."""
     return tuple(part for piece in line for part in _parts(piece, needle.casefold()))
 
 
-def _parts(piece: Piece, needle: str) -> Iterator[Piece]:
+def _parts(piece: StyledText, needle: str) -> Iterator[StyledText]:
     folded = piece.text.casefold()
     if not needle or len(folded) != len(piece.text):  # some characters fold into two: places would not fit
         yield piece
@@ -28,11 +28,11 @@ def _parts(piece: Piece, needle: str) -> Iterator[Piece]:
     end = 0
     while (start := folded.find(needle, end)) >= 0:
         if start > end:
-            yield Piece(piece.text[end:start], piece.tone)
-        yield Piece(piece.text[start : start + len(needle)], Tone.MATCH)
+            yield StyledText(piece.text[end:start], piece.style)
+        yield StyledText(piece.text[start : start + len(needle)], Style.MATCH)
         end = start + len(needle)
     if end < len(piece.text):
-        yield Piece(piece.text[end:], piece.tone)
+        yield StyledText(piece.text[end:], piece.style)
 
 
 # A JSON value for people: one line for each key, real line breaks in texts, parts that can be folded.
@@ -65,7 +65,7 @@ class _Row(NamedTuple):
     depth: int
     head: Line
     text: str = ""
-    tone: Tone = Tone.TEXT
+    style: Style = Style.TEXT
     is_block: bool = False
     opens: Path | None = None
 
@@ -155,7 +155,7 @@ class JsonText:
         elif isinstance(value, str):
             yield from self._text_rows(value, path=path, depth=depth, head=head, limit=limit)
         else:
-            yield _Row(depth, head, json.dumps(value), Tone.RUNNING)
+            yield _Row(depth, head, json.dumps(value), Style.RUNNING)
 
     def _container(
         self, value: dict[str, Any] | list[Any], *, path: Path, depth: int, head: Line, limit: _Limit
@@ -164,7 +164,9 @@ class JsonText:
         self._folds_shown[path] = folded
         count = f"{{{len(value):,}}}" if isinstance(value, dict) else f"[{len(value):,}]"
         if head or folded:
-            yield _Row(depth, (Piece("▸ " if folded else "▾ ", Tone.MUTED), *head), count, Tone.MUTED, opens=path)
+            yield _Row(
+                depth, (StyledText("▸ " if folded else "▾ ", Style.MUTED), *head), count, Style.MUTED, opens=path
+            )
         if folded:
             return
         inner = depth + 1 if head else depth
@@ -173,13 +175,13 @@ class JsonText:
         for number, (key, item) in enumerate(pairs):
             if number >= shown:
                 rest = f"… {len(value) - shown:,} more; l shows them"
-                yield _Row(inner, (), rest, Tone.MUTED, opens=(*path, _REST))
+                yield _Row(inner, (), rest, Style.MUTED, opens=(*path, _REST))
                 return
             secret = isinstance(key, str) and names_secret(key) and isinstance(item, str | int)
             step = key if isinstance(key, str) else number
-            label = (Piece(f"{safe_line(str(key))}: ", Tone.KEY),)
+            label = (StyledText(f"{safe_line(str(key))}: ", Style.KEY),)
             if secret and not isinstance(item, bool):
-                yield _Row(inner, label, REDACTED, Tone.MUTED)
+                yield _Row(inner, label, REDACTED, Style.MUTED)
             else:
                 yield self._one(item, path=(*path, step), depth=inner, head=label, limit=limit)
 
@@ -190,9 +192,9 @@ class JsonText:
         folded = self._folded.get(path, False)
         if is_block:
             self._folds_shown[path] = folded
-            mark = Piece("▸ " if folded else "▾ ", Tone.MUTED)
+            mark = StyledText("▸ " if folded else "▾ ", Style.MUTED)
             size = f"{counted(len(value), 'character')}, {counted(value.count(chr(10)) + 1, 'line')}" if folded else ""
-            yield _Row(depth, (mark, *head), size, Tone.MUTED, opens=path)
+            yield _Row(depth, (mark, *head), size, Style.MUTED, opens=path)
             if folded:
                 return
         windows = self._windows_shown[path] = self._windows.get(path, [(0, at_first)])
@@ -211,11 +213,11 @@ class JsonText:
             yield self._gap(len(text) - end, path, depth)
         if len(value) > _LONGEST_TEXT:
             rest = f"… {counted(len(value) - _LONGEST_TEXT, 'more character')} not shown; copying takes them"
-            yield _Row(depth, (), rest, Tone.MUTED, is_block=True)
+            yield _Row(depth, (), rest, Style.MUTED, is_block=True)
 
     def _gap(self, characters: int, path: Path, depth: int) -> _Row:
         text = f"… {characters:,} more characters; l shows more"
-        return _Row(depth, (), text, Tone.MUTED, is_block=True, opens=(*path, _MORE))
+        return _Row(depth, (), text, Style.MUTED, is_block=True, opens=(*path, _MORE))
 
     def _text_of(self, value: str, path: Path) -> str:
         """The text redacted: once, for what is long."""
@@ -286,7 +288,7 @@ def _inside(path: Path, value: dict[str, Any] | list[Any]) -> Iterator[tuple[Pat
 
 def _lines(row: _Row, *, width: int, needle: str) -> Iterator[Line]:
     indent = " " * min(row.depth * _INDENT, _DEEPEST_INDENT, max(width - 16, 0))
-    lead = Piece(f"{indent}  │ " if row.is_block else indent, Tone.MUTED)
+    lead = StyledText(f"{indent}  │ " if row.is_block else indent, Style.MUTED)
     head = () if row.is_block else row.head
     prefix = "".join(piece.text for piece in head)
     text = f"{prefix}{row.text}"
@@ -294,16 +296,16 @@ def _lines(row: _Row, *, width: int, needle: str) -> Iterator[Line]:
     hang = 0 if row.is_block else min(4, room - 4)
     for number, (start, end) in enumerate(wrap(text, room, hang=hang)):
         if number == 0 and head:
-            body = (*_clip(head, end), Piece(text[len(prefix) : end], row.tone))
+            body = (*_clip(head, end), StyledText(text[len(prefix) : end], row.style))
         else:
-            body = (Piece(f"{' ' * (hang if number else 0)}{text[start:end]}", row.tone),)
+            body = (StyledText(f"{' ' * (hang if number else 0)}{text[start:end]}", row.style),)
         line = (lead, *body)
         yield marked(line, needle) if needle else line
 
 
-def _clip(pieces: Line, end: int) -> Iterator[Piece]:
+def _clip(pieces: Line, end: int) -> Iterator[StyledText]:
     for piece in pieces:
-        yield Piece(piece.text[: max(end, 0)], piece.tone)
+        yield StyledText(piece.text[: max(end, 0)], piece.style)
         end -= len(piece.text)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from workbench.tui.state.case_outline import Input, Kind, Place, Row
-from workbench.tui.state.text_layout import Line, Piece, Tone, plural, safe, safe_line, wrap
+from workbench.tui.state.text_layout import Line, Style, StyledText, plural, safe, safe_line, wrap
 
 MOST_LINES = 10
 """How many lines a text has in the outline; the rest of it is counted there, and shown where it is edited."""
@@ -132,7 +132,7 @@ class OutlineView:
         lead, texts = self._lead(number), self._texts(number)
         text = texts[index - self._starts[number]]
         if index > self._starts[number]:
-            return (Piece(" " * sum(cell_len(piece.text) for piece in lead)), text)
+            return (StyledText(" " * sum(cell_len(piece.text) for piece in lead)), text)
         return (*lead, text)
 
     def _select(self, index: int) -> None:
@@ -178,43 +178,43 @@ class OutlineView:
         mark = _DRAFTED if number in self._drafted else _CHANGED if number in self._changed else " "
         label = safe_line(row.label, width=_LONGEST_LABEL)
         room = max(self._labels[number] - cell_len(label), 0)
-        tone = Tone.HEADING if row.kind in _HEADINGS else Tone.KEY
+        style = Style.HEADING if row.kind in _HEADINGS else Style.KEY
         return (
-            Piece(mark, Tone.WARNING),
-            Piece(" " * (1 + 2 * row.depth)),
-            Piece(label, tone),
-            Piece(" " * (room + 2)),
+            StyledText(mark, Style.WARNING),
+            StyledText(" " * (1 + 2 * row.depth)),
+            StyledText(label, style),
+            StyledText(" " * (room + 2)),
         )
 
-    def _texts(self, number: int) -> Sequence[Piece]:
+    def _texts(self, number: int) -> Sequence[StyledText]:
         """What stands behind the label, line by line."""
         row = self.rows[number]
-        tone, text = _shown(row)
+        style, text = _shown(row)
         if not isinstance(row.value, str):
-            return (Piece(text, tone),)
+            return (StyledText(text, style),)
         room = max(self._width - 4 - 2 * row.depth - self._labels[number], _LEAST_ROOM)
         head = text[: MOST_LINES * room]
         shown = safe(head)
         spans = wrap(shown, room)
-        pieces = [Piece(shown[start:end], tone) for start, end in spans[:MOST_LINES]]
+        pieces = [StyledText(shown[start:end], style) for start, end in spans[:MOST_LINES]]
         left = len(text) - len(head) + (len(shown) - spans[MOST_LINES][0] if len(spans) > MOST_LINES else 0)
-        return (*pieces, Piece(f"… {left:,} more characters", Tone.MUTED)) if left else pieces
+        return (*pieces, StyledText(f"… {left:,} more characters", Style.MUTED)) if left else pieces
 
 
-def _shown(row: Row) -> tuple[Tone, str]:
+def _shown(row: Row) -> tuple[Style, str]:
     """The value of a row in words; headings say how much is in them."""
     value = row.value
     if isinstance(value, str):
         if row.input in (Input.LINE, Input.TEXT):
             named = row.kind in (Kind.CALL, Kind.TOOL_RESPONSE)
-            return (Tone.STRONG if named else Tone.TEXT, value) if value else (Tone.MUTED, "empty")
-        return Tone.TEXT, json.dumps(value, ensure_ascii=False)
+            return (Style.STRONG if named else Style.TEXT, value) if value else (Style.MUTED, "empty")
+        return Style.TEXT, json.dumps(value, ensure_ascii=False)
     if row.is_heading:
-        return Tone.MUTED, _summary(row)
+        return Style.MUTED, _summary(row)
     if isinstance(value, dict | list):
         words = safe_line(json.dumps(value, ensure_ascii=False)) if value else "empty"
-        return Tone.TEXT if value else Tone.MUTED, words
-    return (Tone.MUTED if value is None else Tone.TEXT), json.dumps(value)
+        return Style.TEXT if value else Style.MUTED, words
+    return (Style.MUTED if value is None else Style.TEXT), json.dumps(value)
 
 
 def _summary(row: Row) -> str:

@@ -12,7 +12,18 @@ from pathlib import Path
 from workbench.engine.open_documents import FoundEdits
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
-from workbench.tui.state.text_layout import Block, CursorRows, Line, Piece, Tone, Whole, fit, plural, safe, safe_line
+from workbench.tui.state.text_layout import (
+    Block,
+    CursorRows,
+    Line,
+    Paragraph,
+    Style,
+    StyledText,
+    cut_line,
+    plural,
+    safe,
+    safe_line,
+)
 
 # Everything that is wrong, with file and place: what the problems pane lists and the header counts.
 
@@ -156,30 +167,34 @@ class Problems(CursorRows):
     def line(self, index: int, width: int) -> Line:
         """One row as it is drawn."""
         problem = self._rows[index]
-        mark = Piece(" ▲ ", Tone.WARNING) if problem.warning else Piece(" ✗ ", Tone.ERROR)
+        mark = StyledText(" ▲ ", Style.WARNING) if problem.warning else StyledText(" ✗ ", Style.ERROR)
         where = safe_line(problem.where or problem.source.value)
-        pieces = [mark, Piece(where, Tone.KEY), Piece("  ")]
+        pieces = [mark, StyledText(where, Style.KEY), StyledText("  ")]
         if problem.place:
-            pieces.append(Piece(f"{safe_line(problem.place)}: ", Tone.MUTED))
-        return fit((*pieces, Piece(safe_line(problem.message))), width)
+            pieces.append(StyledText(f"{safe_line(problem.place)}: ", Style.MUTED))
+        return cut_line((*pieces, StyledText(safe_line(problem.message))), width)
 
     def detail(self) -> tuple[Block, ...]:
         """The problem under the cursor in full, and what enter does."""
         problem = self.selected
         if problem is None:
             return (
-                Whole.of("No problems.", Tone.PASSED),
-                Whole.of(
+                Paragraph.from_text("No problems.", Style.PASSED),
+                Paragraph.from_text(
                     "Broken eval sets and cases, settings, themes and keys would stand here, with file and place."
                 ),
             )
         pieces = [
-            Piece(f"{'warning' if problem.warning else 'error'} · {problem.source.value}  ", Tone.MUTED),
-            Piece(safe_line(problem.where), Tone.KEY),
+            StyledText(f"{'warning' if problem.warning else 'error'} · {problem.source.value}  ", Style.MUTED),
+            StyledText(safe_line(problem.where), Style.KEY),
         ]
         if problem.place:
-            pieces.append(Piece(f"  {safe_line(problem.place)}", Tone.MUTED))
-        return (Whole(tuple(pieces)), Whole.of(safe(problem.message)), Whole.of(_what_enter_does(problem), Tone.MUTED))
+            pieces.append(StyledText(f"  {safe_line(problem.place)}", Style.MUTED))
+        return (
+            Paragraph(tuple(pieces)),
+            Paragraph.from_text(safe(problem.message)),
+            Paragraph.from_text(_what_enter_does(problem), Style.MUTED),
+        )
 
     def _show(self, source: Source, problems: Sequence[ListedProblem]) -> None:
         if list(problems) != list(self._by_source.get(source, ())):
@@ -281,25 +296,25 @@ class RecoveryList(CursorRows):
         found = self.found[index]
         written = found.recovery.written_at.astimezone(self.now.tzinfo)
         pieces = (
-            Piece(f" {written:%Y-%m-%d %H:%M}", Tone.MUTED),
-            Piece(f"   {_how_many(found)}   "),
-            Piece(safe_line(found.eval_set), Tone.KEY),
+            StyledText(f" {written:%Y-%m-%d %H:%M}", Style.MUTED),
+            StyledText(f"   {_how_many(found)}   "),
+            StyledText(safe_line(found.eval_set), Style.KEY),
         )
-        return fit(pieces, width)
+        return cut_line(pieces, width)
 
     def detail(self) -> tuple[Block, ...]:
         """The selected edits in words."""
         found = self.selected
         if found is None:
-            return (Whole.of("Nothing is left to decide about."),)
+            return (Paragraph.from_text("Nothing is left to decide about."),)
         if found.problem:
-            return (Whole.of(safe(f"These edits cannot be read: {found.problem}"), Tone.ERROR),)
+            return (Paragraph.from_text(safe(f"These edits cannot be read: {found.problem}"), Style.ERROR),)
         if found.differences is None:
             text = "The file is gone or broken. Restored, these edits can be saved in its place."
-            return (Whole.of(text, Tone.WARNING),)
+            return (Paragraph.from_text(text, Style.WARNING),)
         named = ", ".join(f"{safe_line(item.eval_id)} ({item.how})" for item in found.differences[:20])
         more = len(found.differences) - 20
-        return (Whole.of(named + (f", {more:,} more" if more > 0 else "")),)
+        return (Paragraph.from_text(named + (f", {more:,} more" if more > 0 else "")),)
 
 
 def _how_many(found: FoundEdits) -> str:

@@ -40,7 +40,7 @@ from workbench.tui.state.case_board import FALLS_SHORT, STALE, Board, look_of
 from workbench.tui.state.problem_list import Problems, Source
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.state.run_progress import RunProgress, judge_line, project_line
-from workbench.tui.state.text_layout import Block, Heading, Line, Piece, Tone, Whole, fit
+from workbench.tui.state.text_layout import Block, Heading, Line, Paragraph, Style, StyledText, cut_line
 from workbench.tui.state.watch_state import WatchState
 
 # The state of the main screen: what is listed, how it stands, what is running, and what can be run.
@@ -386,7 +386,7 @@ class ProjectState:
         """What a pane shows that has nothing better to show where no case is selected."""
         row = self.browser.selected
         if self.project is None:
-            return (Whole.of("opening the project …", Tone.MUTED),)
+            return (Paragraph.from_text("opening the project …", Style.MUTED),)
         if row is None and self.browser.is_filtered:
             return nothing_listed_detail(self.browser.query)
         if row is None or not self.browser.sets:
@@ -410,9 +410,9 @@ class ProjectState:
         """The line at the top, so wide."""
         right = (*self.watch.header(width), *self._judge_line(width))
         room = width - sum(cell_len(piece.text) for piece in right)
-        left = fit(self._header(room), room)
+        left = cut_line(self._header(room), room)
         gap = room - sum(cell_len(piece.text) for piece in left)
-        return (*left, Piece(" " * gap), *right) if right else left
+        return (*left, StyledText(" " * gap), *right) if right else left
 
     def _judge_line(self, width: int) -> Line:
         judges = self.browser.judges
@@ -424,7 +424,7 @@ class ProjectState:
 
     def _header(self, room: int) -> Line:
         if self.project is None:
-            return (Piece(" workbench ", Tone.STRONG), Piece(" opening …", Tone.MUTED))
+            return (StyledText(" workbench ", Style.STRONG), StyledText(" opening …", Style.MUTED))
         unread = [each for each in self.browser.sets if each.cases is None and not each.problem]
         return project_line(
             self.project.root,
@@ -438,18 +438,24 @@ class ProjectState:
     def run_line(self, *, now: float) -> Line:
         """The line at the bottom: the run that is going on or went last, else how all cases stand."""
         if self.is_preparing and not self.is_asked:
-            return (Piece(" planning the run …", Tone.RUNNING),)
+            return (StyledText(" planning the run …", Style.RUNNING),)
         if self.progress is not None:
             return self.progress.line(now=now, can_resume=self.stopped[-1].options.resume if self.stopped else None)
-        pieces = [Piece(" no run in this session", Tone.MUTED)]
+        pieces = [StyledText(" no run in this session", Style.MUTED)]
         if stale := len(self.browser.freshness.stale):
-            pieces += [Piece(f"   {STALE.symbol} {stale:,}", STALE.tone), Piece(f" {STALE.word}", Tone.MUTED)]
+            pieces += [
+                StyledText(f"   {STALE.symbol} {stale:,}", STALE.style),
+                StyledText(f" {STALE.word}", Style.MUTED),
+            ]
         for standing, count in self.board.counts().items():
             if count:
                 look = look_of(standing)
-                pieces += [Piece(f"   {look.symbol} {count:,}", look.tone), Piece(f" {look.word}", Tone.MUTED)]
+                pieces += [
+                    StyledText(f"   {look.symbol} {count:,}", look.style),
+                    StyledText(f" {look.word}", Style.MUTED),
+                ]
         if self.stopped:
-            pieces.append(Piece("   the last run was stopped: alt+x resumes it", Tone.KEY))
+            pieces.append(StyledText("   the last run was stopped: alt+x resumes it", Style.KEY))
         return tuple(pieces)
 
     def _falls_short(self, key: CaseKey) -> bool:

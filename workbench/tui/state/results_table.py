@@ -20,7 +20,17 @@ from workbench.report.run_report import samples_text
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_board import PARTLY_JUDGED, STALE, Standing, look_of, look_of_metric, standing_of
-from workbench.tui.state.text_layout import CursorRows, Line, Piece, Tone, fit, plural, safe_line, shorten, time_taken
+from workbench.tui.state.text_layout import (
+    CursorRows,
+    Line,
+    Style,
+    StyledText,
+    cut_line,
+    format_time_taken,
+    plural,
+    safe_line,
+    shorten,
+)
 
 # Rows of the results table: what is kept of a result to be shown in one line, and that is little.
 
@@ -187,7 +197,7 @@ class Column:
     id: str
     title: str
     width: int
-    cell: Callable[[TableRow], Piece]
+    cell: Callable[[TableRow], StyledText]
     value: Callable[[TableRow], SortValue]
     number: Callable[[TableRow], float | None] | None = None
 
@@ -197,20 +207,20 @@ def columns_of(metrics: Iterable[str]) -> list[Column]:
     return [*_FIXED, *(column for name in metrics for column in _metric_columns(name))]
 
 
-def _status(row: TableRow) -> Piece:
+def _status(row: TableRow) -> StyledText:
     look = look_of(row.status)
     count = "" if row.repeats == 1 else f" {row.passed}/{row.repeats}"
     partly = f" {PARTLY_JUDGED.symbol}" if row.misses_samples else ""
     shown = STALE if row.is_stale else look
-    return Piece(f"{look.symbol} {shown.word}{count}{partly}", shown.tone)
+    return StyledText(f"{look.symbol} {shown.word}{count}{partly}", shown.style)
 
 
-def _calls(row: TableRow) -> Piece:
+def _calls(row: TableRow) -> StyledText:
     made = "?" if row.actual_calls is None else str(row.actual_calls)
     if row.expected_calls is None:
-        return Piece(made)
+        return StyledText(made)
     differs = row.expected_calls != row.actual_calls
-    return Piece(f"{made}/{row.expected_calls}", Tone.WARNING if differs else Tone.TEXT)
+    return StyledText(f"{made}/{row.expected_calls}", Style.WARNING if differs else Style.TEXT)
 
 
 def _latency(row: TableRow) -> float:
@@ -222,23 +232,25 @@ def _set(row: TableRow) -> str:
 
 
 _FIXED = (
-    Column(EVAL_SET, "eval set", 20, lambda row: Piece(_set(row), Tone.MUTED), lambda row: row.case.eval_set),
+    Column(EVAL_SET, "eval set", 20, lambda row: StyledText(_set(row), Style.MUTED), lambda row: row.case.eval_set),
     Column("status", "status", 14, _status, lambda row: row.status.value),
-    Column("response", "response", 40, lambda row: Piece(row.response), lambda row: row.response),
-    Column("trajectory", "trajectory", 32, lambda row: Piece(row.trajectory, Tone.KEY), lambda row: row.trajectory),
+    Column("response", "response", 40, lambda row: StyledText(row.response), lambda row: row.response),
+    Column(
+        "trajectory", "trajectory", 32, lambda row: StyledText(row.trajectory, Style.KEY), lambda row: row.trajectory
+    ),
     Column("calls", "calls", 9, _calls, lambda row: row.actual_calls),
-    Column("latency", "latency", 10, lambda row: Piece(time_taken(row.latency)), _latency, _latency),
-    Column("failure", "failure", 32, lambda row: Piece(row.failure, Tone.ERROR), lambda row: row.failure or None),
+    Column("latency", "latency", 10, lambda row: StyledText(format_time_taken(row.latency)), _latency, _latency),
+    Column("failure", "failure", 32, lambda row: StyledText(row.failure, Style.ERROR), lambda row: row.failure or None),
 )
 
 
 def _metric_columns(name: str) -> tuple[Column, Column]:
-    def cell(row: TableRow) -> Piece:
+    def cell(row: TableRow) -> StyledText:
         shown = row.scores.get(name)
         if shown is None:
-            return Piece("-", Tone.MUTED)
+            return StyledText("-", Style.MUTED)
         look = look_of_metric(shown.status)
-        return Piece(f"{look.symbol} {'-' if shown.score is None else f'{shown.score:.4g}'}", look.tone)
+        return StyledText(f"{look.symbol} {'-' if shown.score is None else f'{shown.score:.4g}'}", look.style)
 
     def score(row: TableRow) -> float | None:
         shown = row.scores.get(name)
@@ -252,7 +264,11 @@ def _metric_columns(name: str) -> tuple[Column, Column]:
     return (
         Column(name, title, min(max(cell_len(title) + 2, 10), 30), cell, score, score),
         Column(
-            f"{name} why", f"{title} why", 34, lambda row: Piece(why(row), Tone.MUTED), lambda row: why(row) or None
+            f"{name} why",
+            f"{title} why",
+            34,
+            lambda row: StyledText(why(row), Style.MUTED),
+            lambda row: why(row) or None,
         ),
     )
 
@@ -426,39 +442,41 @@ class ResultTable(CursorRows):
         cells = []
         for index, column in self._drawn(width):
             arrow = "" if column.id != self.sorted_by else " ▼" if self.is_descending else " ▲"
-            title = fit((Piece(column.title),), column.width - 2 - len(arrow))
+            title = cut_line((StyledText(column.title),), column.width - 2 - len(arrow))
             text = "".join(piece.text for piece in title) + arrow
-            cells.append((Piece(text, Tone.TAB if index == self.column else Tone.HEADING), column.width))
-        return self._line(Piece("case", Tone.HEADING), cells, width=width)
+            cells.append((StyledText(text, Style.TAB if index == self.column else Style.HEADING), column.width))
+        return self._line(StyledText("case", Style.HEADING), cells, width=width)
 
     def line(self, index: int, width: int) -> Line:
         """One row."""
         row = self._rows[index]
         cells = [(column.cell(row), column.width) for _, column in self._drawn(width)]
         return self._line(
-            Piece(shorten(row.name, self._id_width(width) - _AROUND_NAME), Tone.STRONG), cells, width=width
+            StyledText(shorten(row.name, self._id_width(width) - _AROUND_NAME), Style.STRONG), cells, width=width
         )
 
     def feet(self, width: int) -> list[Line]:
         """Mean and deviation of what is listed, below the columns that have figures."""
         figures = [(column.width, *self._figures_of(column)) for _, column in self._drawn(width)]
-        means = [(Piece("" if mean is None else f"{mean:.4g}"), cells) for cells, mean, _ in figures]
-        deviations = [(Piece("" if std is None else f"±{std:.4g}", Tone.MUTED), cells) for cells, _, std in figures]
+        means = [(StyledText("" if mean is None else f"{mean:.4g}"), cells) for cells, mean, _ in figures]
+        deviations = [
+            (StyledText("" if std is None else f"±{std:.4g}", Style.MUTED), cells) for cells, _, std in figures
+        ]
         return [
-            self._line(Piece("mean", Tone.KEY), means, width=width),
-            self._line(Piece("deviation", Tone.KEY), deviations, width=width),
+            self._line(StyledText("mean", Style.KEY), means, width=width),
+            self._line(StyledText("deviation", Style.KEY), deviations, width=width),
         ]
 
-    def counts(self) -> list[Piece]:
+    def counts(self) -> list[StyledText]:
         """How many rows are listed, and how they stand."""
-        pieces = [Piece(plural(len(self._rows), "row"), Tone.STRONG)]
+        pieces = [StyledText(plural(len(self._rows), "row"), Style.STRONG)]
         if self._stale:
-            pieces.append(Piece(f"   {STALE.symbol} {self._stale:,} {STALE.word}", STALE.tone))
+            pieces.append(StyledText(f"   {STALE.symbol} {self._stale:,} {STALE.word}", STALE.style))
         for standing in Standing:
             count = self._standings[standing]
             if count:
                 look = look_of(standing)
-                pieces.append(Piece(f"   {look.symbol} {count:,} {look.word}", look.tone))
+                pieces.append(StyledText(f"   {look.symbol} {count:,} {look.word}", look.style))
         return pieces
 
     def text_of(self, row: TableRow) -> str:
@@ -516,17 +534,17 @@ class ResultTable(CursorRows):
         usual = min(max(width // 4, _LEAST_ID_WIDTH), _ID_WIDTH)
         return max(usual, min(self._longest_name + _AROUND_NAME, width // 3))
 
-    def _line(self, name: Piece, cells: Iterable[tuple[Piece, int]], *, width: int) -> Line:
+    def _line(self, name: StyledText, cells: Iterable[tuple[StyledText, int]], *, width: int) -> Line:
         """The name, which stays where it is, and cells beside it."""
-        pieces = [Piece(" "), *_cell(name, self._id_width(width) - 1)]
+        pieces = [StyledText(" "), *_cell(name, self._id_width(width) - 1)]
         for piece, cell_width in cells:
             pieces += _cell(piece, cell_width)
-        return fit(tuple(pieces), width)
+        return cut_line(tuple(pieces), width)
 
 
-def _cell(piece: Piece, width: int) -> list[Piece]:
-    shown = fit((piece,), width - 2)
-    return [*shown, Piece(" " * (width - sum(cell_len(part.text) for part in shown)))]
+def _cell(piece: StyledText, width: int) -> list[StyledText]:
+    shown = cut_line((piece,), width - 2)
+    return [*shown, StyledText(" " * (width - sum(cell_len(part.text) for part in shown)))]
 
 
 def _width(columns: Sequence[Column]) -> int:

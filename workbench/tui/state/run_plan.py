@@ -16,14 +16,14 @@ from workbench.tui.state.text_layout import (
     Block,
     CursorRows,
     Line,
-    Piece,
-    Tone,
-    Whole,
-    duration,
-    fit,
+    Paragraph,
+    Style,
+    StyledText,
+    cut_line,
+    format_count,
+    format_duration,
     plural,
     safe_line,
-    thousands,
 )
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ class PlanSettings(CursorRows):
         longest = max(len(f"{value:g}") for value in self._values.values())
         room = min(max(width - longest - len(f"  {mark}"), 0), _WORDS)
         digits = min(max(width - room - len(f"  {mark}"), longest), _VALUE)
-        label = fit((Piece(f" {words} "),), room)
+        label = cut_line((StyledText(f" {words} "),), room)
         gap = " " * (room - sum(len(piece.text) for piece in label))
         value = f"{self._values[name]:>{digits}g}  "
-        return (*label, Piece(gap), Piece(value, Tone.STRONG), Piece(mark, Tone.KEY))
+        return (*label, StyledText(gap), StyledText(value, Style.STRONG), StyledText(mark, Style.KEY))
 
     @property
     def selected(self) -> tuple[Setting, str, float]:
@@ -139,18 +139,18 @@ def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
     if (bounds := _bounds(planned.plan)) is not None:
         yield _fact("at most", bounds)
     nothing = "time unknown: none of the cases has run before"
-    yield _fact("takes", _estimated(cost.seconds, lambda amount: f"about {duration(amount)}", nothing=nothing))
+    yield _fact("takes", _estimated(cost.seconds, lambda amount: f"about {format_duration(amount)}", nothing=nothing))
     if cost.model_jobs:
         nothing = "unknown: no earlier run of these cases tells"
-        yield _fact("tokens", _estimated(cost.tokens, lambda amount: f"about {thousands(amount)}", nothing=nothing))
+        yield _fact("tokens", _estimated(cost.tokens, lambda amount: f"about {format_count(amount)}", nothing=nothing))
     for problem in planned.plan.problems[:_MOST_PROBLEMS]:
-        yield Whole.of(f"! {safe_line(problem)}", Tone.ERROR, hang=2)
+        yield Paragraph.from_text(f"! {safe_line(problem)}", Style.ERROR, hang=2)
     yield BLANK
     yield from _sets(planned.plan)
     yield BLANK
     yield from _criteria(planned)
     for notice in planned.plan.notices[:_MOST_PROBLEMS]:
-        yield Whole.of(f"· {safe_line(notice)}", Tone.MUTED, hang=2)
+        yield Paragraph.from_text(f"· {safe_line(notice)}", Style.MUTED, hang=2)
 
 
 def _calls(cost: PlanCost) -> str:
@@ -172,7 +172,7 @@ def _judge(judge: JudgeCost) -> Iterator[Block]:
     calls += "; known answers cost nothing"
     tokens = "tokens unknown: no earlier run tells"
     if judge.tokens is not None:
-        tokens = f"about {thousands(judge.tokens.amount)} tokens"
+        tokens = f"about {format_count(judge.tokens.amount)} tokens"
     money = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
     yield _fact("", f"{safe_line(judge.model)}: {calls}; {tokens}{money}")
     if judge.price_unknown is not None:
@@ -241,5 +241,5 @@ def _estimated(estimate: Estimate | None, words: Callable[[float], str], *, noth
     return f"{words(estimate.amount)}, {source}"
 
 
-def _fact(name: str, text: str) -> Whole:
-    return Whole((Piece(f"{name:<10}", Tone.MUTED), Piece(text)), hang=10)
+def _fact(name: str, text: str) -> Paragraph:
+    return Paragraph((StyledText(f"{name:<10}", Style.MUTED), StyledText(text)), hang=10)

@@ -29,15 +29,15 @@ from workbench.report.text_report import quota_wait_text, spending_text
 from workbench.tui.state.case_board import Standing, look_of, standing_of
 from workbench.tui.state.text_layout import (
     Line,
-    Piece,
-    Tone,
-    duration,
-    end_of,
+    Style,
+    StyledText,
+    format_count,
+    format_duration,
+    format_time_taken,
+    keep_end,
     plural,
     safe_line,
     shorten,
-    thousands,
-    time_taken,
 )
 
 # What the line at the top says: the project, which judges its criteria ask, what the run has asked of models.
@@ -51,15 +51,15 @@ _SHORTEST_FOLDER = 12  # cells of its end that always stay
 
 def project_line(root: str, *, sets: int, cases: int, reading: int, problems: int, width: int) -> Line:
     """The folder of the project, how much it holds, how many of its sets are still to be read, in so many cells."""
-    before = [Piece(" workbench ", Tone.STRONG)]
+    before = [StyledText(" workbench ", Style.STRONG)]
     if problems:
-        before.append(Piece(f" ! {plural(problems, 'problem')} ", Tone.WARNING))
-    after = [Piece(f"   {plural(sets, 'eval set')} · {plural(cases, 'case')}", Tone.MUTED)]
+        before.append(StyledText(f" ! {plural(problems, 'problem')} ", Style.WARNING))
+    after = [StyledText(f"   {plural(sets, 'eval set')} · {plural(cases, 'case')}", Style.MUTED)]
     if reading:
-        after.append(Piece(f" · reading {reading:,} …", Tone.RUNNING))
+        after.append(StyledText(f" · reading {reading:,} …", Style.RUNNING))
     # The folder, whose name may be long, gives way to what there is to know; its end tells most.
     left = width - sum(cell_len(piece.text) for piece in (*before, *after)) - 2
-    return (*before, Piece(f" {end_of(safe_line(root), max(left, _SHORTEST_FOLDER))}"), *after)
+    return (*before, StyledText(f" {keep_end(safe_line(root), max(left, _SHORTEST_FOLDER))}"), *after)
 
 
 def judge_line(judges: Collection[str], models: Sequence[ModelSpending], *, width: int) -> Line:
@@ -67,19 +67,19 @@ def judge_line(judges: Collection[str], models: Sequence[ModelSpending], *, widt
     if width < _NARROW:
         return ()
     if not judges:
-        return (Piece(" judge: none ", Tone.MUTED),)
+        return (StyledText(" judge: none ", Style.MUTED),)
     names = sorted(judges)
     shown = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} models"
     if width < _WIDE:
-        return (Piece(f" judge: {safe_line(shown, width=_LONGEST_NAME)} ", Tone.MUTED),)
+        return (StyledText(f" judge: {safe_line(shown, width=_LONGEST_NAME)} ", Style.MUTED),)
     spent = asked_text(models)
-    return (Piece(f" judge: {safe_line(shown)} ", Tone.MUTED), *((Piece(f"{spent} "),) if spent else ()))
+    return (StyledText(f" judge: {safe_line(shown)} ", Style.MUTED), *((StyledText(f"{spent} "),) if spent else ()))
 
 
 def asked_text(models: Sequence[ModelSpending]) -> str:
     """What was asked of models: calls and those whose answer was known, money, tokens. Empty where nothing was."""
     tokens = sum(spent.tokens for spent in models)
-    return spending_text(models) + (f" {thousands(tokens)} tokens" if tokens else "")
+    return spending_text(models) + (f" {format_count(tokens)} tokens" if tokens else "")
 
 
 # What went wrong in a run, with what is the same counted once: "12 × agent: connection refused".
@@ -365,37 +365,39 @@ class RunProgress:
         """The progress in one line, the most important first. `can_resume` is the stopped run that can be resumed."""
         filled = _PROGRESS_WIDTH * self.done // self.total if self.total else _PROGRESS_WIDTH
         pieces = [
-            Piece(f" {self.activity}  ", Tone.STRONG),
-            Piece("█" * filled, Tone.RUNNING),
-            Piece("░" * (_PROGRESS_WIDTH - filled), Tone.MUTED),
-            Piece(f"  {self.done:,}/{self.total:,} "),
+            StyledText(f" {self.activity}  ", Style.STRONG),
+            StyledText("█" * filled, Style.RUNNING),
+            StyledText("░" * (_PROGRESS_WIDTH - filled), Style.MUTED),
+            StyledText(f"  {self.done:,}/{self.total:,} "),
         ]
         for standing in SHOWN_COUNTS:
             if count := self.jobs.counts[standing]:
                 look = look_of(standing)
-                pieces.append(Piece(f" {look.symbol}{count:,}", look.tone))
+                pieces.append(StyledText(f" {look.symbol}{count:,}", look.style))
         rate = self.rate(now=now)
         if rate is not None:
-            pieces.append(Piece(f"  {rate:,.1f}/s", Tone.MUTED))
+            pieces.append(StyledText(f"  {rate:,.1f}/s", Style.MUTED))
         left = self.seconds_left(now=now)
         if self.ended is not None:
-            pieces.append(Piece(f"  in {duration(self.ended - self.began)}", Tone.MUTED))
+            pieces.append(StyledText(f"  in {format_duration(self.ended - self.began)}", Style.MUTED))
             if can_resume is not None:
                 which = "" if can_resume == self.run_id else " the run that was stopped before"
-                pieces.append(Piece(f"  alt+x resumes{which}", Tone.KEY))
+                pieces.append(StyledText(f"  alt+x resumes{which}", Style.KEY))
         elif left is not None:
-            pieces.append(Piece(f"  eta {duration(left)}", Tone.MUTED))
+            pieces.append(StyledText(f"  eta {format_duration(left)}", Style.MUTED))
         if self.ended is None and self.waits_until > now:
-            pieces.append(Piece(f"  {quota_wait_text(self.waits_until - now)}", Tone.WARNING))
+            pieces.append(StyledText(f"  {quota_wait_text(self.waits_until - now)}", Style.WARNING))
         if self.why:  # before what there may be no room for
-            pieces.append(Piece(f"  why: {safe_line(self.why)}", Tone.KEY))
+            pieces.append(StyledText(f"  why: {safe_line(self.why)}", Style.KEY))
         if self.tokens:
-            pieces.append(Piece(f"  {thousands(self.tokens)} tokens", Tone.MUTED))
+            pieces.append(StyledText(f"  {format_count(self.tokens)} tokens", Style.MUTED))
         if self.models:
-            pieces.append(Piece(f"  {asked_text(self.models)}", Tone.MUTED))
+            pieces.append(StyledText(f"  {asked_text(self.models)}", Style.MUTED))
         if self.retries:
-            pieces.append(Piece(f"  {self.retries:,} {'retry' if self.retries == 1 else 'retries'}", Tone.WARNING))
-        pieces.append(Piece(f"  run {safe_line(self.run_id)}", Tone.MUTED))
+            pieces.append(
+                StyledText(f"  {self.retries:,} {'retry' if self.retries == 1 else 'retries'}", Style.WARNING)
+            )
+        pieces.append(StyledText(f"  run {safe_line(self.run_id)}", Style.MUTED))
         return tuple(pieces)
 
     @property
@@ -524,16 +526,16 @@ class RunRows:
         if entry is None:
             return ()
         if isinstance(entry, _Heading):
-            return (Piece(f" {entry.text}", Tone.HEADING),)
+            return (StyledText(f" {entry.text}", Style.HEADING),)
         if isinstance(entry, FailureGroup):
             look = look_of(entry.standing)
-            return (Piece(f"  {look.symbol} {len(entry.jobs):,} × ", look.tone), Piece(entry.message))
+            return (StyledText(f"  {look.symbol} {len(entry.jobs):,} × ", look.style), StyledText(entry.message))
         if isinstance(entry, RunningJob):
             return self._job_line(entry.key, Standing.RUNNING, _running_facts(entry, self._now), width)
         if isinstance(entry, _Waiting):
             return self._job_line(entry.key, Standing.WAITING, (), width)
         word = look_of(entry.standing).word
-        facts = (Piece(f"{word:<22}", Tone.MUTED), Piece(f"{time_taken(entry.seconds):>9}"))
+        facts = (StyledText(f"{word:<22}", Style.MUTED), StyledText(f"{format_time_taken(entry.seconds):>9}"))
         return self._job_line(entry.key, entry.standing, facts, width)
 
     def _job_line(self, key: JobKey, standing: Standing, facts: Line, width: int) -> Line:
@@ -544,10 +546,10 @@ class RunRows:
         where = _shortened(f"  {safe_line(key.case.eval_set)}", room - cell_len(title))
         gap = " " * max(room - cell_len(title) - cell_len(where), 0)
         return (
-            Piece(f"  {look.symbol} ", look.tone),
-            Piece(title),
-            Piece(where + gap, Tone.MUTED),
-            Piece(" "),
+            StyledText(f"  {look.symbol} ", look.style),
+            StyledText(title),
+            StyledText(where + gap, Style.MUTED),
+            StyledText(" "),
             *facts,
         )
 
@@ -584,25 +586,25 @@ def summary_lines(progress: RunProgress, *, now: float, width: int) -> tuple[Lin
     bar = min(_JOB_BAR_WIDTH, max(width // 5, 8))
     filled = bar * progress.done // progress.total if progress.total else bar
     rate, left = progress.rate(now=now), progress.seconds_left(now=now)
-    took = duration(progress.elapsed(now=now))
+    took = format_duration(progress.elapsed(now=now))
     facts = [
         f"{progress.done:,} of {progress.total:,}",
         f"took {took}" if progress.ended is not None else f"{took} elapsed",
     ]
     if progress.ended is None and left is not None:
-        facts.append(f"about {duration(left)} left")
+        facts.append(f"about {format_duration(left)} left")
     if rate is not None:
         facts.append(f"{rate:,.1f}/s")
     head = (
-        Piece(f" {progress.activity} ", Tone.STRONG),
-        Piece("█" * filled, Tone.RUNNING),
-        Piece("░" * (bar - filled), Tone.MUTED),
-        Piece("  " + " · ".join(facts)),
+        StyledText(f" {progress.activity} ", Style.STRONG),
+        StyledText("█" * filled, Style.RUNNING),
+        StyledText("░" * (bar - filled), Style.MUTED),
+        StyledText("  " + " · ".join(facts)),
     )
     return head, tuple(_counts(progress))
 
 
-def _counts(progress: RunProgress) -> Iterator[Piece]:
+def _counts(progress: RunProgress) -> Iterator[StyledText]:
     counts = [(standing, progress.jobs.counts[standing]) for standing in SHOWN_COUNTS]
     if progress.ended is None:
         counts = [
@@ -613,15 +615,15 @@ def _counts(progress: RunProgress) -> Iterator[Piece]:
     for standing, count in counts:
         if count:
             look = look_of(standing)
-            yield Piece(f" {look.symbol} {count:,} {look.word} ", look.tone)
+            yield StyledText(f" {look.symbol} {count:,} {look.word} ", look.style)
     if progress.why:
-        yield Piece(f" why: {safe_line(progress.why)}  ", Tone.KEY)
+        yield StyledText(f" why: {safe_line(progress.why)}  ", Style.KEY)
     if progress.tokens:
-        yield Piece(f"  {thousands(progress.tokens)} tokens", Tone.MUTED)
+        yield StyledText(f"  {format_count(progress.tokens)} tokens", Style.MUTED)
     if progress.models:
-        yield Piece(f"  {asked_text(progress.models)}", Tone.MUTED)
+        yield StyledText(f"  {asked_text(progress.models)}", Style.MUTED)
     if progress.retries:
-        yield Piece(f"  {progress.retries:,} {'retry' if progress.retries == 1 else 'retries'}", Tone.WARNING)
+        yield StyledText(f"  {progress.retries:,} {'retry' if progress.retries == 1 else 'retries'}", Style.WARNING)
 
 
 def _sections(progress: RunProgress) -> Iterator[_Section]:
@@ -673,8 +675,8 @@ def _running_facts(job: RunningJob, now: float) -> Line:
     else:
         turn = "judging"
     retry = f"retry {job.attempt - 1}" if job.attempt > 1 else ""
-    elapsed = duration(max(now - job.began, 0.0))
-    return Piece(f"{turn:<13}"), Piece(f"{retry:<9}", Tone.WARNING), Piece(f"{elapsed:>9}", Tone.MUTED)
+    elapsed = format_duration(max(now - job.began, 0.0))
+    return StyledText(f"{turn:<13}"), StyledText(f"{retry:<9}", Style.WARNING), StyledText(f"{elapsed:>9}", Style.MUTED)
 
 
 def _shortened(text: str, width: int) -> str:

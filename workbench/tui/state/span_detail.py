@@ -9,7 +9,18 @@ from typing import Any
 
 from workbench.model.text import mask_named, redact
 from workbench.tui.state.json_view import JsonText
-from workbench.tui.state.text_layout import Block, Line, Piece, Tone, Whole, lay_out, plural, safe, safe_line, time_text
+from workbench.tui.state.text_layout import (
+    Block,
+    Line,
+    Paragraph,
+    Style,
+    StyledText,
+    format_span_time,
+    plural,
+    render_blocks,
+    safe,
+    safe_line,
+)
 from workbench.tui.state.trace_graph import Graph, draw_graph, graph_of, place_in_graph
 from workbench.tui.state.trace_tree import KIND_NAMES, Node, TraceTree, TurnNode, Where
 from workbench.tui.state.trace_view import TraceRow, TraceView
@@ -83,7 +94,7 @@ class SpanDetail:
         """The lines for a width."""
         if self.tab is DetailTab.GRAPH:
             return self._draw_graph(width)
-        head = lay_out(self._head, width=width, side_by_side=False)
+        head = render_blocks(self._head, width=width, side_by_side=False)
         self._head_lines = len(head)
         return [*head, *(self._json.lay_out(width) if self._json is not None else ())]
 
@@ -138,9 +149,9 @@ class SpanDetail:
         if self.tab is DetailTab.EVENT:
             self._head = list(_turn_facts(row, view) if isinstance(row, TurnNode) else _span_facts(row, view))
             if self._json is not None:
-                self._head.append(Whole.of("attributes", Tone.HEADING))
+                self._head.append(Paragraph.from_text("attributes", Style.HEADING))
         elif self._json is None and self.tab is not DetailTab.GRAPH:
-            self._head = [Whole.of(_nothing(row, self.tab), Tone.MUTED)]
+            self._head = [Paragraph.from_text(_nothing(row, self.tab), Style.MUTED)]
 
     def _draw_graph(self, width: int) -> list[Line]:
         if self._tree is None or self._row is None:
@@ -187,13 +198,13 @@ def _nothing(row: TraceRow, tab: DetailTab) -> str:
 
 def _span_facts(node: Node, view: TraceView) -> Iterator[Block]:
     span = node.span
-    yield _fact("name", redact(safe_line(span.name)) or "(none)", Tone.STRONG)
+    yield _fact("name", redact(safe_line(span.name)) or "(none)", Style.STRONG)
     slow = " · the slowest step" if node is view.tree.slowest else " · slow" if node.slow else ""
     yield _fact("kind", f"{KIND_NAMES[span.kind]}{slow}")
     if span.simulated_by is not None:
         yield _fact("simulated", f"the tool was not called: {_ANSWERED.get(span.simulated_by, span.simulated_by)}")
     if span.error is not None:
-        yield _fact("error", f"! {redact(safe(span.error))}", Tone.ERROR)
+        yield _fact("error", f"! {redact(safe(span.error))}", Style.ERROR)
     yield _fact("event", redact(safe_line(view.link_of(node) or "it became no event of its own that is recorded")))
     yield from _times(node, view)
     if node.tokens is not None:
@@ -218,21 +229,23 @@ def _times(node: Node, view: TraceView) -> Iterator[Block]:
         return
     turn = next((item for item in view.tree.turns if item.index == node.key.turn), None)
     within = span.start - turn.start if turn is not None and turn.start is not None else 0.0
-    started = f"{time_text(within)} into the turn, {time_text(span.start)} into the session"
+    started = f"{format_span_time(within)} into the turn, {format_span_time(span.start)} into the session"
     if span.duration is None:
-        yield _fact("time", "still going on", Tone.RUNNING)
+        yield _fact("time", "still going on", Style.RUNNING)
         yield _fact("started", started)
         return
-    own = f" · {time_text(node.own_seconds)} of its own" if node.children and node.own_seconds is not None else ""
-    yield _fact("time", f"{time_text(span.duration)}{own}")
+    own = (
+        f" · {format_span_time(node.own_seconds)} of its own" if node.children and node.own_seconds is not None else ""
+    )
+    yield _fact("time", f"{format_span_time(span.duration)}{own}")
     yield _fact("started", started)
-    yield _fact("ended", f"{time_text(span.start + span.duration)} into the session")
+    yield _fact("ended", f"{format_span_time(span.start + span.duration)} into the session")
 
 
 def _turn_facts(turn: TurnNode, view: TraceView) -> Iterator[Block]:
-    yield _fact("turn", str(turn.index + 1), Tone.STRONG)
+    yield _fact("turn", str(turn.index + 1), Style.STRONG)
     yield _fact("steps", f"{turn.steps:,}" + (f", {plural(turn.errors, 'error')}" if turn.errors else ""))
-    yield _fact("time", "not known yet" if turn.seconds is None else time_text(turn.seconds))
+    yield _fact("time", "not known yet" if turn.seconds is None else format_span_time(turn.seconds))
     if turn.result is not None and turn.result.inference_calls is not None:
         yield _fact("model calls", f"{turn.result.inference_calls:,}")
     if turn.tokens is not None:
@@ -240,9 +253,9 @@ def _turn_facts(turn: TurnNode, view: TraceView) -> Iterator[Block]:
         yield from _usage(turn)
     yield _fact("user", view.messages.user(turn.index) or "(no text)")
     if turn.result is None:
-        yield _fact("agent", "the turn has not ended well, or is going on", Tone.MUTED)
+        yield _fact("agent", "the turn has not ended well, or is going on", Style.MUTED)
     elif turn.result.invocation.final_response is None:
-        yield _fact("agent", "no final response", Tone.WARNING)
+        yield _fact("agent", "no final response", Style.WARNING)
     else:
         yield _fact("agent", redact(safe(turn.result.invocation.final_response.text())))
 
@@ -252,8 +265,8 @@ def _usage(turn: TurnNode) -> Iterator[Block]:
     if usage is not None:
         told = [f"{name} {count:,}" for name, count in usage if count is not None and name != "total"]
         if told:
-            yield _fact("", " · ".join(told).replace("_", " "), Tone.MUTED)
+            yield _fact("", " · ".join(told).replace("_", " "), Style.MUTED)
 
 
-def _fact(name: str, text: str, tone: Tone = Tone.TEXT) -> Whole:
-    return Whole((Piece(f"{name:<{_LABEL}}", Tone.KEY), Piece(text, tone)), hang=_LABEL)
+def _fact(name: str, text: str, style: Style = Style.TEXT) -> Paragraph:
+    return Paragraph((StyledText(f"{name:<{_LABEL}}", Style.KEY), StyledText(text, style)), hang=_LABEL)

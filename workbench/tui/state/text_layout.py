@@ -1,4 +1,4 @@
-"""Text with tones: pieces, lines, blocks, columns and charts, wrapped to the width that is there."""
+"""Text with styles: pieces, lines, blocks, columns and charts, wrapped to the width that is there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MOST_CHARACTERS = 20_000
 """How much of one text is laid out. What is left out is counted, so that nothing is cut off unseen."""
 
 
-class Tone(StrEnum):
-    """What a piece of text means. Each has a component class `tone--NAME` in the stylesheet."""
+class Style(StrEnum):
+    """What a piece of text means. Each has a component class `style--NAME` in the stylesheet."""
 
     TEXT = "text"
     STRONG = "strong"
@@ -41,14 +41,14 @@ class Tone(StrEnum):
     MATCH = "match"
 
 
-class Piece(NamedTuple):
-    """A run of text with one tone. It holds no control character except, before layout, line feeds."""
+class StyledText(NamedTuple):
+    """A run of text with one style. It holds no control character except, before layout, line feeds."""
 
     text: str
-    tone: Tone = Tone.TEXT
+    style: Style = Style.TEXT
 
 
-Line = tuple[Piece, ...]
+Line = tuple[StyledText, ...]
 """One line of the screen."""
 
 
@@ -77,29 +77,29 @@ def plural(count: int, noun: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class Paragraph:
     """A paragraph over the whole width. Lines after the first are indented by `hang` more than the first."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StyledText, ...]
     indent: int = 0
     hang: int = 0
 
     @classmethod
-    def of(cls, text: str, tone: Tone = Tone.TEXT, *, indent: int = 0, hang: int = 0) -> Whole:
-        """A paragraph of one tone; `text` must be safe."""
-        return cls((Piece(text, tone),), indent, hang)
+    def from_text(cls, text: str, style: Style = Style.TEXT, *, indent: int = 0, hang: int = 0) -> Paragraph:
+        """A paragraph of one style; `text` must be safe."""
+        return cls((StyledText(text, style),), indent, hang)
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """What one side of a comparison has to show."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StyledText, ...]
     indent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class SideBySide:
     """Expected beside actual; None where a side has nothing.
 
     `differs` marks the sides with - and +; `quiet` then leaves out the colours, for a difference that cost nothing.
@@ -124,9 +124,9 @@ class Columns:
     actual: str
 
 
-Block = Whole | Both | Columns
+Block = Paragraph | SideBySide | Columns
 
-BLANK = Whole(())
+BLANK = Paragraph(())
 """An empty line."""
 
 
@@ -153,7 +153,7 @@ _LEAST_WIDTH = 8
 _LEAST_WIDTH_OF_TWO = 24
 
 
-def lay_out(blocks: Iterable[Block], *, width: int, side_by_side: bool) -> list[Line]:
+def render_blocks(blocks: Iterable[Block], *, width: int, side_by_side: bool) -> list[Line]:
     """The lines of all blocks; no line is wider than `width` (which is taken to be at least 8).
 
     Below 24 cells there is one column, whatever was asked for.
@@ -162,44 +162,44 @@ def lay_out(blocks: Iterable[Block], *, width: int, side_by_side: bool) -> list[
     side_by_side = side_by_side and width >= _LEAST_WIDTH_OF_TWO
     lines: list[Line] = []
     for block in blocks:
-        if isinstance(block, Whole):
-            lines += _wrapped(block.pieces, width=width, first="", indent=block.indent, hang=block.hang)
+        if isinstance(block, Paragraph):
+            lines += _wrap_pieces(block.pieces, width=width, first="", indent=block.indent, hang=block.hang)
         elif isinstance(block, Columns):
-            lines += _headline(block, width=width, side_by_side=side_by_side)
+            lines += _headline_lines(block, width=width, side_by_side=side_by_side)
         elif side_by_side:
-            lines += _two_columns(block, width=width)
+            lines += _two_column_lines(block, width=width)
         else:
-            lines += _one_column(block, width=width)
+            lines += _one_column_lines(block, width=width)
     return lines
 
 
-def fit(line: Line, width: int) -> Line:
+def cut_line(line: Line, width: int) -> Line:
     """The line cut to `width` cells, with an ellipsis where something had to go."""
     if sum(cell_len(piece.text) for piece in line) <= width:
         return line
-    pieces: list[Piece] = []
+    pieces: list[StyledText] = []
     left = max(width - 1, 0)
     for piece in line:
-        text = _head(piece.text, left)
+        text = _cut_text(piece.text, left)
         if cell_len(text) > left:  # a wide character, and one cell left
             text = ""
-        pieces.append(Piece(text, piece.tone))
+        pieces.append(StyledText(text, piece.style))
         left -= cell_len(text)
         if text != piece.text:
             break
-    return (*pieces, Piece("…" if width > 0 else "", Tone.MUTED))
+    return (*pieces, StyledText("…" if width > 0 else "", Style.MUTED))
 
 
 def shorten(text: str, width: int) -> str:
     """The text in at most `width` cells, cut in the middle: ids often differ only at their ends."""
     if cell_len(text) <= width:
         return text
-    end = end_of(text, max(width * 2 // 3, 1))[1:] if width > 2 else ""
-    head = _head(text, max(width - 1 - cell_len(end), 0))
+    end = keep_end(text, max(width * 2 // 3, 1))[1:] if width > 2 else ""
+    head = _cut_text(text, max(width - 1 - cell_len(end), 0))
     return f"{head}…{end}" if width > 0 else ""
 
 
-def end_of(text: str, width: int) -> str:
+def keep_end(text: str, width: int) -> str:
     """The end of a text, with an ellipsis before it where something had to go, in at most `width` cells."""
     if cell_len(text) <= width:
         return text
@@ -228,18 +228,18 @@ def _wrap_paragraph(text: str, *, first: int, others: int) -> Iterator[tuple[int
     start = 0
     while True:
         width = others if start else first
-        end = start + len(_head(text[start : start + width + 1], width))
+        end = start + len(_cut_text(text[start : start + width + 1], width))
         if end >= len(text):
             yield start, len(text)
             return
-        break_at = _break(text, start, end)
+        break_at = _find_break(text, start, end)
         yield start, break_at
         start = break_at
         if text[start] == " ":
             start += 1
 
 
-def _break(text: str, start: int, end: int) -> int:
+def _find_break(text: str, start: int, end: int) -> int:
     """The last place up to `end` at which a line may be broken; `end` itself where there is none."""
     if text[end] == " ":
         return end
@@ -251,7 +251,7 @@ def _break(text: str, start: int, end: int) -> int:
     return end
 
 
-def _head(text: str, width: int) -> str:
+def _cut_text(text: str, width: int) -> str:
     """As much of the text as fits, at least one character of it where a line cannot hold any."""
     if text.isascii():
         return text[:width]
@@ -263,8 +263,8 @@ def _head(text: str, width: int) -> str:
     return text
 
 
-def _wrapped(
-    pieces: tuple[Piece, ...], *, width: int, first: str, indent: int, hang: int = 0, tone: Tone = Tone.TEXT
+def _wrap_pieces(
+    pieces: tuple[StyledText, ...], *, width: int, first: str, indent: int, hang: int = 0, style: Style = Style.TEXT
 ) -> list[Line]:
     """Wrap pieces; `first` stands before the first line, blanks of its width before the others."""
     indent = min(indent, max(width - cell_len(first) - hang - _LEAST_WIDTH, 0))
@@ -272,80 +272,86 @@ def _wrapped(
     text = "".join(piece.text for piece in pieces)
     spans = wrap(text, max(width - margin, 2), hang=hang)
     lines: list[Line] = []
-    for number, cut in enumerate(_cuts(pieces, spans)):
+    for number, cut in enumerate(_cut_pieces(pieces, spans)):
         lead = f"{first}{' ' * indent}" if number == 0 else " " * (margin + hang)
-        head = (Piece(lead, tone),) if lead else ()
+        head = (StyledText(lead, style),) if lead else ()
         lines.append((*head, *cut))
     return lines
 
 
-def _cuts(pieces: tuple[Piece, ...], spans: Iterable[tuple[int, int]]) -> Iterator[Line]:
+def _cut_pieces(pieces: tuple[StyledText, ...], spans: Iterable[tuple[int, int]]) -> Iterator[Line]:
     """The parts of the joined pieces within these spans, which come in order; in one pass over both."""
     index = position = 0  # of the first piece that reaches into the span, and where it begins
     for start, end in spans:
         while index < len(pieces) and position + len(pieces[index].text) <= start:
             position += len(pieces[index].text)
             index += 1
-        cut: list[Piece] = []
+        cut: list[StyledText] = []
         place, number = position, index
         while number < len(pieces) and place < end:
             piece = pieces[number]
             text = piece.text[max(start - place, 0) : end - place]
             if text:
-                cut.append(Piece(text, piece.tone))
+                cut.append(StyledText(text, piece.style))
             place += len(piece.text)
             number += 1
         yield tuple(cut)
 
 
-def _headline(block: Columns, *, width: int, side_by_side: bool) -> Iterator[Line]:
+def _headline_lines(block: Columns, *, width: int, side_by_side: bool) -> Iterator[Line]:
     if side_by_side:
-        expected, actual = (Side((Piece(title, Tone.HEADING),)) for title in (block.expected, block.actual))
-        yield from _two_columns(Both(expected, actual), width=width)
+        expected, actual = (Side((StyledText(title, Style.HEADING),)) for title in (block.expected, block.actual))
+        yield from _two_column_lines(SideBySide(expected, actual), width=width)
     else:
-        pieces = (Piece(f"- {block.expected}", Tone.REMOVED), Piece("  "), Piece(f"+ {block.actual}", Tone.ADDED))
-        yield from _wrapped(pieces, width=width, first="", indent=0)
+        pieces = (
+            StyledText(f"- {block.expected}", Style.REMOVED),
+            StyledText("  "),
+            StyledText(f"+ {block.actual}", Style.ADDED),
+        )
+        yield from _wrap_pieces(pieces, width=width, first="", indent=0)
 
 
-def _one_column(block: Both, *, width: int) -> Iterator[Line]:
+def _one_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
     if block.is_same and block.expected is not None:
-        yield from _side(block.expected, width=width, mark=" ", tone=Tone.TEXT)
+        yield from _side_lines(block.expected, width=width, mark=" ", style=Style.TEXT)
         return
     if block.expected is not None:
         mark = "-" if block.differs else " "
-        yield from _side(block.expected, width=width, mark=mark, tone=_tone(block, Tone.REMOVED))
+        yield from _side_lines(block.expected, width=width, mark=mark, style=_choose_style(block, Style.REMOVED))
     if block.actual is not None:
         mark = "+" if block.differs else " "
-        yield from _side(block.actual, width=width, mark=mark, tone=_tone(block, Tone.ADDED))
+        yield from _side_lines(block.actual, width=width, mark=mark, style=_choose_style(block, Style.ADDED))
 
 
-def _two_columns(block: Both, *, width: int) -> Iterator[Line]:
+def _two_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
     left_width = (width - len(_SEPARATOR)) // 2
     right_width = width - len(_SEPARATOR) - left_width
-    left = _column(
-        block.expected, width=left_width, mark="-" if block.differs else " ", tone=_tone(block, Tone.REMOVED)
+    left = _column_lines(
+        block.expected, width=left_width, mark="-" if block.differs else " ", style=_choose_style(block, Style.REMOVED)
     )
-    right = _column(block.actual, width=right_width, mark="+" if block.differs else " ", tone=_tone(block, Tone.ADDED))
+    right = _column_lines(
+        block.actual, width=right_width, mark="+" if block.differs else " ", style=_choose_style(block, Style.ADDED)
+    )
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else ()
         other = right[number] if number < len(right) else ()
         gap = left_width - sum(cell_len(piece.text) for piece in one)
-        yield (*one, Piece(" " * gap), Piece(_SEPARATOR, Tone.MUTED), *other)
+        yield (*one, StyledText(" " * gap), StyledText(_SEPARATOR, Style.MUTED), *other)
 
 
-def _tone(block: Both, loud: Tone) -> Tone:
-    return Tone.MUTED if block.quiet else loud
+def _choose_style(block: SideBySide, loud: Style) -> Style:
+    return Style.MUTED if block.quiet else loud
 
 
-def _column(side: Side | None, *, width: int, mark: str, tone: Tone) -> list[Line]:
-    return [] if side is None else _side(side, width=width - 1, mark=mark, tone=tone)
+def _column_lines(side: Side | None, *, width: int, mark: str, style: Style) -> list[Line]:
+    return [] if side is None else _side_lines(side, width=width - 1, mark=mark, style=style)
 
 
-def _side(side: Side, *, width: int, mark: str, tone: Tone) -> list[Line]:
+def _side_lines(side: Side, *, width: int, mark: str, style: Style) -> list[Line]:
     pieces = side.pieces
     if mark != " ":  # what differs stands out in the colour of its side
-        pieces = tuple(Piece(piece.text, tone if piece.tone is Tone.TEXT else piece.tone) for piece in pieces)
-    return _wrapped(pieces, width=width, first=f"{mark} ", indent=side.indent, tone=tone)
+        pieces = tuple(StyledText(piece.text, style if piece.style is Style.TEXT else piece.style) for piece in pieces)
+    return _wrap_pieces(pieces, width=width, first=f"{mark} ", indent=side.indent, style=style)
 
 
 # Numbers as pictures of characters.
@@ -356,10 +362,10 @@ _ABSENT = "·"
 
 def bar(share: float, *, width: int, mark: float | None = None) -> str:
     """A bar of `width` cells, filled to `share` of it; `mark` is a share at which a line stands, as for a threshold."""
-    filled = round(_clamped(share) * width)
+    filled = round(_clamp(share) * width)
     cells = ["█" if cell < filled else "░" for cell in range(width)]
     if mark is not None and width:
-        cells[min(int(_clamped(mark) * width), width - 1)] = "┃"
+        cells[min(int(_clamp(mark) * width), width - 1)] = "┃"
     return "".join(cells)
 
 
@@ -376,11 +382,11 @@ def sparkline(values: Sequence[float | None], *, lowest: float = 0.0, highest: f
     )
 
 
-def share_of(score: float, lowest: float | None, highest: float | None) -> float | None:
+def compute_share(score: float, lowest: float | None, highest: float | None) -> float | None:
     """Where a score lies between the bounds of its metric, in [0, 1]; None where it has no bounds."""
     if lowest is None or highest is None or highest <= lowest:
         return None
-    return _clamped((score - lowest) / (highest - lowest))
+    return _clamp((score - lowest) / (highest - lowest))
 
 
 def histogram(values: Sequence[float], *, lowest: float, highest: float, bins: int) -> list[int]:
@@ -394,10 +400,10 @@ def histogram(values: Sequence[float], *, lowest: float, highest: float, bins: i
 def _step(value: float, spread: float, *, steps: int) -> int:
     if spread <= 0:
         return steps - 1 if value > 0 else 0
-    return min(int(_clamped(value / spread) * steps), steps - 1)
+    return min(int(_clamp(value / spread) * steps), steps - 1)
 
 
-def _clamped(share: float) -> float:
+def _clamp(share: float) -> float:
     return 0.0 if isnan(share) else min(max(share, 0.0), 1.0)
 
 
@@ -414,22 +420,22 @@ class CursorRows(ABC):
 
     def move(self, by: int) -> None:
         """Move the cursor by so many rows, past rows on which it cannot stand; it stays where there is no other."""
-        self.cursor = self._place_at(self.cursor + by, onward=1 if by >= 0 else -1, otherwise=self.cursor)
+        self.cursor = self._find_row(self.cursor + by, onward=1 if by >= 0 else -1, otherwise=self.cursor)
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row, past either end on the row there; where it cannot stand there, on the next one."""
-        self.cursor = self._place_at(index, onward=1, otherwise=0)
+        self.cursor = self._find_row(index, onward=1, otherwise=0)
 
-    def _can_stand(self, index: int) -> bool:  # noqa: ARG002 - on every row, unless the rows say otherwise
+    def _can_select(self, index: int) -> bool:  # noqa: ARG002 - on every row, unless the rows say otherwise
         return True
 
-    def _place_at(self, index: int, *, onward: int, otherwise: int) -> int:
+    def _find_row(self, index: int, *, onward: int, otherwise: int) -> int:
         """The nearest place to stand, looked for `onward` first."""
         count = len(self)
         index = min(max(index, 0), count - 1)
         below, above = range(max(index, 0), count), range(index, -1, -1)
         places = chain(below, above) if onward > 0 else chain(above, below)
-        return next(filter(self._can_stand, places), otherwise)
+        return next(filter(self._can_select, places), otherwise)
 
 
 # The line that says which keys can be pressed now: as many as there is room for, the way to help always among them.
@@ -463,15 +469,15 @@ def fit_hints(hints: Sequence[KeyHint], last: Sequence[KeyHint], *, width: int) 
     return (*fitting, *last)
 
 
-def line_of_hints(hints: Sequence[KeyHint]) -> Line:
+def make_hint_line(hints: Sequence[KeyHint]) -> Line:
     """The hints as they are drawn."""
-    pieces = [Piece(" ")]
+    pieces = [StyledText(" ")]
     for hint in hints:
-        pieces += [Piece(hint.key, Tone.KEY), Piece(f" {hint.what}{' ' * _BETWEEN}")]
+        pieces += [StyledText(hint.key, Style.KEY), StyledText(f" {hint.what}{' ' * _BETWEEN}")]
     return tuple(pieces)
 
 
-def hint_at(hints: Sequence[KeyHint], cell: int) -> int | None:
+def find_hint(hints: Sequence[KeyHint], cell: int) -> int | None:
     """The index of the hint that is drawn at a cell; None where there is none."""
     end = 1
     for index, hint in enumerate(hints):
@@ -484,7 +490,7 @@ def hint_at(hints: Sequence[KeyHint], cell: int) -> int | None:
 # Times and counts in the words of the screen, where they share a line with much else.
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """How long a case or run takes: milliseconds below a hundredth of a second, minutes from a hundred seconds on."""
     if 0 < seconds < 0.01:
         return f"{max(seconds * 1000, 1):.0f} ms"
@@ -496,12 +502,12 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def time_taken(seconds: float) -> str:
+def format_time_taken(seconds: float) -> str:
     """How long a case took; `-` where nothing ran that could have been timed: a row that is judged as it stands."""
-    return duration(seconds) if seconds else "-"
+    return format_duration(seconds) if seconds else "-"
 
 
-def time_text(seconds: float) -> str:
+def format_span_time(seconds: float) -> str:
     """A time in a trace, where every millisecond counts: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "2 min 5 s"."""
     if 0 < seconds < 0.00005:  # agents that are plain functions: in milliseconds it would be 0.0
         return f"{seconds * 1e6:.1f} µs"
@@ -515,7 +521,7 @@ def time_text(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def thousands(count: float) -> str:
+def format_count(count: float) -> str:
     """A large count for people: exact below a thousand, then in thousands or millions."""
     if count < 1000:
         return f"{count:.0f}"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from rich.cells import cell_len
 
 from workbench.model.trace import SpanKind
-from workbench.tui.state.text_layout import Line, Piece, Tone, fit, safe_line, wrap
+from workbench.tui.state.text_layout import Line, Style, StyledText, cut_line, safe_line, wrap
 from workbench.tui.state.trace_tree import SYMBOLS, Node, TraceTree
 
 # The agents of a session, what each of them has, and how often it was used: what the graph draws.
@@ -173,7 +173,7 @@ _HEAVY = _Frame(("┏", "━", "┓"), "┃", ("┗", "━", "┛"), "┳")
 def draw_graph(graph: Graph, *, width: int, here: tuple[str, str] | None) -> list[Line]:
     """The lines of the graph and the path taken below it. `here` is the agent and tool of the selected span."""
     if not graph.agents:
-        return [(Piece("No agent or tool is known: the spans of this session name none.", Tone.MUTED),)]
+        return [(StyledText("No agent or tool is known: the spans of this session name none.", Style.MUTED),)]
     lines: list[Line] = []
     drawn: set[str] = set()
     for root in graph.roots:
@@ -191,60 +191,60 @@ def _tree(graph: Graph, root: str, *, width: int, here: tuple[str, str] | None, 
         branch = (" ╰▶" if lasts[-1] else " ├▶") if lasts else ""
         below = "".join("   " if last else " │ " for last in lasts[-_DEEPEST:])
         if name in drawn:
-            yield (Piece(f"{trunk}{branch} {SYMBOLS[SpanKind.AGENT]} {safe_line(name)}, see above", Tone.MUTED),)
+            yield (StyledText(f"{trunk}{branch} {SYMBOLS[SpanKind.AGENT]} {safe_line(name)}, see above", Style.MUTED),)
             continue
         drawn.add(name)
         room = max(width - cell_len(below), _LEAST_BOX)
         for number, line in enumerate(_box(agent, width=room, here=here)):
-            yield (Piece(f"{trunk}{branch}" if number == 1 else f"{trunk}{' │ ' if lasts else ''}" if number == 0
-                         else below, Tone.MUTED), *line)  # fmt: skip
+            yield (StyledText(f"{trunk}{branch}" if number == 1 else f"{trunk}{' │ ' if lasts else ''}" if number == 0
+                         else below, Style.MUTED), *line)  # fmt: skip
         children = [child for child in agent.below if child in graph.agents]
         waiting += [(child, (*lasts, child == children[-1])) for child in reversed(children)]
 
 
 def _box(agent: GraphAgent, *, width: int, here: tuple[str, str] | None) -> Iterator[Line]:
     frame = _HEAVY if agent.visits else _LIGHT
-    tone = Tone.PASSED if agent.visits else Tone.MUTED
+    style = Style.PASSED if agent.visits else Style.MUTED
     rows = list(_box_rows(agent, here=here))
     inner = max(cell_len(left) + cell_len(right) + 2 for _, left, right, _ in rows)
     inner = min(max(inner, _LEAST_BOX), _WIDEST_BOX, width - 4 - cell_len(_HERE) - 1)
     inner = max(inner, 6)
     left_corner, line, right_corner = frame.top
-    yield (Piece(f"{left_corner}{line * (inner + 2)}{right_corner}", tone),)
+    yield (StyledText(f"{left_corner}{line * (inner + 2)}{right_corner}", style),)
     for symbol_tone, left, right, is_here in rows:
-        text = fit((Piece(left, symbol_tone),), max(inner - cell_len(right) - 1, 1))
+        text = cut_line((StyledText(left, symbol_tone),), max(inner - cell_len(right) - 1, 1))
         gap = inner - sum(cell_len(piece.text) for piece in text) - cell_len(right)
-        mark = (Piece(f" {_HERE}", Tone.HEADING),) if is_here else ()
+        mark = (StyledText(f" {_HERE}", Style.HEADING),) if is_here else ()
         yield (
-            Piece(f"{frame.side} ", tone), *text, Piece(" " * max(gap, 0)), Piece(right, symbol_tone),
-            Piece(f" {frame.side}", tone), *mark,
+            StyledText(f"{frame.side} ", style), *text, StyledText(" " * max(gap, 0)), StyledText(right, symbol_tone),
+            StyledText(f" {frame.side}", style), *mark,
         )  # fmt: skip
     left_corner, line, right_corner = frame.bottom
     stem = frame.stem if agent.below else line
-    yield (Piece(f"{left_corner}{stem}{line * (inner + 1)}{right_corner}", tone),)
+    yield (StyledText(f"{left_corner}{stem}{line * (inner + 1)}{right_corner}", style),)
 
 
-def _box_rows(agent: GraphAgent, *, here: tuple[str, str] | None) -> Iterator[tuple[Tone, str, str, bool]]:
-    """For each row of a box: tone, what stands on the left and on the right, whether the selected span is there."""
+def _box_rows(agent: GraphAgent, *, here: tuple[str, str] | None) -> Iterator[tuple[Style, str, str, bool]]:
+    """For each row of a box: style, what stands on the left and on the right, whether the selected span is there."""
     failed = " !" if "" in agent.errors else ""
-    tone = Tone.STRONG if agent.visits else Tone.MUTED
+    style = Style.STRONG if agent.visits else Style.MUTED
     name = f"{SYMBOLS[SpanKind.AGENT]} {safe_line(agent.name)}"
     yield (
-        Tone.ERROR if failed else tone,
+        Style.ERROR if failed else style,
         name,
         f"×{agent.visits}{failed}" if agent.visits else "",
         (here == (agent.name, "")),
     )
     about = " · ".join(filter(None, (safe_line(agent.type), safe_line(agent.model))))
     if about:
-        yield Tone.MUTED, f"  {about}", "", False
+        yield Style.MUTED, f"  {about}", "", False
     for tool, calls in agent.tools.items():
         if tool in agent.below and not calls:
             continue  # an agent used as a tool has its own box
         failed = " !" if tool in agent.errors else ""
-        tone = Tone.ERROR if failed else Tone.TEXT if calls else Tone.MUTED
+        style = Style.ERROR if failed else Style.TEXT if calls else Style.MUTED
         mark = SYMBOLS[SpanKind.TOOL]
-        yield tone, f"  {mark} {safe_line(tool)}", f"×{calls}{failed}" if calls else "", here == (agent.name, tool)
+        yield style, f"  {mark} {safe_line(tool)}", f"×{calls}{failed}" if calls else "", here == (agent.name, tool)
 
 
 def _path(graph: Graph, *, width: int) -> Iterator[Line]:
@@ -256,7 +256,7 @@ def _path(graph: Graph, *, width: int) -> Iterator[Line]:
         parts.append(f"{symbol} {safe_line(tool or agent)}{f' ×{count}' if count > 1 else ''}")
     if len(steps) > _MOST_STEPS:
         parts.append(f"… {len(steps) - _MOST_STEPS:,} more")
-    yield (Piece("path taken", Tone.HEADING),)
+    yield (StyledText("path taken", Style.HEADING),)
     text = " → ".join(parts) or "nothing was called"
     for start, end in wrap(text, max(width, 8)):
-        yield (Piece(text[start:end]),)
+        yield (StyledText(text[start:end]),)

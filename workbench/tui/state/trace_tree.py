@@ -13,7 +13,7 @@ from workbench.model.evalset import Content, FunctionCall, IntermediateData, Inv
 from workbench.model.results import TurnResult
 from workbench.model.text import redact
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.state.text_layout import Line, Piece, Tone, safe_line, time_text
+from workbench.tui.state.text_layout import Line, Style, StyledText, format_span_time, safe_line
 
 # What can be said of one span: its symbol, the name of its kind, its tokens.
 
@@ -319,8 +319,8 @@ def _label(seconds: float) -> str:
     """A round time: "0", "5 s", "0.5 ms"."""
     if not seconds:
         return "0"
-    number, _, unit = time_text(seconds).partition(" ")
-    return f"{float(number):g} {unit}" if unit in ("µs", "ms", "s") else time_text(seconds)
+    number, _, unit = format_span_time(seconds).partition(" ")
+    return f"{float(number):g} {unit}" if unit in ("µs", "ms", "s") else format_span_time(seconds)
 
 
 def _round_step(least: float) -> float:
@@ -350,13 +350,13 @@ class Messages:
 
     def line(self, turn: int, *, is_answer: bool) -> Line:
         """Both messages of a turn; the answer stands out where a step is that answer, else the user's."""
-        user, agent = (Tone.MUTED, Tone.STRONG) if is_answer else (Tone.STRONG, Tone.MUTED)
+        user, agent = (Style.MUTED, Style.STRONG) if is_answer else (Style.STRONG, Style.MUTED)
         said = self._user.get(turn) or "(no text)"
         answered = self._agent.get(turn)
         mark = ("  ", "▸ ") if is_answer else ("▸ ", "  ")
-        pieces = [Piece(f"{mark[0]}user: {safe_line(said, width=60 if answered else 200)}", user)]
+        pieces = [StyledText(f"{mark[0]}user: {safe_line(said, width=60 if answered else 200)}", user)]
         if answered:
-            pieces.append(Piece(f"  {mark[1]}agent: {answered}", agent))
+            pieces.append(StyledText(f"  {mark[1]}agent: {answered}", agent))
         return tuple(pieces)
 
 

@@ -16,14 +16,14 @@ from workbench.tui.state.text_layout import (
     BLANK,
     Block,
     Line,
-    Piece,
-    Tone,
-    Whole,
-    fit,
+    Paragraph,
+    Style,
+    StyledText,
+    cut_line,
+    format_span_time,
     plural,
     safe,
     safe_line,
-    time_text,
 )
 from workbench.tui.state.trace_tree import (
     KIND_NAMES,
@@ -77,15 +77,15 @@ def turn_row(turn: TurnNode, message: str, *, columns: Columns, folded: bool, ax
     """The row of a turn: the user's message (safe, one line), its time and tokens."""
     errors = f"{ERROR_MARK} {turn.errors} " if turn.errors else ""
     head = (
-        Piece("▸ " if folded else "▾ ", Tone.MUTED),
-        Piece(f"turn {turn.index + 1} ", Tone.HEADING),
-        Piece(errors, Tone.ERROR),
-        Piece(f"user {message}", Tone.STRONG),
+        StyledText("▸ " if folded else "▾ ", Style.MUTED),
+        StyledText(f"turn {turn.index + 1} ", Style.HEADING),
+        StyledText(errors, Style.ERROR),
+        StyledText(f"user {message}", Style.STRONG),
     )
     bar = ""
     if axis is not None and turn.start is not None and turn.end is not None:
         bar = axis.bar(turn.start, turn.end, fill="╌")
-    return (*_name(head, columns.name), *_figures(turn.seconds, turn.tokens, columns), Piece(bar, Tone.MUTED))
+    return (*_name(head, columns.name), *_figures(turn.seconds, turn.tokens, columns), StyledText(bar, Style.MUTED))
 
 
 def span_row(
@@ -95,33 +95,33 @@ def span_row(
     span = node.span
     fold = ("▸ " if folded else "▾ ") if node.children and not flat else "  "
     head = (
-        Piece(_indent(0 if flat else node.depth + 1, columns.name), Tone.MUTED),
-        Piece(fold, Tone.MUTED),
+        StyledText(_indent(0 if flat else node.depth + 1, columns.name), Style.MUTED),
+        StyledText(fold, Style.MUTED),
         _status(node, slowest=slowest),
-        Piece(f"{SYMBOLS[span.kind]} ", Tone.KEY),
-        Piece(redact(safe_line(span.name or span.id)), Tone.ERROR if span.error is not None else Tone.TEXT),
-        Piece(f" {EVENT_MARK}" if linked else "", Tone.KEY),
-        Piece(f" simulated: {safe_line(span.simulated_by)}" if span.simulated_by else "", Tone.WARNING),
+        StyledText(f"{SYMBOLS[span.kind]} ", Style.KEY),
+        StyledText(redact(safe_line(span.name or span.id)), Style.ERROR if span.error is not None else Style.TEXT),
+        StyledText(f" {EVENT_MARK}" if linked else "", Style.KEY),
+        StyledText(f" simulated: {safe_line(span.simulated_by)}" if span.simulated_by else "", Style.WARNING),
         *_behind(node, folded=folded, flat=flat, slowest=slowest),
     )
     return (*_name(head, columns.name), *_figures(span.duration, node.tokens, columns), *_bar(node, axis, columns))
 
 
-def _status(node: Node, *, slowest: bool) -> Piece:
+def _status(node: Node, *, slowest: bool) -> StyledText:
     if node.span.error is not None:
-        return Piece(f"{ERROR_MARK} ", Tone.ERROR)
+        return StyledText(f"{ERROR_MARK} ", Style.ERROR)
     if node.span.is_under_way:
-        return Piece(f"{RUNNING_MARK} ", Tone.RUNNING)
-    return Piece(f"{SLOW_MARK} ", Tone.WARNING) if slowest or node.slow else Piece("  ")
+        return StyledText(f"{RUNNING_MARK} ", Style.RUNNING)
+    return StyledText(f"{SLOW_MARK} ", Style.WARNING) if slowest or node.slow else StyledText("  ")
 
 
 def _behind(node: Node, *, folded: bool, flat: bool, slowest: bool) -> Line:
-    pieces = [Piece(" slowest", Tone.WARNING)] if slowest else []
+    pieces = [StyledText(" slowest", Style.WARNING)] if slowest else []
     if folded:
         errors = f", {plural(node.errors_below, 'error')}" if node.errors_below else ""
-        pieces.append(Piece(f" +{node.below:,}{errors}", Tone.ERROR if errors else Tone.MUTED))
+        pieces.append(StyledText(f" +{node.below:,}{errors}", Style.ERROR if errors else Style.MUTED))
     if flat and node.parent is not None:
-        pieces.append(Piece(f" in {safe_line(node.parent.span.name)}", Tone.MUTED))
+        pieces.append(StyledText(f" in {safe_line(node.parent.span.name)}", Style.MUTED))
     return tuple(pieces)
 
 
@@ -131,17 +131,17 @@ def _indent(depth: int, width: int) -> str:
 
 
 def _name(pieces: Line, width: int) -> Line:
-    line = fit(tuple(piece for piece in pieces if piece.text), width)
+    line = cut_line(tuple(piece for piece in pieces if piece.text), width)
     used = sum(cell_len(piece.text) for piece in line)
-    return (*line, Piece(" " * max(width - used, 0)))
+    return (*line, StyledText(" " * max(width - used, 0)))
 
 
 def _figures(seconds: float | None, tokens: int | None, columns: Columns) -> Line:
-    time = "–" if seconds is None else time_text(seconds)
+    time = "–" if seconds is None else format_span_time(seconds)
     spent = "" if tokens is None else f"{tokens:,} t" if tokens < 100_000 else f"{tokens / 1e3:,.0f}k t"
     return (
-        Piece(f"{time} ".rjust(columns.time) if columns.time else ""),
-        Piece(f"{spent} ".rjust(columns.tokens) if columns.tokens else "", Tone.MUTED),
+        StyledText(f"{time} ".rjust(columns.time) if columns.time else ""),
+        StyledText(f"{spent} ".rjust(columns.tokens) if columns.tokens else "", Style.MUTED),
     )
 
 
@@ -150,12 +150,12 @@ def _bar(node: Node, axis: Axis | None, columns: Columns) -> Line:
     if not columns.bar or axis is None:
         return ()
     if span.start is None:
-        return (Piece(fit((Piece("no times reported"),), columns.bar)[0].text, Tone.MUTED),)
+        return (StyledText(cut_line((StyledText("no times reported"),), columns.bar)[0].text, Style.MUTED),)
     if span.end is None:
-        return (Piece(axis.bar(span.start, axis.end, fill="░"), Tone.RUNNING),)
+        return (StyledText(axis.bar(span.start, axis.end, fill="░"), Style.RUNNING),)
     fill = "━" if node.children else "█"
-    tone = Tone.ERROR if span.error is not None else Tone.WARNING if node.slow else Tone.PASSED
-    return (Piece(axis.bar(span.start, span.end, fill=fill), tone),)
+    style = Style.ERROR if span.error is not None else Style.WARNING if node.slow else Style.PASSED
+    return (StyledText(axis.bar(span.start, span.end, fill=fill), style),)
 
 
 # The view of a trace: which rows are listed, where the cursor is, what is folded, filtered and searched for.
@@ -368,17 +368,19 @@ class TraceView:
     def summary(self) -> Line:
         """The whole session: how much of everything, what is listed of it, what the search found."""
         tree = self.tree
-        parts = [Piece(f"{plural(len(tree.turns), 'turn')} · {plural(len(tree.ordered), 'step')}", Tone.STRONG)]
+        parts = [StyledText(f"{plural(len(tree.turns), 'turn')} · {plural(len(tree.ordered), 'step')}", Style.STRONG)]
         if tree.seconds is not None:
-            parts.append(Piece(f" · {time_text(tree.seconds)}"))
+            parts.append(StyledText(f" · {format_span_time(tree.seconds)}"))
         if tree.tokens is not None:
-            parts.append(Piece(f" · {plural(tree.tokens, 'token')}"))
+            parts.append(StyledText(f" · {plural(tree.tokens, 'token')}"))
         if tree.errors:
-            parts.append(Piece(f" · ! {plural(len(tree.errors), 'error')}", Tone.ERROR))
+            parts.append(StyledText(f" · ! {plural(len(tree.errors), 'error')}", Style.ERROR))
         parts += self._choices()
         if tree.slowest is not None:
             name = safe_line(redact(tree.slowest.span.name), width=40)
-            parts.append(Piece(f" · {SLOW_MARK} {name} {time_text(tree.slowest.own_seconds or 0)}", Tone.WARNING))
+            parts.append(
+                StyledText(f" · {SLOW_MARK} {name} {format_span_time(tree.slowest.own_seconds or 0)}", Style.WARNING)
+            )
         return tuple(parts)
 
     def axis_line(self, width: int) -> Line:
@@ -387,25 +389,30 @@ class TraceView:
         turn = self.selected.key.turn if self.selected is not None else 0
         axis = self._axis(turn, columns.bar)
         what = f"bars: turn {turn + 1}" if self.scale is Scale.TURN else "bars: session"
-        left = fit((Piece(what, Tone.MUTED),), columns.name)
+        left = cut_line((StyledText(what, Style.MUTED),), columns.name)
         used = sum(len(piece.text) for piece in left)
         head = f"{'time':>{columns.time - 1}} " if columns.time else ""
         head += f"{'tokens':>{columns.tokens - 1}} " if columns.tokens else ""
         labels = axis.labels() if axis is not None else ""
-        return (*left, Piece(" " * (columns.name - used)), Piece(head, Tone.MUTED), Piece(labels, Tone.MUTED))
+        return (
+            *left,
+            StyledText(" " * (columns.name - used)),
+            StyledText(head, Style.MUTED),
+            StyledText(labels, Style.MUTED),
+        )
 
     def message_line(self) -> Line:
         """The messages of the turn that the cursor is in; the one that the row belongs to stands out."""
         row = self.selected
         return () if row is None else self.messages.line(row.key.turn, is_answer=self._is_answer(row))
 
-    def _choices(self) -> list[Piece]:
+    def _choices(self) -> list[StyledText]:
         """What is listed alone, and what was found."""
         parts = []
         if self.errors_only:
-            parts.append(Piece(f" · only errors{'' if self.tree.errors else ': there is none'}", Tone.WARNING))
+            parts.append(StyledText(f" · only errors{'' if self.tree.errors else ': there is none'}", Style.WARNING))
         if self.kind is not None:
-            parts.append(Piece(f" · only {KIND_NAMES[self.kind]}s", Tone.WARNING))
+            parts.append(StyledText(f" · only {KIND_NAMES[self.kind]}s", Style.WARNING))
         if self.search is not None:
             keys = list(dict.fromkeys(match.key for match in self.search.matches))
             here = self.selected.key if self.selected is not None else None
@@ -413,7 +420,7 @@ class TraceView:
             more = "" if self.search.is_done else " so far"
             text = safe_line(self.search.text, width=30)
             found = f"{place}{plural(len(keys), 'step')}{more}" if keys or not self.search.is_done else "nothing"
-            parts.append(Piece(f" · “{text}”: {found}", Tone.KEY))
+            parts.append(StyledText(f" · “{text}”: {found}", Style.KEY))
         return parts
 
     def _is_answer(self, row: TraceRow) -> bool:
@@ -515,31 +522,31 @@ def prompts_of(subject: Subject) -> tuple[str, ...]:
 def _blocks(subject: Subject) -> Iterator[Block]:
     result, record = subject.result, subject.record
     if subject.is_live:
-        yield Whole.of("The agent is at work; none of its steps has ended yet.", Tone.RUNNING)
+        yield Paragraph.from_text("The agent is at work; none of its steps has ended yet.", Style.RUNNING)
     elif result is None and record is not None and record.outstanding:
-        yield Whole.of("The case waits for its turn to run.", Tone.MUTED)
+        yield Paragraph.from_text("The case waits for its turn to run.", Style.MUTED)
     elif result is None and record is not None and record.outcomes:
-        yield Whole.of("reading the stored result …", Tone.MUTED)
+        yield Paragraph.from_text("reading the stored result …", Style.MUTED)
     elif result is None:
-        yield Whole.of("The case has not run: there is nothing to trace.", Tone.STRONG)
+        yield Paragraph.from_text("The case has not run: there is nothing to trace.", Style.STRONG)
         yield BLANK
-        yield Whole.of("r runs it. What the agent does then shows here, step by step, while it happens.")
+        yield Paragraph.from_text("r runs it. What the agent does then shows here, step by step, while it happens.")
     elif result.failure is not None and not result.execution.turns:
-        yield Whole.of("The agent did not get as far as a step.", Tone.STRONG)
+        yield Paragraph.from_text("The agent did not get as far as a step.", Style.STRONG)
         yield BLANK
-        yield Whole.of(f"! {redact(safe(result.failure.message))}", Tone.ERROR)
+        yield Paragraph.from_text(f"! {redact(safe(result.failure.message))}", Style.ERROR)
     elif not result.execution.turns:
-        yield Whole.of("The agent was not run in this case, so there is nothing to trace.", Tone.STRONG)
+        yield Paragraph.from_text("The agent was not run in this case, so there is nothing to trace.", Style.STRONG)
     elif result.is_recorded:
-        yield Whole.of("There are no steps of this row.", Tone.STRONG)
+        yield Paragraph.from_text("There are no steps of this row.", Style.STRONG)
         yield BLANK
-        yield Whole.of("It was judged as it stands: no agent ran.")
+        yield Paragraph.from_text("It was judged as it stands: no agent ran.")
     else:
-        yield Whole.of("There are no steps of this execution.", Tone.STRONG)
+        yield Paragraph.from_text("There are no steps of this execution.", Style.STRONG)
         yield BLANK
-        yield Whole.of(_KEPT if _is_stored(subject) else "The agent reported none.")
+        yield Paragraph.from_text(_KEPT if _is_stored(subject) else "The agent reported none.")
         yield BLANK
-        yield Whole.of("r runs the case again.", Tone.MUTED)
+        yield Paragraph.from_text("r runs the case again.", Style.MUTED)
 
 
 def _is_stored(subject: Subject) -> bool:

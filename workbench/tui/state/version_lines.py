@@ -11,12 +11,12 @@ from workbench.store.evalsets.new_evalsets import How
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    Both,
     Columns,
-    Piece,
+    Paragraph,
     Side,
-    Tone,
-    Whole,
+    SideBySide,
+    Style,
+    StyledText,
     plural,
     safe,
     safe_line,
@@ -34,7 +34,11 @@ Run = tuple[Sequence[str], Sequence[str], bool]
 def version_blocks(versions: Versions, *, ours: str, theirs: str) -> tuple[Block, ...]:
     """What differs, theirs left or first; `ours` and `theirs` are what the versions are called."""
     parts = list(islice(_parts(versions), _MOST_SHOWN + 1))
-    more = [Whole.of("… there is more; your editor shows all of it", Tone.MUTED)] if len(parts) > _MOST_SHOWN else []
+    more = (
+        [Paragraph.from_text("… there is more; your editor shows all of it", Style.MUTED)]
+        if len(parts) > _MOST_SHOWN
+        else []
+    )
     return (*_summary(versions), BLANK, *_columns(versions, ours, theirs), *parts[:_MOST_SHOWN], *more)
 
 
@@ -85,17 +89,19 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
 
 def _summary(versions: Versions) -> Iterator[Block]:
     if versions.problem:
-        yield Whole.of(safe(f"The file on disk is no eval set now: {versions.problem}"), Tone.ERROR)
+        yield Paragraph.from_text(safe(f"The file on disk is no eval set now: {versions.problem}"), Style.ERROR)
     if versions.differences is None:
         return
     if not versions.differences:
-        yield Whole.of("The cases are the same in both versions." if versions.parts else "Both versions are the same.")
+        yield Paragraph.from_text(
+            "The cases are the same in both versions." if versions.parts else "Both versions are the same."
+        )
         return
     if versions.merge is not None:
         yield from _who_did_what(versions.merge)
         return
     named = [f"{safe_line(item.eval_id)} ({item.how})" for item in versions.differences]
-    yield Whole.of(f"{plural(len(versions.differences), 'case')} not the same in both: {_listed(named)}")
+    yield Paragraph.from_text(f"{plural(len(versions.differences), 'case')} not the same in both: {_listed(named)}")
 
 
 def _who_did_what(merge: Merge) -> Iterator[Block]:
@@ -104,12 +110,14 @@ def _who_did_what(merge: Merge) -> Iterator[Block]:
         for how, word in _DONE.items():
             ids = [safe_line(item.eval_id) for item in differences if item.how == how]
             if ids:
-                yield Whole((Piece(f"{word} by {who}: ", Tone.MUTED), Piece(_listed(ids))))
+                yield Paragraph((StyledText(f"{word} by {who}: ", Style.MUTED), StyledText(_listed(ids))))
     if merge.in_both:
         ids = [safe_line(eval_id) for eval_id in merge.in_both]
-        yield Whole((Piece("by both, each in another way: ", Tone.WARNING), Piece(_listed(ids))))
+        yield Paragraph((StyledText("by both, each in another way: ", Style.WARNING), StyledText(_listed(ids))))
     elif merge.content is not None:
-        yield Whole.of("No case was changed by both: what you did and what is on disk go together.", Tone.PASSED)
+        yield Paragraph.from_text(
+            "No case was changed by both: what you did and what is on disk go together.", Style.PASSED
+        )
 
 
 _DONE: Mapping[How, str] = {
@@ -133,7 +141,7 @@ def _columns(versions: Versions, ours: str, theirs: str) -> Iterator[Block]:
 
 def _parts(versions: Versions) -> Iterator[Block]:
     for part in versions.parts:
-        yield Whole.of(safe_line(part.title), Tone.HEADING)
+        yield Paragraph.from_text(safe_line(part.title), Style.HEADING)
         yield from _part(part)
 
 
@@ -152,13 +160,13 @@ def _same(lines: Sequence[str], before: int, after: int) -> Iterator[Block]:
         yield from (_both(line, line) for line in lines)
         return
     yield from (_both(line, line) for line in lines[:before])
-    yield Whole.of(f"  … {len(lines) - before - after:,} lines are the same", Tone.MUTED)
+    yield Paragraph.from_text(f"  … {len(lines) - before - after:,} lines are the same", Style.MUTED)
     yield from (_both(line, line) for line in lines[len(lines) - after :])
 
 
-def _both(theirs: str | None, ours: str | None) -> Both:
-    left, right = (None if line is None else Side((Piece(safe(line)),)) for line in (theirs, ours))
-    return Both(left, right, differs=theirs != ours)
+def _both(theirs: str | None, ours: str | None) -> SideBySide:
+    left, right = (None if line is None else Side((StyledText(safe(line)),)) for line in (theirs, ours))
+    return SideBySide(left, right, differs=theirs != ours)
 
 
 def _lines(text: str | None) -> list[str]:

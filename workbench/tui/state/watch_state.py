@@ -18,7 +18,16 @@ from workbench.model.run_events import Notice, RunEvent
 from workbench.tui.state.browser_list import Freshness, Hashes
 from workbench.tui.state.case_board import STALE, Board, CaseRecord, Look, ResultPlace, Standing, look_of, standing_of
 from workbench.tui.state.problem_list import Problems
-from workbench.tui.state.text_layout import CursorRows, Line, Piece, Tone, fit, plural, safe_line, time_text
+from workbench.tui.state.text_layout import (
+    CursorRows,
+    Line,
+    Style,
+    StyledText,
+    cut_line,
+    format_span_time,
+    plural,
+    safe_line,
+)
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run
@@ -335,11 +344,11 @@ class WatchState:
         if self.mode is WatchMode.OFF:
             return ()
         symbol, words, short = _LOOKS[self.mode]
-        tone = Tone.WARNING if self.mode is WatchMode.PAUSED else Tone.RUNNING
+        style = Style.WARNING if self.mode is WatchMode.PAUSED else Style.RUNNING
         if self.mode is WatchMode.ON:
             words = f"watching {plural(self.files, 'file')}"
         shown = words if width >= _WIDE else short if width >= _NARROW else ""
-        return (Piece(f" {symbol} {shown} " if shown else f" {symbol} ", tone),)
+        return (StyledText(f" {symbol} {shown} " if shown else f" {symbol} ", style),)
 
     def _decide(self, standings: Standings) -> None:
         self._decided = standings
@@ -501,18 +510,18 @@ class WatchRows(CursorRows):
         entry = self._entries[index]
         right = entry.right if width >= _WIDE else entry.short or entry.right
         if not right:
-            return fit(entry.line, width)
+            return cut_line(entry.line, width)
         taken = sum(cell_len(piece.text) for piece in right)
-        left = fit(entry.line, max(width - taken - 2, 10))
+        left = cut_line(entry.line, max(width - taken - 2, 10))
         gap = max(width - taken - 1 - sum(cell_len(piece.text) for piece in left), 1)
-        return fit((*left, Piece(" " * gap), *right), width)
+        return cut_line((*left, StyledText(" " * gap), *right), width)
 
     @property
     def _selected(self) -> Entry | None:
         return self._entries[self.cursor] if self._entries else None
 
     def _note_place(self) -> None:
-        first = self._place_at(0, onward=1, otherwise=0)
+        first = self._find_row(0, onward=1, otherwise=0)
         self._stays = self.cursor != first
 
     def _place_of(self, entry: Entry | None) -> int:
@@ -527,12 +536,12 @@ class WatchRows(CursorRows):
 def how_line(watch: WatchState) -> Line:
     """The line above the rows: what the watch does."""
     if watch.mode is WatchMode.OFF:
-        return (Piece(" watch is off", Tone.MUTED),)
+        return (StyledText(" watch is off", Style.MUTED),)
     pieces = [*watch.header(200)]
     if watch.stale:
-        pieces += [Piece(" "), Piece(f"{STALE.symbol} {watch.stale:,} of {watch.total:,} stale", STALE.tone)]
+        pieces += [StyledText(" "), StyledText(f"{STALE.symbol} {watch.stale:,} of {watch.total:,} stale", STALE.style)]
     if watch.looking:
-        pieces.append(Piece(f"   it looks again and again: {safe_line(watch.looking)}", Tone.WARNING))
+        pieces.append(StyledText(f"   it looks again and again: {safe_line(watch.looking)}", Style.WARNING))
     return tuple(pieces)
 
 
@@ -557,14 +566,18 @@ def _entries(watch: WatchState, board: Board) -> Iterator[Entry]:
     for broken in watch.broken:
         text = f" ! {safe_line(broken.where)} cannot be compiled: {safe_line(broken.message)}"
         waiting = watch.waiting_for(broken)
-        right = (Piece(f"{plural(waiting, 'case')} {'waits' if waiting == 1 else 'wait'}", Tone.MUTED),)
-        yield Entry((Piece(text, Tone.ERROR),), right if waiting else (), broken=broken, identity=("broken", broken))
+        right = (StyledText(f"{plural(waiting, 'case')} {'waits' if waiting == 1 else 'wait'}", Style.MUTED),)
+        yield Entry(
+            (StyledText(text, Style.ERROR),), right if waiting else (), broken=broken, identity=("broken", broken)
+        )
     if watch.held:
         cases = len({job.case for job in watch.held})
         text = f" {plural(cases, 'case')} {'is' if cases == 1 else 'are'} held back: alt+r runs "
-        yield Entry((Piece(f"{text}{'it' if cases == 1 else 'them'} all the same", Tone.WARNING),))
+        yield Entry((StyledText(f"{text}{'it' if cases == 1 else 'them'} all the same", Style.WARNING),))
     if watch.mode is WatchMode.PAUSED and watch.pending:
-        yield Entry((Piece(f" {plural(len(watch.pending), 'case')} to run or judge when w resumes", Tone.WARNING),))
+        yield Entry(
+            (StyledText(f" {plural(len(watch.pending), 'case')} to run or judge when w resumes", Style.WARNING),)
+        )
         pending = [(each, STALE) for each in watch.pending[:_MOST_PENDING]]
         yield from _cases(pending, ("pending",), with_reasons=True)
         yield from _more(len(watch.pending) - _MOST_PENDING)
@@ -580,17 +593,17 @@ def _of_change(change: SeenChange, board: Board) -> Iterator[Entry]:
     shown = ", ".join(safe_line(path, width=60) for path in changed.paths[:_MOST_PATHS]) or "the project"
     more = f" and {len(changed.paths) - _MOST_PATHS:,} more" if len(changed.paths) > _MOST_PATHS else ""
     line = (
-        Piece(f" {_clock(change.at)}  ", Tone.MUTED),
-        Piece(f"{shown}{more}", Tone.STRONG),
-        Piece(f"  {_what_it_did(change)}"),
+        StyledText(f" {_clock(change.at)}  ", Style.MUTED),
+        StyledText(f"{shown}{more}", Style.STRONG),
+        StyledText(f"  {_what_it_did(change)}"),
     )
-    took = "" if change.seconds is None else f"after {time_text(change.seconds)}"
-    right, short = ((Piece(f"{lead}{took}", Tone.MUTED),) if took else () for lead in ("first verdict ", ""))
+    took = "" if change.seconds is None else f"after {format_span_time(change.seconds)}"
+    right, short = ((StyledText(f"{lead}{took}", Style.MUTED),) if took else () for lead in ("first verdict ", ""))
     yield Entry(line, right, short, identity=("change", change.number))
     if changed.held:
-        yield Entry((Piece(f"   not run by itself: {safe_line(changed.held)}", Tone.WARNING),))
+        yield Entry((StyledText(f"   not run by itself: {safe_line(changed.held)}", Style.WARNING),))
     for chain in change.chains:
-        yield Entry((Piece(f"   {safe_line(chain)}", Tone.KEY),))
+        yield Entry((StyledText(f"   {safe_line(chain)}", Style.KEY),))
     concerned = [(each, _look(each.job, change, board)) for each in change.concerned]
     yield from _cases(concerned, ("change", change.number), with_reasons=len(change.chains) != 1)
     yield from _more(len(change.jobs) - len(change.concerned))
@@ -628,16 +641,16 @@ def _cases(
         gap = " " * max(_CASE_WIDTH - cell_len(name), 2)
         facts = ["judged again" if each.is_judged else "", safe_line(each.why) if with_reasons else ""]
         line = (
-            Piece(f"   {look.symbol} ", look.tone),
-            Piece(f"{name}{gap}"),
-            Piece(": ".join(filter(None, facts)), Tone.MUTED),
+            StyledText(f"   {look.symbol} ", look.style),
+            StyledText(f"{name}{gap}"),
+            StyledText(": ".join(filter(None, facts)), Style.MUTED),
         )
         yield Entry(line, job=each.job, identity=(*place, each.job))
 
 
 def _more(count: int) -> Iterator[Entry]:
     if count > 0:
-        yield Entry((Piece(f"     and {count:,} more", Tone.MUTED),))
+        yield Entry((StyledText(f"     and {count:,} more", Style.MUTED),))
 
 
 def _clock(at: datetime) -> str:

@@ -23,8 +23,8 @@ from textual.widgets import Input, Label, Static
 
 from workbench.tui.key_table import KEY_ACTIONS
 from workbench.tui.keys import bindings
-from workbench.tui.state.text_layout import KeyHint, Line, Piece, Tone, fit_hints, hint_at, line_of_hints, safe
-from workbench.tui.widgets.row_lists import TONE_CLASSES, strip_of
+from workbench.tui.state.text_layout import KeyHint, Line, Style, StyledText, find_hint, fit_hints, make_hint_line, safe
+from workbench.tui.widgets.row_lists import STYLE_CLASSES, strip_of
 
 # A line in which the user writes what to look for.
 
@@ -119,7 +119,7 @@ _IDS = [item.id for item in KEY_ACTIONS]
 class KeyLine(Widget):
     """Keys from the focus outwards. A click on one is as good as pressing it."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
+    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     def __init__(self, *, enter: str = "", first: Sequence[str] = ()) -> None:
         """`enter` says what the enter key does here, where the lists and inputs of Textual's or ours hear it.
@@ -142,12 +142,12 @@ class KeyLine(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        line = line_of_hints(self._shown) if y == 0 else ()
+        line = make_hint_line(self._shown) if y == 0 else ()
         return strip_of(self, line, width=self.size.width)
 
     async def on_click(self, event: events.Click) -> None:
         """Do what the key does."""
-        index = hint_at(self._shown, event.x)
+        index = find_hint(self._shown, event.x)
         if index is None:
             return
         active = self._hints[self._shown[index]]
@@ -204,7 +204,7 @@ _LEAST_NAME = 4
 class TabBar(Widget):
     """Tabs, numbered from 1."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
+    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     @dataclass
     class Chosen(Message):
@@ -245,7 +245,7 @@ class TabBar(Widget):
     @property
     def _line(self) -> Line:
         labels = labels_for(self._names, open_index=self._open, marked=self._marked, width=self.size.width)
-        return tuple(Piece(label, Tone.TAB if i == self._open else Tone.MUTED) for i, label in enumerate(labels))
+        return tuple(StyledText(label, Style.TAB if i == self._open else Style.MUTED) for i, label in enumerate(labels))
 
 
 def labels_for(names: Sequence[str], *, open_index: int, marked: Collection[int], width: int) -> list[str]:

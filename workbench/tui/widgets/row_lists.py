@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
+from rich.style import Style as RichStyle
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -25,7 +25,7 @@ from workbench.model.identity import CaseKey
 from workbench.tui.keys import bindings
 from workbench.tui.state.browser_rows import border_subtitle, border_title, line_of
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Block, Line, Tone, fit, lay_out
+from workbench.tui.state.text_layout import Block, Line, Style, cut_line, render_blocks
 
 # Views of lines that draw no more than what looks other than before: with thousands of rows keys stay quick.
 
@@ -94,15 +94,15 @@ def bring_into_sight(view: ScrollView, index: int) -> None:
 
 # From pieces to what Textual draws. Pieces become segments directly, so no text is ever parsed as markup.
 
-TONE_CLASSES = {f"tone--{tone.value}" for tone in Tone}
-"""The component classes that the stylesheet gives the tones' looks through."""
+STYLE_CLASSES = {f"style--{style.value}" for style in Style}
+"""The component classes of the styles in the stylesheet."""
 
 
-def strip_of(widget: Widget, line: Line, *, width: int, uniform: Style | None = None) -> Strip:
-    """The line as a strip of exactly `width` cells, in the tones of `widget`, or all in the `uniform` style."""
-    line = fit(line, width)
+def strip_of(widget: Widget, line: Line, *, width: int, uniform: RichStyle | None = None) -> Strip:
+    """The line as a strip of exactly `width` cells, in the styles of `widget`, or all in `uniform`."""
+    line = cut_line(line, width)
     segments = [
-        Segment(piece.text, uniform or widget.get_component_rich_style(f"tone--{piece.tone.value}"))
+        Segment(piece.text, uniform or widget.get_component_rich_style(f"style--{piece.style.value}"))
         for piece in line
         if piece.text
     ]
@@ -113,7 +113,7 @@ def strip_of(widget: Widget, line: Line, *, width: int, uniform: Style | None = 
 class StatusLine(Widget):
     """One line of pieces."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
+    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -181,7 +181,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of one line each."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("rows",)
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES, "row-list--cursor", "row-list--cursor-blurred"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*STYLE_CLASSES, "row-list--cursor", "row-list--cursor-blurred"}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("rows")]
 
     @dataclass
@@ -425,7 +425,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines to read. The mouse selects text in them."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("lines",)
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES, "lines-view--cursor"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*STYLE_CLASSES, "lines-view--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lines")]
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -447,7 +447,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def show_blocks(self, blocks: Sequence[Block], *, from_top: bool) -> None:
         """Show blocks in one column."""
-        self.show(lambda width: lay_out(blocks, width=width, side_by_side=False), from_top=from_top)
+        self.show(lambda width: render_blocks(blocks, width=width, side_by_side=False), from_top=from_top)
 
     @property
     def lines(self) -> LineSource:
@@ -482,7 +482,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
         """The text that the mouse has selected, as it is laid out."""
         width = self.scrollable_content_region.width
         lines = (self._lines[index] for index in range(len(self._lines)))
-        text = "\n".join("".join(piece.text for piece in fit(line, width)) for line in lines)
+        text = "\n".join("".join(piece.text for piece in cut_line(line, width)) for line in lines)
         return selection.extract(text), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002

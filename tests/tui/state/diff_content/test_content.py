@@ -19,14 +19,14 @@ from workbench.model.results import (
 from workbench.tui.state.diff_content import diff_of
 from workbench.tui.state.diff_lines import DiffSource, Level
 from workbench.tui.state.diff_state import DiffState, lay_out_diff
-from workbench.tui.state.text_layout import Block, Tone, lay_out
+from workbench.tui.state.text_layout import Block, Style, render_blocks
 
 
 def _shown(blocks: Any, *, width: int = 70, side_by_side: bool = True) -> list[str]:
     found: list[Block] = list(blocks)
     return [
         "".join(piece.text for piece in line).rstrip()
-        for line in lay_out(found, width=width, side_by_side=side_by_side)
+        for line in render_blocks(found, width=width, side_by_side=side_by_side)
     ]
 
 
@@ -339,12 +339,12 @@ def test_words_that_differ_stand_out_where_most_stayed_the_same(make: Any) -> No
     diff = _diff(make, make.turn("Go", "I turned the lamp off."), make.turn("Go", "I turned the stove off."))
 
     words = {
-        piece.tone: piece.text
-        for line in lay_out(diff.blocks, width=90, side_by_side=True)
+        piece.style: piece.text
+        for line in render_blocks(diff.blocks, width=90, side_by_side=True)
         for piece in line
-        if piece.tone in (Tone.REMOVED_WORD, Tone.ADDED_WORD)
+        if piece.style in (Style.REMOVED_WORD, Style.ADDED_WORD)
     }
-    assert words == {Tone.REMOVED_WORD: " lamp", Tone.ADDED_WORD: " stove"}
+    assert words == {Style.REMOVED_WORD: " lamp", Style.ADDED_WORD: " stove"}
 
 
 def test_what_sub_agents_said_and_tools_gave_back_is_compared_where_the_case_has_it(make: Any) -> None:

@@ -8,7 +8,7 @@ from workbench.model.results import CaseStatus
 from workbench.model.trace import Span, SpanKind
 from workbench.tui.state.diff_content import diff_of
 from workbench.tui.state.diff_lines import DiffSource, Level
-from workbench.tui.state.text_layout import lay_out
+from workbench.tui.state.text_layout import render_blocks
 
 
 def shown(make: Any, expected: dict[str, Any], actual: dict[str, Any], *, level: Level = Level.EVERYTHING) -> list[str]:
@@ -29,7 +29,7 @@ def shown(make: Any, expected: dict[str, Any], actual: dict[str, Any], *, level:
     content = diff_of(
         DiffSource(case=make.case("a", expected), turns=result.execution.turns, result=result, level=level)
     )
-    lines = lay_out(list(content.blocks), width=70, side_by_side=False)
+    lines = render_blocks(list(content.blocks), width=70, side_by_side=False)
     return ["".join(piece.text for piece in line).rstrip() for line in lines]
 
 
@@ -69,5 +69,5 @@ def shown_of_two(make: Any, same: dict[str, Any], changed: dict[str, Any]) -> li
     source = DiffSource(
         case=make.case("a", same, same), turns=result.execution.turns, result=result, level=Level.FOLDED
     )
-    lines = lay_out(list(diff_of(source).blocks), width=70, side_by_side=False)
+    lines = render_blocks(list(diff_of(source).blocks), width=70, side_by_side=False)
     return ["".join(piece.text for piece in line).rstrip() for line in lines]

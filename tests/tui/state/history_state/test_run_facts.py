@@ -7,7 +7,7 @@ import pytest
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.tui.state.criteria_choice import CHOSEN_SOURCE
 from workbench.tui.state.history_state import criteria_blocks
-from workbench.tui.state.text_layout import lay_out
+from workbench.tui.state.text_layout import render_blocks
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,6 @@ from workbench.tui.state.text_layout import lay_out
 def test_criteria_are_told_with_what_named_them(source: str, told: str) -> None:
     config = EvalConfig(criteria=(Criterion(metric="exact_match", threshold=1.0),), source=source)
 
-    lines = lay_out(list(criteria_blocks(config, "lights")), width=80, side_by_side=False)
+    lines = render_blocks(list(criteria_blocks(config, "lights")), width=80, side_by_side=False)
 
     assert told in ["".join(piece.text for piece in line) for line in lines]

@@ -29,7 +29,7 @@ from workbench.tui.state.case_scores import CaseScores, value_blocks
 from workbench.tui.state.group_scores import GroupScores, spread_of
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import Column, ResultTable, TableRow, columns_of, table_row
-from workbench.tui.state.text_layout import Line, bar, histogram, lay_out, share_of, sparkline
+from workbench.tui.state.text_layout import Line, bar, compute_share, histogram, render_blocks, sparkline
 
 NASTY = "x [/foo] \x1b[31m \u202e é 👩‍👩‍👧 空港 " + "long " * 100
 
@@ -39,7 +39,7 @@ def text_of(lines: Sequence[Line]) -> str:
 
 
 def blocks_text(blocks: Any, width: int = 100) -> str:
-    return text_of(lay_out(blocks, width=width, side_by_side=False))
+    return text_of(render_blocks(blocks, width=width, side_by_side=False))
 
 
 def metric(name: str, score: float | None, threshold: float | None = 0.5, **more: Any) -> MetricResult:
@@ -78,7 +78,7 @@ def test_charts_are_as_wide_as_asked_for_and_mark_the_threshold() -> None:
     assert sparkline([0.0, None, 0.5, 1.0], highest=1.0) == "▁·▅█"
     assert sparkline([]) == sparkline([None])[1:] == ""
     assert sparkline([2.0, 2.0]) == "██"
-    assert (share_of(3.0, 1.0, 5.0), share_of(3.0, None, 5.0)) == (0.5, None)
+    assert (compute_share(3.0, 1.0, 5.0), compute_share(3.0, None, 5.0)) == (0.5, None)
     assert histogram([0.0, 0.5, 1.0, 7.0], lowest=0.0, highest=1.0, bins=2) == [1, 3]
 
 

@@ -19,7 +19,7 @@ from workbench.model.run_events import (
     RunSummary,
 )
 from workbench.tui.state.run_progress import RunProgress
-from workbench.tui.state.text_layout import duration, thousands
+from workbench.tui.state.text_layout import format_count, format_duration
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_further_tries_are_counted_as_retries(progress: RunProgress, make: Any) 
     ("count", "shown"), [(999, "999"), (12_345, "12.3k"), (999_949, "999.9k"), (999_950, "1.0M"), (2_500_000, "2.5M")]
 )
 def test_large_counts_are_rounded(count: int, shown: str) -> None:
-    assert thousands(count) == shown
+    assert format_count(count) == shown
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_large_counts_are_rounded(count: int, shown: str) -> None:
     ],
 )
 def test_times_are_written_for_people(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
+    assert format_duration(seconds) == shown
