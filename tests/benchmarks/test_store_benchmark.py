@@ -20,7 +20,7 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, MetricStatus, TurnResult
 from workbench.model.run_events import RunSummary
 from workbench.model.trace import Span
-from workbench.store.datasets.dataset_reader import read_dataset, rows_as_recorded
+from workbench.store.datasets.dataset_reader import make_recorded_cases, read_dataset
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunRecord
 from workbench.store.project_discovery import discover
@@ -74,7 +74,7 @@ def test_history_of_ten_thousand_results(tmp_path: Path) -> None:
 
         report("store a result", store, per=MANY)
         report("end the run", lambda: history.end_run("r", RunSummary(), duration_seconds=1, interrupted=False))
-        report("forget what is old", lambda: history.forget_old("r"))
+        report("forget what is old", lambda: history.delete_old_results("r"))
         assert len(report("list jobs", lambda: history.jobs("r"))) == MANY
         assert len(report("newest job of every case", history.latest_jobs)) == MANY
         assert len(report("newest result of every case", history.latest_results)) == MANY
@@ -102,7 +102,7 @@ def test_datasets_of_ten_thousand_rows(tmp_path: Path, name: str) -> None:
         path.write_text(json.dumps(rows) if name.endswith(".json") else "\n".join(map(json.dumps, rows)))
     report(f"json.loads of {name}'s calls alone", lambda: [json.loads(json.dumps(calls)) for _ in range(2 * MANY)])
     dataset = report(f"read {name}", lambda: read_dataset(path))
-    assert len(report("rows as cases", lambda: rows_as_recorded(dataset))) == MANY
+    assert len(report("rows as cases", lambda: make_recorded_cases(dataset))) == MANY
 
 
 def test_discovery_in_two_thousand_files(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from workbench.engine.conversion import Converted, Form, Side, convert, form_of
 from workbench.engine.plan import PlanError
 from workbench.model.trace import ToolCall
-from workbench.store.datasets.dataset_reader import dataset_of_rows, read_dataset
+from workbench.store.datasets.dataset_reader import dataset_from_rows, read_dataset
 from workbench.store.datasets.dataset_rows import Row
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.validation import validate
@@ -69,7 +69,7 @@ def test_rows_come_back_from_every_format_but_for_what_was_said_to_be_lost(
     result = converted(write_rows(tmp_path, rows), tmp_path / name)
 
     back = read_dataset(tmp_path / name).rows
-    assert facts_of(back) == facts_of(dataset_of_rows(rows).rows)
+    assert facts_of(back) == facts_of(dataset_from_rows(rows).rows)
     if not result.losses:
         assert [dict(row.columns) for row in back] == rows
 
@@ -81,7 +81,7 @@ def test_rows_come_back_from_parquet(tmp_path: Path, rows: list[dict[str, Any]])
     result = converted(write_rows(tmp_path, rows), tmp_path / "b.parquet")
 
     assert result.losses == ()
-    assert facts_of(read_dataset(tmp_path / "b.parquet").rows) == facts_of(dataset_of_rows(rows).rows)
+    assert facts_of(read_dataset(tmp_path / "b.parquet").rows) == facts_of(dataset_from_rows(rows).rows)
 
 
 @quickly
@@ -97,7 +97,7 @@ def test_either_side_of_rows_comes_back_from_an_eval_set(
         "prompt",
         *(("reference", "reference_trajectory") if side == "reference" else ("response", "predicted_trajectory")),
     )
-    expected = dataset_of_rows([{name: row[name] for name in names} for row in rows]).rows
+    expected = dataset_from_rows([{name: row[name] for name in names} for row in rows]).rows
     assert facts_of(read_dataset(back).rows) == facts_of(expected)
     assert [str(problem) for problem in validate([there]) if problem.severity == "error"] == []
 
@@ -110,12 +110,12 @@ def test_what_was_answered_comes_back_from_messages(tmp_path: Path, form: Form, 
     result = converted(write_rows(tmp_path, rows), there, form, "response")
 
     for row, back in zip(rows, read_dataset(there).rows, strict=True):
-        calls = dataset_of_rows([row]).rows[0].predicted_trajectory
+        calls = dataset_from_rows([row]).rows[0].predicted_trajectory
         assert (back.prompt, back.response) == (row["prompt"], row["response"])
         told = [ToolCall(call.name, call.args or {}) for call in calls or ()]
         speaks = bool(told or row["response"] is not None)
         assert back.predicted_trajectory == (told if speaks else None)
-        assert (back.reference, back.reference_trajectory) == dataset_of_rows([row]).rows[0][5:8:2]
+        assert (back.reference, back.reference_trajectory) == dataset_from_rows([row]).rows[0][5:8:2]
         if calls is None and speaks:
             assert any("not known which tools" in line for line in result.losses)
         if calls == [] and not speaks:

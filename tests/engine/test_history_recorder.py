@@ -278,7 +278,7 @@ def test_damage_that_is_found_when_a_run_is_over_does_not_take_the_run_away(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.add_set({"a": [turn("a")]})
-    forget = History.forget_old
+    forget = History.delete_old_results
 
     def find_damage(history: History, run_id: str) -> None:
         damage = sqlite3.DatabaseError("malformed")
@@ -290,7 +290,7 @@ def test_damage_that_is_found_when_a_run_is_over_does_not_take_the_run_away(
         monkeypatch.setattr(history._database, "execute", fail)
         forget(history, run_id)
 
-    monkeypatch.setattr(History, "forget_old", find_damage)
+    monkeypatch.setattr(History, "delete_old_results", find_damage)
     run = project.run()
     monkeypatch.undo()
 
@@ -349,7 +349,7 @@ def test_a_fault_of_our_own_ends_the_run_for_its_listeners(
 
 
 def test_what_is_old_is_forgotten_after_a_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.store.history.history_writer.TRACES_OF_A_VARIANT", 1)
+    monkeypatch.setattr("workbench.store.history.history_writer.MAX_TRACES_PER_VARIANT", 1)
     project.add_set({"a": [turn("a")]})
 
     runs = [project.run() for _ in range(3)]
@@ -364,7 +364,7 @@ def test_what_is_old_is_forgotten_after_a_run(project: Project, monkeypatch: pyt
 def test_of_cases_that_ask_the_same_each_keeps_what_its_agent_did_last(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workbench.store.history.history_writer.TRACES_OF_A_VARIANT", 1)
+    monkeypatch.setattr("workbench.store.history.history_writer.MAX_TRACES_PER_VARIANT", 1)
     monkeypatch.setattr("workbench.store.history.history._VERDICTS_KEPT", 1)
     project.add_set({name: [turn("same")] for name in ("a", "b", "c")})
 

@@ -14,7 +14,7 @@ from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.results import MetricStatus
-from workbench.store.errors import NotRead, StoreError
+from workbench.store.errors import NotLoaded, StoreError
 
 ROWS = [
     {
@@ -192,5 +192,5 @@ def test_what_was_read_of_another_address_does_not_count(project: Project) -> No
 
     workspace.recordings.keep("memory://rows.jsonl", reading)
 
-    with pytest.raises(NotRead):
+    with pytest.raises(NotLoaded):
         workspace.recordings.of("memory://rows.jsonl")

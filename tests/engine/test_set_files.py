@@ -49,7 +49,7 @@ def prompts(content: bytes | None) -> dict[str, str]:
 
 
 def say(text: str, eval_id: str) -> Change:
-    return lambda side: side.set_value(PROMPT, text, case=side.index_of(eval_id))
+    return lambda side: side.set_value(PROMPT, text, case=side.find_index(eval_id))
 
 
 def test_changes_of_different_cases_go_together() -> None:

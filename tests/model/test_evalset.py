@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from workbench.model.evalset import Invocation
-from workbench.model.trace import GotResponse, MadeCall, SaidText, events_of, final_author_of
+from workbench.model.trace import CallEvent, ResponseEvent, TextEvent, find_final_author, iterate_events
 
 
 def invocation(data: dict[str, Any], final: str | None = "Done.") -> Invocation:
@@ -32,15 +32,15 @@ def event(author: str, *parts: Any) -> dict[str, Any]:
 def told(given: Invocation) -> list[str]:
     def line(each: Any) -> str:
         match each:
-            case SaidText(author, text):
+            case TextEvent(author, text):
                 return f"{author}: {text}"
-            case MadeCall(author, call):
+            case CallEvent(author, call):
                 return f"{author} {call.name}({call.id or ''})"
-            case GotResponse(response):
+            case ResponseEvent(response):
                 return f"{response.name}({response.id or ''}) gave {response.response}"
         raise AssertionError(each)
 
-    return [line(each) for each in events_of(given)]
+    return [line(each) for each in iterate_events(given)]
 
 
 def test_events_keep_the_order_of_their_parts() -> None:
@@ -97,14 +97,14 @@ def test_the_final_response_is_of_its_event_and_not_told_twice(
 ) -> None:
     given = invocation({"invocation_events": events})
 
-    assert final_author_of(given) == author
+    assert find_final_author(given) == author
     assert [line for line in told(given) if ": " in line] == said
 
 
 def test_lists_of_calls_do_not_tell_who_spoke_last() -> None:
     data = {"intermediate_responses": [["helper", [{"text": "soon"}]]]}
 
-    assert final_author_of(invocation(data)) is None
+    assert find_final_author(invocation(data)) is None
 
 
 def test_many_calls_are_paired_in_linear_time() -> None:
@@ -113,7 +113,7 @@ def test_many_calls_are_paired_in_linear_time() -> None:
     given = invocation(data)
 
     began = time.process_time()
-    events = list(events_of(given))
+    events = list(iterate_events(given))
 
     assert time.process_time() - began < 2
-    assert [each.response.name for each in events if isinstance(each, GotResponse)] == names
+    assert [each.response.name for each in events if isinstance(each, ResponseEvent)] == names

@@ -19,11 +19,11 @@ from workbench.model import text as text_module
 from workbench.model.text import (
     REDACTED,
     add_secrets,
+    is_secret_key,
     mask_data,
     mask_secrets,
     may_be_redacted,
     may_hold_secret,
-    names_secret,
     neutralise,
     one_line,
     redact,
@@ -239,7 +239,7 @@ def test_a_line_of_json_that_may_hold_a_secret_is_told_without_reading_it() -> N
     ],
 )
 def test_names_of_secrets(name: str, is_secret: bool) -> None:
-    assert names_secret(name) is is_secret
+    assert is_secret_key(name) is is_secret
 
 
 _FRAGMENTS = st.sampled_from(

@@ -19,10 +19,10 @@ from workbench.model.results import (
     CaseStatus,
     MetricResult,
     MetricStatus,
-    case_of_turn,
-    execution_of_turn,
-    prompt_of_row,
-    turn_of_row,
+    make_row_case,
+    make_row_execution,
+    make_row_prompt,
+    make_row_turn,
 )
 from workbench.model.run_events import MetricSummary
 from workbench.report.formats import FORMATS, write_report
@@ -176,8 +176,8 @@ def test_csv_has_a_row_for_each_case_and_json_in_its_cells(
 def test_a_row_that_tells_no_trajectory_is_not_said_to_have_called_nothing(
     calls: list[Any] | None, told: list[Any] | None, make_report: MakeReport
 ) -> None:
-    wanted = case_of_turn("row_1", turn_of_row(prompt_of_row("a"), "a", None))
-    execution = execution_of_turn(turn_of_row(prompt_of_row("a"), "a", calls), seconds=0.0)
+    wanted = make_row_case("row_1", make_row_turn(make_row_prompt("a"), "a", None))
+    execution = make_row_execution(make_row_turn(make_row_prompt("a"), "a", calls), seconds=0.0)
     key = CaseKey(target="t", eval_set="rows.jsonl", eval_id="row_1")
     result = CaseResult(
         case=key, eval_set_id="rows", status=CaseStatus.PASSED, execution=execution, expected_by_row=wanted

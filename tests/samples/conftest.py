@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from workbench.model.evalset import EvalCase
-from workbench.model.trace import ToolCall, read_trajectory, trajectory_of
+from workbench.model.trace import ToolCall, get_trajectory, read_trajectory
 
 SAMPLES = Path(__file__).parents[2] / "sample_agents"
 
@@ -93,7 +93,7 @@ def follow() -> Callable[[Callable[..., Any], EvalCase], Course]:
             except Exception as problem:  # an agent may raise anything
                 return Course(missed, (index, type(problem)))
             session.history.append({"prompt": prompt, "response": response})
-            if calls != trajectory_of(invocation):
+            if calls != get_trajectory(invocation):
                 missed.add("trajectory")
             if invocation.final_response is None or response != invocation.final_response.text():
                 missed.add("response")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from workbench.llm.model_types import ModelError, ModelReply, ModelRequest, Trouble
-from workbench.model.evalset import ConversationScenario, WantedScenarios
+from workbench.model.evalset import ConversationScenario, ScenarioRequest
 from workbench.model.target import AgentDescription, AgentPart
 from workbench.simulation.scenario_writer import Generated, GenerationError, ScenarioWriter, read_drafts
 
@@ -59,7 +59,7 @@ async def write(answer: Callable[[ModelRequest], str], *, count: int, **wanted: 
         prompts.append(request.messages[0].text)
         return ModelReply(text=answer(request))
 
-    options = WantedScenarios(count=count, model="m", **wanted)
+    options = ScenarioRequest(count=count, model="m", **wanted)
     return await ScenarioWriter(options, AGENT, [], ask=ask).write(), prompts
 
 

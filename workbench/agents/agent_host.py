@@ -274,7 +274,7 @@ def host_for(
 
     return WorkerHost(
         target,
-        isolation="worker" if target.runs_elsewhere else isolation,
+        isolation="worker" if target.is_remote else isolation,
         concurrency=concurrency,
         start_timeout=start_timeout,
         mode=mode or _default_mode(),

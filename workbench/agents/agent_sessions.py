@@ -35,7 +35,7 @@ from workbench.model.identity import Dependencies, Dependency, DependencyKind
 from workbench.model.results import Failure, FailureKind, InvocationScore, TurnResult
 from workbench.model.target import AgentDescription, Target
 from workbench.model.text import redact
-from workbench.model.trace import Span, trajectory_of
+from workbench.model.trace import Span, get_trajectory
 
 # The calls of tools that a worker process asks about, and the answers on their way.
 
@@ -112,8 +112,8 @@ def dependencies_told(before: Dependencies | None, message: Message) -> Dependen
     """What was told before and now. Raises TypeError or ValueError where the message has not the shape it should."""
     intern = sys.intern  # thousands of cases tell the same words
     rows = [Dependency(intern(kind), intern(key), intern(value)) for kind, key, value in message["rows"]]
-    told = (before or Dependencies()).with_rows(
-        rows, complete=message["complete"], tainted=message["tainted"], told_at=time.time()
+    told = (before or Dependencies()).add_rows(
+        rows, complete=message["complete"], tainted=message["tainted"], recorded_at=time.time()
     )
     return _without_own_work(told)
 
@@ -334,7 +334,7 @@ class WorkerSession:
         child.attach(self._number, self._hear)
         child.on_exit.append(self._exited)
         self._timer = asyncio.get_running_loop().call_later(self._timeout, self._start_timed_out)
-        if child.opened or self._target.runs_elsewhere:  # nothing is imported: what remains is up to the agent
+        if child.opened or self._target.is_remote:  # nothing is imported: what remains is up to the agent
             self._opened()
 
     def _hear(self, message: Message) -> None:
@@ -583,7 +583,7 @@ def _text(invocation: Invocation | None) -> str | None:
 def _trajectory(invocation: Invocation | None, *, is_row: bool) -> list[dict[str, Any]] | None:
     if invocation is None or (is_row and invocation.intermediate_data is None):
         return None  # of a row nothing is known then; in an eval set no calls are
-    return [{"tool_name": call.name, "tool_input": dict(call.args or {})} for call in trajectory_of(invocation)]
+    return [{"tool_name": call.name, "tool_input": dict(call.args or {})} for call in get_trajectory(invocation)]
 
 
 # The personas of the google-adk that an agent's interpreter has, as data: ids of ADK's cases are hashes of them.

@@ -9,11 +9,11 @@ from pathlib import Path
 from workbench.cli.arguments import LONGEST_NAME, Named, path_exists, split_argument
 from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.engine.project_selection import require_target
-from workbench.model.text import did_you_mean, shorten
-from workbench.store.errors import NotRead
-from workbench.store.files import relative_name
-from workbench.store.filetypes import name_of_file
-from workbench.store.project_discovery import EvalSetEntry, Project, missing_files, recordings_in
+from workbench.model.text import shorten, suggest_name
+from workbench.store.errors import NotLoaded
+from workbench.store.files import make_relative_name
+from workbench.store.filetypes import derive_set_name
+from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_recordings
 
 
 def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
@@ -21,7 +21,7 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
     relatives = [entry.relative for entry in project.eval_sets]
     known = {name: name for name in (*project.targets, *relatives)}
     for relative in relatives:  # by its id as `adk eval` takes it, and by its file name, too
-        known.setdefault(name_of_file(Path(relative)), relative)
+        known.setdefault(derive_set_name(Path(relative)), relative)
         known.setdefault(Path(relative).name, relative)
     for folder in dict.fromkeys(Path(relative).parent for relative in relatives):
         if folder != Path():
@@ -42,7 +42,7 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
 
 
 def _did_you_mean_set(text: str, known: Mapping[str, str]) -> str:
-    """As `did_you_mean`, for an argument with or without cases; `known` has what to write for each name."""
+    """As `suggest_name`, for an argument with or without cases; `known` has what to write for each name."""
     name, colon, cases = text.rpartition(":")
     if not colon:
         name, cases = text, ""
@@ -83,7 +83,7 @@ def only_cases(
     for selection in selections:
         try:
             names = names_of(selection.eval_set)
-        except NotRead:
+        except NotLoaded:
             kept.append(Selection(eval_set=selection.eval_set, cases=tuple(cases)))
             all_read = False
             continue
@@ -96,7 +96,7 @@ def only_cases(
     if missing and all_read:
         raise PlanError(
             *(
-                f"no eval case {shorten(repr(case), LONGEST_NAME)} in the eval sets named{did_you_mean(case, known)}"
+                f"no eval case {shorten(repr(case), LONGEST_NAME)} in the eval sets named{suggest_name(case, known)}"
                 for case in missing
             )
         )
@@ -106,7 +106,7 @@ def only_cases(
 def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
     entries = tuple(entry for entry in project.eval_sets if entry.target == target)
     if not entries:
-        missing = list(missing_files(project.targets[target]))
+        missing = list(find_missing_files(project.targets[target]))
         if missing:
             raise PlanError(*missing)
         raise NoCases(f"target {target}: no eval set belongs to it; see `workbench doctor`")
@@ -115,7 +115,7 @@ def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
 
 def _to_run(entries: Iterable[EvalSetEntry], project: Project) -> list[EvalSetEntry]:
     """These sets without the files that hold the recordings of a target, which are no sets to run."""
-    recordings = {recordings_in(target) for target in project.targets.values()}
+    recordings = {find_recordings(target) for target in project.targets.values()}
     return [entry for entry in entries if entry.target is not None or entry.path not in recordings]
 
 
@@ -136,5 +136,5 @@ def _select_one(project: Project, named: Named) -> list[Selection]:
         if not entries:
             raise NoCases(f"{named.name}: no eval set below this folder (*.evalset.json or *.test.json)")
     else:
-        return [Selection(eval_set=relative_name(named.path.resolve(), project.root), cases=named.cases)]
+        return [Selection(eval_set=make_relative_name(named.path.resolve(), project.root), cases=named.cases)]
     return [Selection(eval_set=entry.relative, cases=named.cases) for entry in entries]

@@ -49,7 +49,7 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
 
     Exits with 1 where something was found, with 2 where nothing of the dataset can be read.
     """
-    from workbench.model.text import counted, neutralise, redact
+    from workbench.model.text import neutralise, pluralise, redact
     from workbench.store.datasets.dataset_lint import lint as look_through
     from workbench.store.datasets.dataset_reader import read_dataset
 
@@ -61,8 +61,8 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
         write_lines(redact(neutralise(_line(read, finding))) for finding in found)
         rows = len({finding.row for finding in found if finding.row is not None})
         message(
-            f"{counted(len(read.rows), 'row')}: "
-            + (f"{counted(len(found), 'finding')} in {counted(rows, 'row')}" if found else "nothing found")
+            f"{pluralise(len(read.rows), 'row')}: "
+            + (f"{pluralise(len(found), 'finding')} in {pluralise(rows, 'row')}" if found else "nothing found")
         )
     return _FOUND if found else 0
 
@@ -95,7 +95,7 @@ def convert(
     """
     from workbench.engine.conversion import convert as converted
     from workbench.engine.conversion import form_of
-    from workbench.model.text import counted, neutralise
+    from workbench.model.text import neutralise, pluralise
     from workbench.store.files import write_atomic, write_new
 
     if to.exists() and not force:
@@ -107,7 +107,7 @@ def convert(
         write_atomic(to, result.content)
     else:
         write_new(to, result.content)
-    write_lines([neutralise(f"{to}: {counted(result.number, 'case')} written")])
+    write_lines([neutralise(f"{to}: {pluralise(result.number, 'case')} written")])
     for line in result.losses:
         message(f"lost: {line}", prefix="")
     return _UNREAD if result.unread else 0
@@ -171,15 +171,15 @@ def reach_addresses(entries: Iterable[EvalSetEntry]) -> Mapping[str, str | None]
 
 
 def _reach(name: str, address: str, answers: SimpleQueue[tuple[str, str | None]]) -> None:
-    from workbench.store.datasets.dataset_reader import reach_dataset
-    from workbench.store.datasets.remote_data import said_by
+    from workbench.store.datasets.dataset_reader import check_dataset_reachable
+    from workbench.store.datasets.remote_data import describe_error
     from workbench.store.errors import StoreError
 
     problem = None
     try:
-        reach_dataset(address)
+        check_dataset_reachable(address)
     except StoreError as error:
-        problem = error.said_of(name)
+        problem = error.format_for(name)
     except Exception as error:  # clients of storages raise what they like
-        problem = f"{name}: cannot read it: {said_by(error)}"
+        problem = f"{name}: cannot read it: {describe_error(error)}"
     answers.put((name, problem))

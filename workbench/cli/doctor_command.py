@@ -66,7 +66,7 @@ def doctor(path: Path, *, check: bool) -> int:
     """
     from workbench.cli.dataset_commands import reach_addresses
     from workbench.engine.workspace import Workspace
-    from workbench.model.text import counted, neutralise, redact
+    from workbench.model.text import neutralise, pluralise, redact
 
     with Workspace.open(path) as workspace:
         problems = list(_problems(workspace))
@@ -84,7 +84,7 @@ def doctor(path: Path, *, check: bool) -> int:
             *judge_lines(judges, workspace, answers=answers),
             "",
         ]
-    lines += [f"{counted(len(problems), 'problem')}:" if problems else "no problems found"]
+    lines += [f"{pluralise(len(problems), 'problem')}:" if problems else "no problems found"]
     lines += [f"  {problem}" for problem in problems]
     write_lines(redact(neutralise(line)) for line in lines)
     return _WRONG if problems else 0
@@ -152,10 +152,10 @@ def _problems(workspace: Workspace) -> Iterator[str]:
     """What keeps a part of the project from running or the settings from counting, one sentence each."""
     from workbench.store.errors import IsDataset, StoreError
     from workbench.store.evalsets.adk_rules import format_problems
-    from workbench.store.project_discovery import recordings_in
+    from workbench.store.project_discovery import find_recordings
 
     yield from workspace.problems
-    recordings = {recordings_in(target) for target in workspace.project.targets.values()}
+    recordings = {find_recordings(target) for target in workspace.project.targets.values()}
     for entry in workspace.project.eval_sets:
         if entry.target is None and entry.path not in recordings:
             yield f"{entry.relative}: {entry.unpaired_reason or 'no agent belongs to it'}"
@@ -188,11 +188,11 @@ def _problems_of_config(path: Path, workspace: Workspace) -> Iterator[str]:
 
 def _problems_of_rows(workspace: Workspace, dataset: str) -> Iterator[str]:
     """What is wrong with a dataset; one elsewhere is not fetched for this."""
-    from workbench.store.errors import NotRead, StoreError
+    from workbench.store.errors import NotLoaded, StoreError
 
     try:
         rows = workspace.recordings.of(dataset).cases
-    except NotRead:
+    except NotLoaded:
         return
     except StoreError as error:
         yield str(error)
@@ -277,12 +277,12 @@ def _program(target: Target) -> Iterator[Health]:
 
 def _recording(target: Target) -> Iterator[Health]:
     """The file with what was recorded, where one stands for all sets; datasets among the sets are looked at as such."""
-    from workbench.model.text import counted
+    from workbench.model.text import pluralise
     from workbench.store.datasets.dataset_reader import read_recorded
     from workbench.store.errors import StoreError
-    from workbench.store.project_discovery import recordings_in
+    from workbench.store.project_discovery import find_recordings
 
-    path = recordings_in(target)
+    path = find_recordings(target)
     if path is None:
         return
     try:
@@ -291,7 +291,7 @@ def _recording(target: Target) -> Iterator[Health]:
         yield Health(problems=(str(error),))
         return
     wrong = tuple(case.problem for case in recorded.cases if case.problem is not None)
-    holds = f"holds {counted(len(recorded.cases), 'recorded case')}"
+    holds = f"holds {pluralise(len(recorded.cases), 'recorded case')}"
     yield Health(lines=(holds,), problems=(*recorded.problems, *wrong[:1]))
 
 
@@ -299,7 +299,7 @@ def _module(target: Target) -> Iterator[Health]:
     """The module of an agent in Python: looked for, and not imported."""
     from importlib.util import find_spec
 
-    if target.kind not in (AgentKind.FUNCTION, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE) or target.runs_elsewhere:
+    if target.kind not in (AgentKind.FUNCTION, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE) or target.is_remote:
         return
     module = target.location.partition(":")[0]
     file = target.path.joinpath(*module.split("."))
@@ -327,7 +327,7 @@ def _framework(target: Target) -> Iterator[Health]:
     if target.kind is AgentKind.ADK:
         yield from _adk(target)
     needs = {AgentKind.LANGCHAIN: ("langchain", "langchain_core"), AgentKind.A2A: ("a2a", "a2a")}
-    if target.kind is AgentKind.AGENT_ENGINE and target.runs_elsewhere:
+    if target.kind is AgentKind.AGENT_ENGINE and target.is_remote:
         needs = {AgentKind.AGENT_ENGINE: ("vertex", "google.auth")}
     if target.kind not in needs:
         return
@@ -505,13 +505,13 @@ def missing_keys(judges: list[AskedJudge], players: list[AskedJudge]) -> Iterato
     """A problem for each model that cannot be asked, with the variable that it lacks."""
     from workbench.engine.plan import environment_of, is_scripted
     from workbench.llm.model_access import access_to
-    from workbench.model.text import counted
+    from workbench.model.text import pluralise
 
     for does, models in (("judges", judges), ("plays the users of", players)):
         for asked in models:
             missing = access_to(asked.model, environment_of(asked.target)).missing
             if missing is not None and not is_scripted(asked.target, asked.model):
-                sets = f"{counted(len(asked.sets), 'eval set')} of {asked.target.name}"
+                sets = f"{pluralise(len(asked.sets), 'eval set')} of {asked.target.name}"
                 yield f"{asked.model}, which {does} {sets}: {missing}"
 
 
@@ -521,7 +521,7 @@ def judge_lines(judges: list[AskedJudge], workspace: Workspace, *, answers: Mapp
     from workbench.engine.plan_cost import prices_of
     from workbench.llm.model_access import access_to
     from workbench.llm.prompt_templates import Tokens
-    from workbench.model.text import counted
+    from workbench.model.text import pluralise
     from workbench.report.text_report import cost_text
 
     if not judges:
@@ -533,7 +533,7 @@ def judge_lines(judges: list[AskedJudge], workspace: Workspace, *, answers: Mapp
         access = access_to(judge.model, environment_of(judge.target))
         keys = f"with {', '.join(access.keys)}" if access.keys else "without a key"
         way = keys if access.address is None else f"{keys}, at {access.address}"
-        yield f"  {judge.model} for {judge.target.name}: {counted(len(judge.sets), 'eval set')}; {access.through}"
+        yield f"  {judge.model} for {judge.target.name}: {pluralise(len(judge.sets), 'eval set')}; {access.through}"
         yield f"    {way if access.missing is None else access.missing}"
         if judge.target.scripted_models is not None:
             yield f"    where it has no key, {judge.target.scripted_models.name} answers in its place"
@@ -647,9 +647,9 @@ ADK_FEATURES = frozenset(
 
 def unknown_features(names: Iterable[str]) -> Iterator[str]:
     """Yield a sentence for each name that google-adk 2.13 does not know; a newer one may."""
-    from workbench.model.text import did_you_mean
+    from workbench.model.text import suggest_name
 
     for name in names:
         if name not in ADK_FEATURES:
-            near = did_you_mean(name.upper(), ADK_FEATURES)
+            near = suggest_name(name.upper(), ADK_FEATURES)
             yield f"unknown feature {name!r}: google-adk 2.13 has none of this name, and ignores it{near}"

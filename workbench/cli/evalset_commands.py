@@ -20,7 +20,7 @@ from workbench.store.filetypes import EVAL_SET_SUFFIX
 if TYPE_CHECKING:
     from workbench.engine.scenario_generation import AskOptions
     from workbench.engine.workspace import Workspace
-    from workbench.model.evalset import ConversationScenario, GenerationConfig, WantedScenarios
+    from workbench.model.evalset import ConversationScenario, GenerationConfig, ScenarioRequest
     from workbench.simulation.scenario_writer import Generated
     from workbench.store.evalsets.evalset_document import EvalSetDocument
     from workbench.store.evalsets.new_evalsets import AddedCase, AdkPersonas
@@ -40,9 +40,9 @@ _PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 
 
 def _check_model(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    from workbench.model.criteria import wrong_vendor
+    from workbench.model.criteria import explain_wrong_vendor
 
-    expected = None if value is None else wrong_vendor(value)
+    expected = None if value is None else explain_wrong_vendor(value)
     if expected is not None:
         raise click.BadParameter(f"found {value!r}, expected {expected}.", ctx=context, param=parameter)
     return value
@@ -158,7 +158,7 @@ def personas_of(project: Project) -> AdkPersonas:
 
 def lines_of_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str]:
     """What was done with each scenario, in ADK's words; ids that are not ADK's are said on stderr."""
-    from workbench.model.text import counted
+    from workbench.model.text import pluralise
 
     for case in added:
         done = "added to" if case.added else "already exists in"
@@ -166,8 +166,8 @@ def lines_of_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str
         yield f"Eval case '{case.eval_id}' {done} eval set '{eval_set_id}'{ending}."
     if others := sum(case.added and not case.is_adk_id for case in added):
         message(
-            f"{counted(others, 'id')} not as ADK computes them: the agent's interpreter has no google-adk with the "
-            "personas that are named; `adk eval_set add_eval_case` would add these scenarios again"
+            f"{pluralise(others, 'id')} not as ADK computes them: the agent's interpreter has no google-adk with "
+            "the personas that are named; `adk eval_set add_eval_case` would add these scenarios again"
         )
 
 
@@ -175,35 +175,35 @@ def project_of_agent(agent: Path, eval_set: Path, name: str | None) -> tuple[Pro
     """A project of the agent that is meant. Raises PlanError for a target that nobody knows, and StoreError."""
     from workbench.engine.plan import PlanError
     from workbench.engine.project_selection import project_of
-    from workbench.model.text import did_you_mean
+    from workbench.model.text import suggest_name
     from workbench.store.errors import StoreError
-    from workbench.store.files import relative_name
-    from workbench.store.project_discovery import claims, configured_target, folder_of
+    from workbench.store.files import make_relative_name
+    from workbench.store.project_discovery import can_claim, find_agent_folder, make_configured_target
 
     project, loaded = project_of(agent, [])
     configured = loaded.settings.targets
     if name is not None:
         if name not in configured:
-            raise PlanError(f"no such target: {name!r}{did_you_mean(name, configured)}")
-        found = configured_target(name, configured[name], root=project.root)
+            raise PlanError(f"no such target: {name!r}{suggest_name(name, configured)}")
+        found = make_configured_target(name, configured[name], root=project.root)
         return project.model_copy(update={"targets": {name: found}}), loaded
-    relative = relative_name(eval_set.resolve(), project.root)
+    relative = make_relative_name(eval_set.resolve(), project.root)
     for each, settings in configured.items():
         try:
-            target = configured_target(each, settings, root=project.root)
+            target = make_configured_target(each, settings, root=project.root)
         except StoreError:
             continue  # a target that is broken and not this one
-        folder = folder_of(target)
+        folder = find_agent_folder(target)
         is_here = folder is not None and folder.resolve() == agent.resolve()
-        if is_here and claims(target, relative, root=project.root):
+        if is_here and can_claim(target, relative, root=project.root):
             return project.model_copy(update={"targets": {each: target}}), loaded
     return project, loaded
 
 
-def _wanted(config: GenerationConfig, personas: Sequence[str], *, settings: Settings) -> WantedScenarios:
-    from workbench.model.evalset import DEFAULT_COUNT, WantedScenarios
+def _wanted(config: GenerationConfig, personas: Sequence[str], *, settings: Settings) -> ScenarioRequest:
+    from workbench.model.evalset import DEFAULT_COUNT, ScenarioRequest
 
-    return WantedScenarios(
+    return ScenarioRequest(
         count=config.count or DEFAULT_COUNT,
         model=config.model_name or settings.simulation.model,
         instruction=config.generation_instruction or "",
@@ -213,7 +213,7 @@ def _wanted(config: GenerationConfig, personas: Sequence[str], *, settings: Sett
 
 
 def _generate(
-    workspace: Workspace, wanted: WantedScenarios, document: EvalSetDocument, options: AskOptions
+    workspace: Workspace, wanted: ScenarioRequest, document: EvalSetDocument, options: AskOptions
 ) -> Generated:
     """Have them written, and say what that took and what was left out. Raises GenerationError."""
     from workbench.engine.scenario_generation import known_scenarios
@@ -242,12 +242,12 @@ def _add(
     read_personas: Callable[[], AdkPersonas],
 ) -> Iterator[str]:
     """Add and save them; gives what was done, in ADK's words. Raises StoreError."""
-    from workbench.store.evalsets.new_evalsets import as_data, insert_scenarios
+    from workbench.store.evalsets.new_evalsets import insert_scenarios, to_scenario
 
     is_new = document.stamp is None
-    data = [as_data(scenario) for scenario in scenarios]
+    data = [to_scenario(scenario) for scenario in scenarios]
     added = insert_scenarios(document, data, session_input=session_input, read_personas=read_personas)
-    if document.dirty:
+    if document.is_dirty:
         document.save()
     if is_new:
         yield f"Eval set '{eval_set_id}' created for app '{document.path.resolve().parent.name}'."
@@ -327,13 +327,13 @@ def eval_set() -> None:
 @adk_options
 def create(*, agent: Path, eval_set_id: str) -> int:
     """Create an empty eval set: AGENT/EVAL_SET_ID.evalset.json."""
-    from workbench.store.evalsets.new_evalsets import new_eval_set
+    from workbench.store.evalsets.new_evalsets import create_eval_set
 
     if not _NEW_ID.fullmatch(eval_set_id):
         raise click.BadParameter(
             f"{eval_set_id!r}: a new id may hold letters, digits and underscores only.", param_hint="EVAL_SET_ID"
         )
-    new_eval_set(file_of(agent, eval_set_id), eval_set_id)
+    create_eval_set(file_of(agent, eval_set_id), eval_set_id)
     write_lines([f"Eval set '{eval_set_id}' created for app '{agent.resolve().name}'."])
     return 0
 
@@ -389,7 +389,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     Exits with 2 where there is an error; warnings alone leave 0.
     """
     from workbench.engine.set_files import validate_files
-    from workbench.model.text import counted, neutralise
+    from workbench.model.text import neutralise, pluralise
     from workbench.store.evalsets.adk_rules import first_of_each_kind
     from workbench.store.evalsets.validation import fix
 
@@ -401,8 +401,10 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     problems = validate_files(files, strict=strict)
     write_lines(neutralise(line) for line in first_of_each_kind(problems))
     errors = sum(problem.severity == "error" for problem in problems)
-    found = f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}" if problems else "nothing wrong"
-    message(f"{counted(len(files), 'file')}: {found}")
+    found = (
+        f"{pluralise(errors, 'error')}, {pluralise(len(problems) - errors, 'warning')}" if problems else "nothing wrong"
+    )
+    message(f"{pluralise(len(files), 'file')}: {found}")
     return _WRONG if errors else 0
 
 

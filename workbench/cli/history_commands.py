@@ -104,7 +104,7 @@ def report(*, run: str, report_format: str | None, output: Path | None, path: Pa
 
 
 def _list(runs: list[StoredRun]) -> list[str]:
-    from workbench.model.text import counted, one_line
+    from workbench.model.text import one_line, pluralise
     from workbench.report.run_report import counts_text, duration_text, when
 
     if not runs:
@@ -116,7 +116,7 @@ def _list(runs: list[StoredRun]) -> list[str]:
         counts = counts_text(run.summary) + (", interrupted" if run.interrupted else "")
         lines.append(
             one_line(
-                f"{run.run_id:<{width}}  {when(run.started_at)}  {counted(run.total, 'case')}: {counts}, {duration}"
+                f"{run.run_id:<{width}}  {when(run.started_at)}  {pluralise(run.total, 'case')}: {counts}, {duration}"
             )
         )
         lines.append(f"  {one_line(run.command)}")
@@ -186,11 +186,11 @@ def compare(
 def _compared(root: Path, before: str | None, after: str | None) -> RunComparison:
     from workbench.report.comparison import compare_stored
     from workbench.store.errors import StoreError
-    from workbench.store.history.history_schema import file_of
+    from workbench.store.history.history_schema import get_history_path
 
     with open_history(root) as history:
         if history is None:
-            raise StoreError(file_of(root), "there are no runs yet")
+            raise StoreError(get_history_path(root), "there are no runs yet")
         return compare_stored(history, before, after)
 
 
@@ -211,13 +211,13 @@ def _exit_status(comparison: RunComparison) -> int:
 def open_history(root: Path) -> Iterator[History | None]:
     """The history of a project, None where nothing has run yet: looking must not create one."""
     from workbench.store.history.history import History
-    from workbench.store.history.history_schema import file_of
+    from workbench.store.history.history_schema import get_history_path
 
-    if not file_of(root).exists():
+    if not get_history_path(root).exists():
         yield None
         return
     history = History.open(root)
-    if (notice := history.take_notice()) is not None:
+    if (notice := history.pop_notice()) is not None:
         message(notice)
     try:
         yield history
@@ -237,11 +237,11 @@ def stored_report(root: Path, run_id: str) -> RunReport:
     from workbench.engine.plan import Limits
     from workbench.report.run_report import ReportedCase, report_of
     from workbench.store.evalsets.evalset_document import EvalSetDocument
-    from workbench.store.history.history_schema import file_of
+    from workbench.store.history.history_schema import get_history_path
 
     with open_history(root) as history:
         if history is None:
-            raise StoreError(file_of(root), "there are no runs yet")
+            raise StoreError(get_history_path(root), "there are no runs yet")
         run = history.run(run_id)
         results = list(history.results(run.run_id))
     expected = ExpectedCases(lambda relative: EvalSetDocument.open(root / relative))

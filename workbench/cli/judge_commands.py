@@ -14,7 +14,7 @@ from workbench.cli.shared_options import FILE, Execution, case_option, config_op
 if TYPE_CHECKING:
     from workbench.engine.run import Run
     from workbench.engine.workspace import Workspace
-    from workbench.model.identity import CaseAt
+    from workbench.model.identity import CaseInSet
     from workbench.report.dialect_table import NamedDialects
     from workbench.report.judge_agreement import Judgements
 
@@ -91,21 +91,21 @@ def _judged(
     from workbench.cli.console import message
     from workbench.cli.run_commands import command_line
     from workbench.engine.plan import PlanError, RunOptions
-    from workbench.model.identity import cases_by_name
-    from workbench.model.text import counted, did_you_mean
+    from workbench.model.identity import group_cases_by_name
+    from workbench.model.text import pluralise, suggest_name
     from workbench.report.judge_agreement import Judgements
     from workbench.store.errors import StoreError
-    from workbench.store.history.history_schema import file_of
+    from workbench.store.history.history_schema import get_history_path
 
-    if not file_of(workspace.root).exists():
-        raise StoreError(file_of(workspace.root), "there are no runs yet")
+    if not get_history_path(workspace.root).exists():
+        raise StoreError(get_history_path(workspace.root), "there are no runs yet")
     with workspace.history() as history:
         stored = history.run(name)
         results = list(history.results(stored.run_id))
-    known = cases_by_name((result.case.eval_id, result.case.occurrence) for result in results)
+    known = group_cases_by_name((result.case.eval_id, result.case.occurrence) for result in results)
     unknown = [case for case in cases if case not in known]
     if unknown:
-        raise PlanError(*(f"run {stored.run_id} has no case {each!r}{did_you_mean(each, known)}" for each in unknown))
+        raise PlanError(*(f"run {stored.run_id} has no case {each!r}{suggest_name(each, known)}" for each in unknown))
     chosen = {case for name in cases for case in known[name]}
     results = [each for each in results if not cases or (each.case.eval_id, each.case.occurrence) in chosen]
     options = RunOptions.model_validate({**given, "command": command_line()})
@@ -117,9 +117,13 @@ def _judged(
             for text in (*plan.notices, *plan.problems):
                 message(text)
             calls = sum(workspace.estimate(plan).judge_calls.values()) * repeat
-            message(f"run {stored.run_id}: {counted(plan.total, 'case')} judged anew, about {counted(calls, 'call')}")
+            message(
+                f"run {stored.run_id}: {pluralise(plan.total, 'case')} judged anew, about {pluralise(calls, 'call')}"
+            )
             if plan.total < len(results):
-                message(f"{counted(len(results) - plan.total, 'case')} cannot be judged again: nothing of it is stored")
+                message(
+                    f"{pluralise(len(results) - plan.total, 'case')} cannot be judged again: nothing of it is stored"
+                )
         run = workspace.start(plan)
         _wait(run, label=f"judgement {time} of {repeat}")
         ids.append(run.run_id)
@@ -183,14 +187,14 @@ def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: s
     from workbench.report.report_formats import dump
     from workbench.store.datasets.dataset_lint import read_labels
     from workbench.store.errors import StoreError
-    from workbench.store.history.history_schema import file_of
+    from workbench.store.history.history_schema import get_history_path
     from workbench.store.project_discovery import find_root
 
     given = read_labels(labels)
     root = find_root(path)
     with open_history(root) as history:
         if history is None:
-            raise StoreError(file_of(root), "there are no runs yet")
+            raise StoreError(get_history_path(root), "there are no runs yet")
         run_id = history.run(run).run_id
         results = list(history.results(run_id))
     found = hold_against(given, results, criterion=criterion, run_id=run_id)
@@ -241,7 +245,7 @@ def dialects(
     file = Path(what)
     if expected is not None and not file.is_file():
         raise click.UsageError("--expected needs an eval set of recorded sessions to hold against it.")
-    unread: dict[CaseAt, str] = {}
+    unread: dict[CaseInSet, str] = {}
     problems: list[str] = []
     found = list(_of_dataset(file, expected, unread, problems) if file.is_file() else _of_run(what, path))
     chosen = _chosen([*(each.at for each in found), *unread], cases, where=what)
@@ -259,7 +263,7 @@ def dialects(
 
 
 def _of_dataset(
-    file: Path, expected: Path | None, unread: dict[CaseAt, str], problems: list[str]
+    file: Path, expected: Path | None, unread: dict[CaseInSet, str], problems: list[str]
 ) -> Iterator[NamedDialects]:
     """The rows that can be read; what is wrong with the others goes to `unread`, with the files to `problems`."""
     from workbench.metrics.case_view import CaseView, JudgedCase
@@ -293,16 +297,16 @@ def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
         yield NamedDialects((key.eval_id, key.occurrence), compare_dialects(CaseView(judged)), case.result.repeat)
 
 
-def _chosen(found: Sequence[CaseAt], cases: tuple[str, ...], *, where: str) -> Set[CaseAt]:
+def _chosen(found: Sequence[CaseInSet], cases: tuple[str, ...], *, where: str) -> Set[CaseInSet]:
     """Those that were asked for. Raises PlanError for a case that is not there."""
     from workbench.engine.plan import PlanError
-    from workbench.model.identity import cases_by_name
-    from workbench.model.text import did_you_mean
+    from workbench.model.identity import group_cases_by_name
+    from workbench.model.text import suggest_name
 
     if not cases:
         return frozenset(found)
-    known = cases_by_name(found)
+    known = group_cases_by_name(found)
     unknown = [case for case in cases if case not in known]
     if unknown:
-        raise PlanError(*(f"{where} has no case {each!r}{did_you_mean(each, known)}" for each in unknown))
+        raise PlanError(*(f"{where} has no case {each!r}{suggest_name(each, known)}" for each in unknown))
     return frozenset(at for case in cases for at in known[case])

@@ -137,7 +137,7 @@ def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool
 
     A file is replaced as a whole or not at all; a pipe or device is written to.
     """
-    from workbench.store.errors import StoreError, cannot
+    from workbench.store.errors import StoreError, make_os_error
     from workbench.store.files import write_in_pieces
 
     encoded = (text.encode("utf-8", errors="replace") for text in pieces)
@@ -147,7 +147,7 @@ def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool
                 with output.open("wb") as file:
                     file.writelines(encoded)
             except OSError as error:
-                raise cannot("write", output, error) from error
+                raise make_os_error("write", output, error) from error
         else:
             write_in_pieces(output, encoded)
     except StoreError as error:

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from workbench.engine.run import Run
     from workbench.engine.run_resources import Resources
     from workbench.engine.workspace import Workspace
-    from workbench.model.identity import CaseAt, CaseKey
+    from workbench.model.identity import CaseInSet, CaseKey
     from workbench.store.project_discovery import Project
     from workbench.store.settings import LoadedSettings
 
@@ -275,7 +275,7 @@ def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Se
         if selection.eval_set not in failed:  # nor is it looked into, which may not be possible
             continue
         keys = failed[selection.eval_set]
-        named: Mapping[str, Set[CaseAt]] = {}
+        named: Mapping[str, Set[CaseInSet]] = {}
         with contextlib.suppress(StoreError):  # the plan says so, and the rest runs
             named = workspace.cases_by_name(selection.eval_set)
             wanted = named if selection.cases is None else selection.cases
@@ -303,7 +303,7 @@ def _problems_of_files(workspace: Workspace, selections: Sequence[Selection], op
 def _show_plan(plan: Plan, cost: PlanCost) -> int:
     """Print what would run. The exit status says whether all of it could."""
     from workbench.cli.console import message, write_lines
-    from workbench.model.text import counted, one_line
+    from workbench.model.text import one_line, pluralise
 
     problems = plan.file_problems
     for text in (*plan.notices, *problems):
@@ -322,8 +322,8 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
         lines += [f"  {one_line(name)}" for name in ids]
     limits = plan.limits
     lines.append(
-        f"{counted(len(plan.cases), 'case')} x {limits.runs} = {plan.total}, {len(plan.stored)} kept from before; "
-        f"{counted(plan.agent_turns, 'agent turn')}, {limits.concurrency} at a time, at most "
+        f"{pluralise(len(plan.cases), 'case')} x {limits.runs} = {plan.total}, {len(plan.stored)} kept from before; "
+        f"{pluralise(plan.agent_turns, 'agent turn')}, {limits.concurrency} at a time, at most "
         f"{limits.timeout_seconds:g} s each, isolation by {limits.isolation}"
     )
     lines += _estimates(cost)
@@ -334,36 +334,37 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
 
 def _estimates(cost: PlanCost) -> Iterator[str]:
     """What the run will take, as far as earlier ones tell, and what cannot judge."""
-    from workbench.model.text import counted
+    from workbench.model.text import pluralise
 
     for estimate, unit in ((cost.seconds, "s"), (cost.tokens, "tokens")):
         if estimate is not None:
-            known = f"from earlier runs of {estimate.known} of {counted(estimate.of, 'case')}"
+            known = f"from earlier runs of {estimate.known} of {pluralise(estimate.of, 'case')}"
             amount = f"about {estimate.amount:,.0f}" if estimate.amount >= 1 else "less than 1"
             yield f"{amount} {unit}, {known}"
     for user in cost.users:
         often = "any number of" if user.at_most is None else f"at most {user.at_most:,}"
-        yield f"{often} answers of {user.model}, which plays the users of {counted(user.conversations, 'conversation')}"
+        conversations = pluralise(user.conversations, "conversation")
+        yield f"{often} answers of {user.model}, which plays the users of {conversations}"
     for metric, calls in cost.judge_calls.items():
         more = ", and those on conversations of any length" if cost.open_ended else ""
-        yield f"about {counted(calls, 'judge call')} for {metric}{more}"
+        yield f"about {pluralise(calls, 'judge call')} for {metric}{more}"
     for judge in cost.judges:
         yield from _judge_lines(judge)
 
 
 def _judge_lines(judge: JudgeCost) -> Iterator[str]:
     """What one judge model will be asked, and what that takes."""
-    from workbench.model.text import counted, one_line
+    from workbench.model.text import one_line, pluralise
     from workbench.report.text_report import cost_text
 
     if judge.tokens is None:
         takes = "tokens unknown: no earlier run tells"
     else:
-        known = f"from earlier runs of {judge.tokens.known} of {counted(judge.tokens.of, 'case')}"
-        takes = f"about {counted(round(judge.tokens.amount), 'token')}, {known}"
+        known = f"from earlier runs of {judge.tokens.known} of {pluralise(judge.tokens.of, 'case')}"
+        takes = f"about {pluralise(round(judge.tokens.amount), 'token')}, {known}"
     cost = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
-    more = f" and those on {counted(judge.open_ended, 'scenario')}" if judge.open_ended else ""
-    calls = f"about {counted(judge.calls, 'call')}{more} (known answers cost nothing)"
+    more = f" and those on {pluralise(judge.open_ended, 'scenario')}" if judge.open_ended else ""
+    calls = f"about {pluralise(judge.calls, 'call')}{more} (known answers cost nothing)"
     yield one_line(f"judge {judge.model}: {calls}, {takes}{cost}")
     if judge.price_unknown is not None:
         yield one_line(f"  {judge.price_unknown}")
@@ -656,8 +657,8 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
     """The sets by path, split from their cases. Raises PlanError for one that does not exist."""
     from workbench.cli.arguments import LONGEST_NAME, Named, is_file, path_exists, split_argument
     from workbench.engine.plan import PlanError
-    from workbench.model.text import did_you_mean, shorten
-    from workbench.store.filetypes import EVAL_SET_SUFFIX, name_of_file
+    from workbench.model.text import shorten, suggest_name
+    from workbench.store.filetypes import EVAL_SET_SUFFIX, derive_set_name
 
     def path_of(text: str) -> Path:
         return agent / f"{text}{EVAL_SET_SUFFIX}"
@@ -675,7 +676,7 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
             cases = named.cases or None  # nothing after the colon means all, as in ADK
             found.append(Named(named.name if by_path else str(path_of(named.name)), cases))
         elif (other := split_argument(text, exists=is_id if by_path else is_file)) is not None:
-            wanted = str(path_of(other.name)) if by_path else name_of_file(other.path)
+            wanted = str(path_of(other.name)) if by_path else derive_set_name(other.path)
             first = f"the first eval set, {arguments[0]}, is {'a file' if by_path else 'an id'}"
             problems.append(f"{text}: files and ids cannot be mixed, and {first}; did you mean {wanted!r}?")
         elif by_path and path_exists(text) and Path(text).is_dir():
@@ -689,9 +690,9 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
             nearest = str(path_of(name)) if is_mixed else name
             known = [str(file) for file in Path(nearest).parent.glob("*.json")]
             if not by_path:
-                known += [name_of_file(file) for file in agent.glob(f"*{EVAL_SET_SUFFIX}")]
+                known += [derive_set_name(file) for file in agent.glob(f"*{EVAL_SET_SUFFIX}")]
             shown = shorten(text, LONGEST_NAME)
-            problems.append(f"{shown}: there is no such eval-set file{place}{did_you_mean(nearest, known)}")
+            problems.append(f"{shown}: there is no such eval-set file{place}{suggest_name(nearest, known)}")
     if problems:
         raise PlanError(*problems)
     return found

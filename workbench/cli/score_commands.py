@@ -139,7 +139,7 @@ def sample_folder(path: Path | None) -> Path:
     An existing copy is kept as it is; a new version of the samples goes to a folder of its own.
     """
     from workbench.cli.main import bundled_folder
-    from workbench.store.errors import cannot
+    from workbench.store.errors import make_os_error
 
     source = bundled_folder("sample_agents")
     if path is None:
@@ -158,7 +158,7 @@ def sample_folder(path: Path | None) -> Path:
     except OSError as error:
         if (path / "workbench.toml").exists():  # another demo was faster
             return path.resolve()
-        raise cannot("create", path, error) from error
+        raise make_os_error("create", path, error) from error
     return path.resolve()
 
 

@@ -134,8 +134,8 @@ def _keep(run: Run, path: Path) -> None:
     """Write the conversations that came to their end into a set. Raises StoreError."""
     from workbench.cli.console import message
     from workbench.engine.chat_session import keep_conversations
-    from workbench.model.text import counted
+    from workbench.model.text import pluralise
 
     cases = {planned.key: planned.case for planned in run.plan.cases if planned.case is not None}
     kept = keep_conversations(path, run.results(), cases)
-    message(f"{counted(len(kept), 'conversation')} kept in {path}{': ' if kept else ''}{', '.join(kept)}")
+    message(f"{pluralise(len(kept), 'conversation')} kept in {path}{': ' if kept else ''}{', '.join(kept)}")

@@ -52,7 +52,7 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
     """
     from workbench.store.errors import StoreError, shown_path
     from workbench.store.project_discovery import find_root
-    from workbench.store.settings import NewTarget, add_target, check_target, eval_sets_by_default
+    from workbench.store.settings import NewTarget, add_target, check_target, get_default_eval_sets
 
     root = find_root(path)
     asks = sys.stdin.isatty()
@@ -69,7 +69,7 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
     try:
         where = location if location is not None else _ask(str(kind), lambda text: check_target(described(text)))
         if not patterns:
-            usual = eval_sets_by_default(str(kind), str(name))
+            usual = get_default_eval_sets(str(kind), str(name))
             if asks and missing:
                 answer = click.prompt("eval sets (empty: by their place)", default=" ".join(usual), err=True)
                 usual = answer.split()
@@ -90,12 +90,12 @@ def _missing(target: NewTarget, root: Path) -> Iterator[str]:
     """What of the agent is not there, as `doctor` says it, one sentence each. Nothing is imported or asked."""
     from workbench.cli.doctor_command import health_of
     from workbench.store.errors import StoreError
-    from workbench.store.project_discovery import configured_target
+    from workbench.store.project_discovery import make_configured_target
     from workbench.store.settings import FILE_NAME, TargetSettings
 
     settings = TargetSettings(kind=target.kind, target=target.location)
     try:
-        configured = configured_target(target.name, settings, root=root)
+        configured = make_configured_target(target.name, settings, root=root)
     except StoreError as error:
         yield f"{FILE_NAME}: targets.{target.name}.target: {error}"
         return

@@ -19,7 +19,7 @@ from workbench.cli.shared_options import Execution, case_options, config_option,
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, MetricStatus
 from workbench.model.run_events import Notice, QuotaWait
-from workbench.model.text import counted, one_line
+from workbench.model.text import one_line, pluralise
 from workbench.report.report_formats import case_line, dump
 from workbench.report.run_report import (
     PARTLY_JUDGED,
@@ -263,7 +263,7 @@ class TextLines(Lines):
     def _lines(self, event: WatchEvent) -> Iterator[str]:
         if isinstance(event, WatchStarted):
             how = f" ({event.reason})" if event.reason else ""
-            files, folders = counted(event.files, "file"), counted(event.folders, "folder")
+            files, folders = pluralise(event.files, "file"), pluralise(event.folders, "folder")
             yield self._style.paint(f"watching {files} in {folders}{how}; Ctrl-C ends", "2")
         elif isinstance(event, ChangeSeen):
             yield self._style.paint(f"{_time()}  {one_line(_change(event))}", "1")
@@ -279,7 +279,7 @@ class TextLines(Lines):
                 yield self._headline(verdict.job.status, job, "(stored)", *partly)
         elif isinstance(event, AllKnown):
             stale = f", {event.stale} without a verdict that holds" if event.stale else ""
-            total = counted(event.summary.total, "case")
+            total = pluralise(event.summary.total, "case")
             yield self._style.paint(f"{_time()}  {total}: {counts_text(event.summary)}{stale}", "2")
             for spent in event.summary.models:
                 yield self._style.paint(f"          {one_line(spending_line(spent))}", "2")
@@ -335,7 +335,7 @@ def _change(event: ChangeSeen) -> str:
         parts.append(f"{event.judged} of {event.total} only judged")
     if event.waiting:
         parts.append(f"{event.waiting} of {event.total} wait")
-    what = "; ".join(parts) or f"concerns none of {counted(event.total, 'case')}"
+    what = "; ".join(parts) or f"concerns none of {pluralise(event.total, 'case')}"
     why = f": {event.reason}" if event.reason else ""
     if event.held:
         why += f". None of it runs by itself: {event.held}; `workbench run --affected` runs it"
@@ -404,7 +404,7 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
     ended = f"{verdict.job.finished_at.astimezone():%Y-%m-%d %H:%M:%S}"
     partly = f", {PARTLY_JUDGED}" if verdict.job.misses_samples else ""
     yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}{partly}")
-    number = verdict.scored_with if is_recorded else verdict.dependencies
+    number = verdict.scoring_dependencies if is_recorded else verdict.dependencies
     rows = () if number is None else workspace.verdicts.rows_of(number)
     nothing = "nothing but what was recorded and its criteria" if is_recorded else "nothing that is known"
     yield from _dependencies(workspace, rows, nothing=nothing, verbose=verbose)

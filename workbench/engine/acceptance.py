@@ -19,7 +19,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, IntermediateData, Invocation, InvocationEvents
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
-from workbench.model.text import counted
+from workbench.model.text import pluralise
 from workbench.report.turn_diff import (
     Difference,
     DifferenceKind,
@@ -148,7 +148,7 @@ def refusal_of_whole(case: EvalCase, result: CaseResult) -> str | None:
     """Why whole turns, or the whole case, cannot be accepted; None where they can be."""
     wanted, given = len(case.conversation or ()), len(result.execution.turns)
     return refusal(case, result) or (
-        None if wanted == given else f"the case has {counted(wanted, 'turn')} and the agent was told {given}"
+        None if wanted == given else f"the case has {pluralise(wanted, 'turn')} and the agent was told {given}"
     )
 
 
@@ -335,7 +335,7 @@ class Acceptances:
             raise Refused(reason)
         if case != wanted.shown:
             raise Refused("the case is no longer as it was shown; look at it again")
-        if document.dirty:
+        if document.is_dirty:
             raise Refused("the eval set has edits that are not saved, and accepting saves; save or undo them first")
         if case not in self._versions.get(key, ()) and self._has_changed(wanted.result, case, document):
             raise Refused("the case has changed since it was judged; run it again")
@@ -353,7 +353,7 @@ class Acceptances:
         """How a repeat of a case was judged in the newest run of the case; None where the history does not know."""
         try:
             with self._workspace.history() as history:
-                jobs = [found.job for found in history.executions_of(result.case, limit=_RUNS_LOOKED_AT)]
+                jobs = [found.job for found in history.list_executions(result.case, limit=_RUNS_LOOKED_AT)]
                 newest = [job for job in jobs if job.run_id == jobs[0].run_id and job.key.repeat == result.repeat]
                 config = history.run(jobs[0].run_id).criteria.get(result.case.eval_set) if newest else None
         except StoreError:

@@ -105,7 +105,7 @@ async def execute(
             stderr_tail=redact(stderr),
             final_state=final_state,
             simulation=user.told(),
-            dependencies=None if told is None else told.closed(),
+            dependencies=None if told is None else told.close(),
         )
 
     started = time.perf_counter()
@@ -146,7 +146,7 @@ async def execute(
         if not deadline.expired():
             raise
         printed = SessionEnd() if session is None else await session.stop()
-        waiting = f", waiting for {target.location}" if target.runs_elsewhere else ""
+        waiting = f", waiting for {target.location}" if target.is_remote else ""
         blocked = "" if printed.held_up is None else f": {printed.held_up}"
         failure = Failure(
             kind=FailureKind.TIMEOUT,

@@ -30,12 +30,12 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Failure, FailureKind, TurnResult
 from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 from workbench.model.target import AgentKind, Target
-from workbench.model.trace import trajectory_of
+from workbench.model.trace import get_trajectory
 from workbench.report.turn_diff import responses_of, said_in
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.new_evalsets import new_eval_set
+from workbench.store.evalsets.new_evalsets import create_eval_set
 from workbench.store.filetypes import EVAL_SET_SUFFIX
 from workbench.store.settings import RunSettings
 
@@ -367,7 +367,7 @@ def _turn_data(turn: TurnResult, form: CaseForm, *, invocation_id: str) -> dict[
 def _flat_data(turn: TurnResult, form: CaseForm) -> dict[str, Any]:
     invocation, data = turn.invocation, dict[str, Any]()
     if not turn.has_no_call_report:
-        data["tool_uses"] = [_call(call.name, call.args) for call in trajectory_of(invocation)]
+        data["tool_uses"] = [_call(call.name, call.args) for call in get_trajectory(invocation)]
     if form.tool_responses and not turn.has_no_call_report:
         data["tool_responses"] = [_response(item.name, item.response) for item in responses_of(invocation)]
     data["intermediate_responses"] = [[said.author, [{"text": said.text}]] for said in said_in(invocation)]
@@ -425,7 +425,7 @@ def _legacy_turn(document: EvalSetDocument, invocation: Invocation) -> dict[str,
     return {
         "query": invocation.user_content.text(),
         "expected_tool_use": [
-            {"tool_name": call.name, "tool_input": dict(call.args or {})} for call in trajectory_of(invocation)
+            {"tool_name": call.name, "tool_input": dict(call.args or {})} for call in get_trajectory(invocation)
         ],
         "expected_intermediate_agent_responses": [
             {"author": said.author, "text": said.text} for said in said_in(invocation)
@@ -492,7 +492,7 @@ def keep_conversations(path: Path, results: Sequence[CaseResult], cases: Mapping
     if path.exists():
         document = EvalSetDocument.open(path)
     elif path.name.endswith(EVAL_SET_SUFFIX):
-        document = new_eval_set(path, path.name.removesuffix(EVAL_SET_SUFFIX))
+        document = create_eval_set(path, path.name.removesuffix(EVAL_SET_SUFFIX))
     else:
         raise StoreError(
             path, found="no such file", expected=f"an eval set, or the name of a new one: *{EVAL_SET_SUFFIX}"

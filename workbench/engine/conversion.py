@@ -11,25 +11,25 @@ from typing import Any, Literal
 
 from workbench.engine.plan import PlanError
 from workbench.model.evalset import Content, EvalCase, Invocation
-from workbench.model.identity import name_of_case
-from workbench.model.text import counted
-from workbench.model.trace import trajectory_of, written
+from workbench.model.identity import format_case_name
+from workbench.model.text import pluralise
+from workbench.model.trace import dump_trajectory, get_trajectory
 from workbench.report.turn_diff import responses_of, said_in
-from workbench.store.datasets.dataset_reader import holds_rows, read_dataset
+from workbench.store.datasets.dataset_reader import is_dataset, read_dataset
 from workbench.store.datasets.dataset_rows import ID, MESSAGES, REFERENCE_MESSAGES, Columns, Dataset, Row
-from workbench.store.datasets.dataset_writer import as_json, content_of, losses_of, lost_in_json
+from workbench.store.datasets.dataset_writer import encode_rows, find_json_losses, find_losses, replace_unwritable
 from workbench.store.datasets.message_rows import (
     Conversation,
     ToolResult,
     Turn,
     is_messages,
-    langchain_messages,
-    openai_messages,
     read_messages,
+    to_langchain_messages,
+    to_openai_messages,
 )
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.filetypes import EVAL_SET_SUFFIXES, name_of_file
+from workbench.store.filetypes import EVAL_SET_SUFFIXES, derive_set_name
 
 # What a conversion cannot carry over: said before it is missed.
 
@@ -54,7 +54,7 @@ class Losses:
         """One line for each kind of loss: how many cases, and the first of them."""
         for what, cases in self._cases.items():
             first = next(iter(cases))
-            yield f"{what} ({counted(len(cases), 'case')}{'' if len(cases) == 1 else ', the first'}: {first})"
+            yield f"{what} ({pluralise(len(cases), 'case')}{'' if len(cases) == 1 else ', the first'}: {first})"
 
 
 # Sessions: what datasets, eval sets and lists of messages have in common, and what each of them has besides.
@@ -122,7 +122,7 @@ def names_of(eval_ids: Iterable[str]) -> Iterator[str]:
     seen: Counter[str] = Counter()
     taken: set[str] = set()
     for eval_id in eval_ids:
-        while (name := name_of_case(eval_id, seen[eval_id])) in taken:
+        while (name := format_case_name(eval_id, seen[eval_id])) in taken:
             seen[eval_id] += 1
         taken.add(name)
         yield name
@@ -174,7 +174,7 @@ def _turn_of(invocation: Invocation) -> Turn:
     answer = invocation.final_response
     return Turn(
         prompt=_text_of(invocation.user_content),
-        calls=None if invocation.intermediate_data is None else trajectory_of(invocation),
+        calls=None if invocation.intermediate_data is None else get_trajectory(invocation),
         results=[
             ToolResult(item.name, json.dumps(item.response, ensure_ascii=False)) for item in responses_of(invocation)
         ],
@@ -219,7 +219,7 @@ def _lost_of_turn(invocation: Invocation) -> Iterator[str]:
 Form = Literal["rows", "evalset", "openai", "langchain"]
 """What a file holds: rows of a dataset, an eval set, or conversations as lists of messages."""
 
-_WRITE_MESSAGES = {"openai": openai_messages, "langchain": langchain_messages}
+_WRITE_MESSAGES = {"openai": to_openai_messages, "langchain": to_langchain_messages}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +250,7 @@ def convert(
     nothing to convert, and StoreError where a file cannot be read or written.
     """
     losses = Losses()
-    if isinstance(source, Path) and not holds_rows(source):
+    if isinstance(source, Path) and not is_dataset(source):
         if form == "evalset":
             raise PlanError(f"{source} is an eval set already: expected another form, such as --to rows")
         sessions = list(sessions_of_set(source, losses=losses))
@@ -272,9 +272,11 @@ def convert(
 
 def _as_file(to: Path, rows: list[Mapping[str, Any]], losses: Losses) -> Converted:
     names = list(names_of(str(row.get(ID) or f"row_{number}") for number, row in enumerate(rows, start=1)))
-    for what, number in losses_of(to, rows):
+    for what, number in find_losses(to, rows):
         losses.add(what, case=names[number - 1])
-    return Converted(content=content_of(to, rows), number=len(rows), losses=tuple(losses.lines()), unread=losses.unread)
+    return Converted(
+        content=encode_rows(to, rows), number=len(rows), losses=tuple(losses.lines()), unread=losses.unread
+    )
 
 
 def _own_columns(columns: Mapping[str, Any], losses: Losses, *, case: str) -> Mapping[str, Any]:
@@ -302,7 +304,7 @@ def _rows_of(sessions: Iterable[Session], *, side: Side, losses: Losses) -> Iter
                 ID: session.eval_id if len(turns) == 1 else f"{session.eval_id}_turn_{number}",
                 "prompt": turn.prompt,
                 answer: turn.answer,
-                calls: None if turn.calls is None else written(turn.calls),
+                calls: None if turn.calls is None else dump_trajectory(turn.calls),
             }
 
 
@@ -341,11 +343,11 @@ def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Conve
         if eval_id != session.eval_id:
             losses.add("an id that another case has: it is numbered", case=session.name)
         case = _case_of(replace(session, eval_id=eval_id))
-        for what in lost_in_json(case):
+        for what in find_json_losses(case):
             losses.add(what, case=session.name)
         cases.append(case)
-    name = name_of_file(to)
-    whole = as_json({"eval_set_id": name, "name": name, "eval_cases": cases})
+    name = derive_set_name(to)
+    whole = replace_unwritable({"eval_set_id": name, "name": name, "eval_cases": cases})
     text = json.dumps(whole, ensure_ascii=False, indent=2)
     content = (text + "\n").encode()
     return Converted(content=content, number=len(cases), losses=tuple(losses.lines()), unread=losses.unread)

@@ -100,14 +100,14 @@ class HistoryRecorder:
         except StoreError as error:
             self._give_up(error)
             return
-        self._write(lambda history: history.take_over(self._run_id, run.plan.taken_from))
+        self._write(lambda history: history.reuse_results(self._run_id, run.plan.taken_from))
 
     def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None:
         """Store what agents did, whose judges are being asked: nobody is shown it, a later run can judge it."""
         if self._history is None:
             return
         jobs = [FinishedJob(result, execution_key=planned.execution_hash) for planned, result in results]
-        verdicts = self._write(lambda history: history.keep_unjudged(self._run_id, jobs))
+        verdicts = self._write(lambda history: history.store_unjudged(self._run_id, jobs))
         if verdicts is None:
             return
         self._unjudged |= {_job_of(job.result): (each, job.result) for each, job in zip(verdicts, jobs, strict=True)}
@@ -128,10 +128,10 @@ class HistoryRecorder:
                 result,
                 execution_key=planned.execution_hash,
                 # Without the key that verdict never counts again: what the agent did is judged anew.
-                scoring_key="" if result.met_outage or self._is_replayed(result) else planned.scoring_hash,
+                scoring_key="" if result.has_outage or self._is_replayed(result) else planned.scoring_hash,
                 lacks_baseline=lacks_baseline(planned, result),
-                judged_again=not planned.needs_agent or key in unjudged,
-                recorded=planned.is_recorded and planned.problem is None,
+                is_rescored=not planned.needs_agent or key in unjudged,
+                is_recorded=planned.is_recorded and planned.problem is None,
             )
             for key, planned, result in results
             if result.status is not CaseStatus.CANCELLED
@@ -165,7 +165,7 @@ class HistoryRecorder:
         """Forget what is old, once everybody knows how the run came out; what cannot be now is after a later run."""
         if self._history is not None:
             with contextlib.suppress(StoreError):
-                self._history.forget_old(self._run_id)
+                self._history.delete_old_results(self._run_id)
             self._history.close()
 
     def _is_replayed(self, result: CaseResult) -> bool:
@@ -186,7 +186,7 @@ class HistoryRecorder:
         assert self._record is not None
         history = History.open(self._root)
         try:
-            if (notice := history.take_notice()) is not None:
+            if (notice := history.pop_notice()) is not None:
                 self._warn(notice)
                 self._report_lost_results()
             history.begin_run(self._record)
@@ -229,7 +229,7 @@ class HistoryRecorder:
         """Read the run as another process would: the open connection need not notice damage from outside."""
         try:
             with History.open(self._root) as reader:
-                if (notice := reader.take_notice()) is not None:
+                if (notice := reader.pop_notice()) is not None:
                     self._warn(notice)
                 reader.run(self._run_id)
         except StoreError as error:

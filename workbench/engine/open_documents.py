@@ -12,10 +12,10 @@ from workbench.engine.set_files import Done, SetOperations, Versions, compare_ve
 from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.new_evalsets import CaseDifference, differing_cases
+from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases
 from workbench.store.evalsets.recovery import Recovery, RecoveryFolder
-from workbench.store.files import Signature, make_folder, read_bytes, relative_name, signature_of
-from workbench.store.filetypes import is_no_json
+from workbench.store.files import Signature, make_folder, make_relative_name, read_bytes, read_signature
+from workbench.store.filetypes import is_dataset_name
 
 # One eval set that is open: its document, and how that stands to the file.
 
@@ -71,14 +71,14 @@ class OpenDocument:
 
         With unsaved edits they stay, in conflict with the file; where it cannot be read its last good state stays.
         """
-        signature = signature_of(self.document.path)
-        if signature == self._seen and (self.document.dirty or not self._in_conflict):
+        signature = read_signature(self.document.path)
+        if signature == self._seen and (self.document.is_dirty or not self._in_conflict):
             return
         before = self._sight()
         self._seen = signature
         self._in_conflict = self._differs()
         self.problem = None
-        if self._in_conflict and not self.document.dirty:
+        if self._in_conflict and not self.document.is_dirty:
             self._take_over()
         self.has_news = self.has_news or self._sight() != before
 
@@ -129,7 +129,7 @@ class OpenDocument:
 
     def save(self) -> None:
         """Write unsaved edits. Raises FileChanged where the file is not what they were made to, and StoreError."""
-        if self.document.dirty:
+        if self.document.is_dirty:
             self.document.save()
             self._settle()
 
@@ -141,7 +141,7 @@ class OpenDocument:
 
     def save_over(self, theirs: bytes | None) -> None:
         """Write the file in place of what was seen there. Raises FileChanged where it is another again."""
-        self.document.save_over(theirs)
+        self.document.replace_on_disk(theirs)
         self._settle()
 
     def reload(self) -> None:
@@ -166,11 +166,11 @@ class OpenDocument:
         """How it stands, as of the last look."""
         document = self.document
         return DocumentStanding(
-            dirty=document.dirty,
-            undoable=document.undoable,
-            redoable=document.redoable,
-            changed_on_disk=document.dirty and self._in_conflict,
-            changed_cases=document.changed_cases(),
+            dirty=document.is_dirty,
+            undoable=document.undo_label,
+            redoable=document.redo_label,
+            changed_on_disk=document.is_dirty and self._in_conflict,
+            changed_cases=document.list_changed_cases(),
             problem=self.problem,
             revision=document.revision,
         )
@@ -180,13 +180,13 @@ class OpenDocument:
 
     def _differs(self) -> bool:
         try:
-            return self.document.changed_on_disk()
+            return self.document.has_changed_on_disk()
         except StoreError:  # it is there and cannot be read
             return True
 
     def _take_over(self) -> None:
         try:
-            if self.document.undoable or self.document.redoable:
+            if self.document.undo_label or self.document.redo_label:
                 self.reload()
             else:  # nothing to undo is worth keeping the old content for
                 self.document = EvalSetDocument.open(self.document.path)
@@ -205,7 +205,7 @@ class OpenDocument:
         self.problem = None
 
     def _step(self, number: int, go: Callable[[], str | None]) -> str | None:
-        save = number in self._saved_at_once and not self.document.dirty
+        save = number in self._saved_at_once and not self.document.is_dirty
         label = go()
         if label is not None and save:
             self.save()
@@ -293,7 +293,7 @@ class FoundEdits:
 class OpenDocuments:
     """The documents of one project, by their path relative to its root. Used from one thread at a time."""
 
-    def __init__(self, root: Path, *, is_dataset: Callable[[str], bool] = is_no_json) -> None:
+    def __init__(self, root: Path, *, is_dataset: Callable[[str], bool] = is_dataset_name) -> None:
         """`is_dataset` says of a set whether it is none, but a dataset; it may raise StoreError."""
         self._root = root
         self._is_dataset = is_dataset
@@ -358,7 +358,7 @@ class OpenDocuments:
     def undo_newest(self, eval_set: str | None) -> Done | None:
         """Take back what was done last: in this set, or with the files of sets. None where there is nothing."""
         opened = self._open.get(eval_set) if eval_set is not None else None
-        edited_at = opened.edited_at if opened is not None and opened.document.undoable else 0
+        edited_at = opened.edited_at if opened is not None and opened.document.undo_label else 0
         if self._operations.undoable_at > edited_at:
             return self.undo_operation()
         return self._undo(eval_set) if eval_set is not None else None
@@ -366,7 +366,7 @@ class OpenDocuments:
     def redo_newest(self, eval_set: str | None) -> Done | None:
         """Do again what was undone last: in this set, or with the files of sets. None where there is nothing."""
         opened = self._open.get(eval_set) if eval_set is not None else None
-        edited_at = opened.edited_at if opened is not None and opened.document.redoable else 0
+        edited_at = opened.edited_at if opened is not None and opened.document.redo_label else 0
         if self._operations.redoable_at > edited_at:
             return self.redo_operation()
         return self._redo(eval_set) if eval_set is not None else None
@@ -400,7 +400,7 @@ class OpenDocuments:
 
         As cheap as asking the file system. Sets that were never asked for are not looked at.
         """
-        now = {name: signature_of(self._root / name) for name in self._unreadable}
+        now = {name: read_signature(self._root / name) for name in self._unreadable}
         others = [name for name, signature in now.items() if signature != self._unreadable[name]]
         self._unreadable = now
         return frozenset([name for name, opened in self._open.items() if opened.take_news()] + others)
@@ -417,7 +417,7 @@ class OpenDocuments:
 
     def dirty(self) -> tuple[str, ...]:
         """The sets with unsaved edits."""
-        return tuple(sorted(name for name, opened in self._open.items() if opened.document.dirty))
+        return tuple(sorted(name for name, opened in self._open.items() if opened.document.is_dirty))
 
     # The files of sets.
 
@@ -432,7 +432,7 @@ class OpenDocuments:
     def rename_set(self, eval_set: str, new: str) -> None:
         """Give the file of a set another name; unsaved edits and what can be undone go with it. Raises StoreError."""
         opened = self._open.get(eval_set)
-        if opened is not None and opened.document.dirty and opened.document.named_by_file:
+        if opened is not None and opened.document.is_dirty and opened.document.is_named_by_file:
             raise StoreError(opened.document.path, "its case is named by the file: save its edits before renaming it")
         self._follow(self._operations.rename(eval_set, new, at=self._next()))
 
@@ -454,7 +454,7 @@ class OpenDocuments:
         """Bring the recovery files up to date: one for each set with unsaved edits. Raises StoreError."""
         for opened in self._open.values():
             document = opened.document
-            if not document.dirty:
+            if not document.is_dirty:
                 self._forget_kept(opened)
             elif self._kept.get(document.path) != document.revision:
                 self._recovery.write(document)
@@ -462,7 +462,7 @@ class OpenDocuments:
 
     def found(self) -> list[FoundEdits]:
         """What earlier sessions left unsaved, the newest first."""
-        return [self._found(recovery) for recovery in self._recovery.found()]
+        return [self._found(recovery) for recovery in self._recovery.list_recoveries()]
 
     def restore(self, recovery: Recovery) -> str:
         """Take up unsaved edits of an earlier session as one step of undo; gives the set. Raises StoreError.
@@ -493,7 +493,7 @@ class OpenDocuments:
 
     def _undo(self, eval_set: str) -> Done | None:
         with self._changing(eval_set) as opened:
-            label, joint = opened.document.undoable, opened.joint_edit(opened.document.steps_done)
+            label, joint = opened.document.undo_label, opened.joint_edit(opened.document.steps_done)
             if joint is not None:
                 joint.undo()
                 return self._done_together(label, joint)
@@ -501,7 +501,7 @@ class OpenDocuments:
 
     def _redo(self, eval_set: str) -> Done | None:
         with self._changing(eval_set) as opened:
-            label, joint = opened.document.redoable, opened.joint_edit(opened.document.steps_done + 1)
+            label, joint = opened.document.redo_label, opened.joint_edit(opened.document.steps_done + 1)
             if joint is not None:
                 joint.redo()
                 return self._done_together(label, joint)
@@ -522,7 +522,7 @@ class OpenDocuments:
             opened.look()
             return opened
         path = self._root / eval_set
-        signature = signature_of(path)
+        signature = read_signature(path)
         try:
             if self._is_dataset(eval_set):
                 raise IsDataset(eval_set if is_address(eval_set) else path)
@@ -559,7 +559,7 @@ class OpenDocuments:
         self._forget_kept(opened)
         if done.after is None:
             self._gone[done.number] = opened
-        elif done.before is None or not opened.document.named_by_file:
+        elif done.before is None or not opened.document.is_named_by_file:
             opened.move(self._root / done.after)
             self._open[done.after] = opened
         return done
@@ -575,14 +575,14 @@ class OpenDocuments:
         except StoreError as error:
             return FoundEdits(recovery=recovery, eval_set=eval_set, differences=None, problem=str(error))
         try:
-            differences = tuple(differing_cases(recovered, EvalSetDocument.open(recovery.document)))
+            differences = tuple(find_differing_cases(recovered, EvalSetDocument.open(recovery.document)))
         except StoreError:
             return FoundEdits(recovery=recovery, eval_set=eval_set, differences=None)
         return FoundEdits(recovery=recovery, eval_set=eval_set, differences=differences)
 
     def _name(self, recovery: Recovery) -> str:
         """The name that the rest of the program has for the set."""
-        return relative_name(recovery.document, self._root)
+        return make_relative_name(recovery.document, self._root)
 
 
 def _done(label: str | None, *eval_sets: str) -> Done | None:

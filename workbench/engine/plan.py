@@ -35,7 +35,7 @@ from workbench.model.results import (
     ModelSpending,
 )
 from workbench.model.target import Isolation, Target, Unrecorded
-from workbench.model.text import add_secrets, counted, names_secret, one_line
+from workbench.model.text import add_secrets, is_secret_key, one_line, pluralise
 from workbench.simulation.prompts import PROMPTS
 from workbench.simulation.simulated_tools import ToolPlan
 from workbench.simulation.user_prompts import SECTION, UserOptions, read_user_options
@@ -388,7 +388,7 @@ def _is_secret(name: str, value: str) -> bool:
     signs = "".join(value.split())
     if signs.isalpha() or signs.isdecimal():  # words, of which texts are full
         return len(signs) >= _SHORTEST_WORD
-    is_named = names_secret(name) or name.upper().endswith(_SECRETS)
+    is_named = is_secret_key(name) or name.upper().endswith(_SECRETS)
     return len(value) >= _SHORTEST and (is_named or not is_plain(value))
 
 
@@ -467,7 +467,7 @@ def why_it_stopped(case: CaseKey, execution: Execution) -> str | None:
     simulation = execution.simulation
     if simulation is None or simulation.end is not ConversationEnd.LIMIT:
         return None
-    turns = counted(simulation.limit or 0, "turn")
+    turns = pluralise(simulation.limit or 0, "turn")
     return (
         f"{case}: the simulated user had not finished after {turns}, which is the limit; set "
         f"{SECTION}.max_allowed_invocations above the longest reasonable conversation"

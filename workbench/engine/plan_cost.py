@@ -318,7 +318,7 @@ def _tokens(jobs: Sequence[PlannedCase], results: Mapping[CaseKey, Sequence[Case
 def _mean_tokens(results: Sequence[CaseResult]) -> float | None:
     """The tokens of one repeat; None where no model told."""
     spent = [
-        sum(turn.usage.spent for turn in result.execution.turns if turn.usage is not None)
+        sum(turn.usage.total_tokens for turn in result.execution.turns if turn.usage is not None)
         for result in results
         if any(turn.usage is not None for turn in result.execution.turns)
     ]

@@ -33,24 +33,24 @@ from workbench.metrics.registry import check_inputs
 from workbench.model.base import pause_gc
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
-from workbench.model.identity import CaseAt, CaseKey, JobKey, cases_by_name
+from workbench.model.identity import CaseInSet, CaseKey, JobKey, group_cases_by_name
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricStatus
 from workbench.model.target import AgentKind, Target
-from workbench.model.text import counted, did_you_mean, shorten
+from workbench.model.text import pluralise, shorten, suggest_name
 from workbench.model.tool_simulation import Environment
 from workbench.simulation.simulated_tools import CaseTools, ToolPlan
 from workbench.simulation.tool_replay import ToolRecording
 from workbench.simulation.user_prompts import check_scenario
 from workbench.store.datasets.dataset_reader import Recorded, RecordedCase, read_recorded
-from workbench.store.errors import NotRead, StoreError, shown_path
+from workbench.store.errors import NotLoaded, StoreError, shown_path
 from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.case_reader import CaseEntry
-from workbench.store.evalsets.config_files import Loaded, config_in, load_environment, read_json
+from workbench.store.evalsets.config_files import JsonFile, load_environment, parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.validation import problems_of_config
+from workbench.store.evalsets.validation import check_config
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
-from workbench.store.project_discovery import EvalSetEntry, Project, find_root, missing_files
+from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_root
 from workbench.store.settings import FILE_NAME, LoadedSettings
 
 # Plans what happens with calls of tools: what targets and options say, read and held against each other.
@@ -96,7 +96,7 @@ class ToolPlanner:
             record=options.record_tools,
             functions=functions,
             files=tuple(Path(file).resolve() for file in (path, options.replay_tools) if file is not None),
-            scripted=environment is not None and environment.asks_model and is_scripted(target, environment.model),
+            scripted=environment is not None and environment.needs_model and is_scripted(target, environment.model),
         )
 
     def _functions(self, target: Target) -> dict[str, str]:
@@ -297,7 +297,7 @@ class Planner:
         self._loaded = loaded
         self._open_document = open_document
         self._entries = {entry.relative: entry for entry in project.eval_sets}
-        self._config_files: dict[str, Loaded] = {}
+        self._config_files: dict[str, JsonFile] = {}
         """The configuration files as they were read last, by what configs call them (`source`)."""
 
     def plan(
@@ -363,7 +363,7 @@ class Planner:
                     problems.extend(refused)
                 else:
                     found = [replace(case, scoring_hash="") for case in found]
-            except NotRead:
+            except NotLoaded:
                 unread.append(f"{name}: not fetched for this; its rows are not listed")
                 continue
             except (StoreError, PlanError) as error:
@@ -445,12 +445,12 @@ class Planner:
         yield from self._project.unusable.values()
         for target in self._project.targets.values():
             if target.name not in targets and not target.path.is_dir():  # its sets may have found another agent
-                yield from missing_files(target)
+                yield from find_missing_files(target)
         for target in targets.values():
-            yield from missing_files(target)
+            yield from find_missing_files(target)
             wrong = wrong_table(target)
             if wrong is not None:
-                yield self._loaded.placed(("targets", target.name, target.kind.value), wrong)
+                yield self._loaded.add_location(("targets", target.name, target.kind.value), wrong)
             is_missing = target.scripted_models is not None and not target.scripted_models.is_file()  # said already
             if not is_missing and (problem := why_no_script(target)) is not None:
                 yield problem
@@ -489,7 +489,7 @@ class Planner:
             return default_config()
         try:
             loaded = read_json(path)
-            config = config_in(loaded)
+            config = parse_config(loaded)
         except StoreError as error:
             raise PlanError(str(error)) from error
         self._config_files[config.source] = loaded
@@ -520,7 +520,7 @@ class Planner:
     def _errors_of_configs(self, sources: Set[str]) -> Iterator[str]:
         """What ADK would refuse of configurations that can be used here."""
         for source in sorted(sources & self._config_files.keys()):
-            errors = problems_of_config(self._config_files[source])
+            errors = check_config(self._config_files[source])
             yield from format_problems(problem for problem in errors if problem.severity == "error")
 
     def _with_models(self, config: EvalConfig) -> EvalConfig:
@@ -600,7 +600,7 @@ class Planner:
         """The names of the sets that there are."""
         return frozenset(self._entries)
 
-    def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseAt]]:
+    def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
         """The cases of a set by what they may be called. Raises PlanError and StoreError where it cannot be read."""
         entry = self._entries.get(eval_set)
         target = None if entry is None or entry.target is None else self._project.targets[entry.target]
@@ -615,7 +615,7 @@ class Planner:
         return self._project.targets[entry.target]
 
     def _unknown_set(self, name: str) -> str:
-        return f"{name}: no such eval set in {self._project.root}{did_you_mean(name, self._entries)}"
+        return f"{name}: no such eval set in {self._project.root}{suggest_name(name, self._entries)}"
 
 
 def _told_tools(cases: Iterable[PlannedCase]) -> Iterator[str]:
@@ -643,7 +643,9 @@ def _without_hopeless(
     if why is None:
         return list(cases), ()
     refused = {case.key for case in scenarios}
-    return [case for case in cases if case.key not in refused], [f"{name}: {counted(len(refused), 'scenario')}: {why}"]
+    return [case for case in cases if case.key not in refused], [
+        f"{name}: {pluralise(len(refused), 'scenario')}: {why}"
+    ]
 
 
 def _scripted(cases: Iterable[PlannedCase]) -> Iterator[str]:
@@ -672,7 +674,7 @@ def _read_case(
     try:
         case = document.case(index)
     except StoreError as error:
-        return None, Failure(kind=FailureKind.FILE, message=error.said_of(name))
+        return None, Failure(kind=FailureKind.FILE, message=error.format_for(name))
     if case.conversation_scenario is not None:
         problem = check_scenario(case.conversation_scenario, options_of(config))
         if problem is not None:
@@ -680,18 +682,18 @@ def _read_case(
     return case, None
 
 
-def _by_name(cases: Iterable[CaseEntry | RecordedCase]) -> Mapping[str, Set[CaseAt]]:
-    return cases_by_name((item.eval_id, item.occurrence) for item in cases)
+def _by_name(cases: Iterable[CaseEntry | RecordedCase]) -> Mapping[str, Set[CaseInSet]]:
+    return group_cases_by_name((item.eval_id, item.occurrence) for item in cases)
 
 
 def _chosen(
     names: frozenset[str] | None, cases: Iterable[CaseEntry | RecordedCase], *, name: str
-) -> frozenset[CaseAt] | None:
+) -> frozenset[CaseInSet] | None:
     """The cases that are meant, None for all. Raises PlanError for names that no case of the set `name` has."""
     if names is None:
         return None
     known = _by_name(cases)
     missing = names.difference(known)
     if missing:
-        raise PlanError(*(f"{name}: no eval case {each!r}{did_you_mean(each, known)}" for each in sorted(missing)))
+        raise PlanError(*(f"{name}: no eval case {each!r}{suggest_name(each, known)}" for each in sorted(missing)))
     return frozenset(case for each in names for case in known[each])

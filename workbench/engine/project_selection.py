@@ -10,13 +10,20 @@ from pathlib import Path
 
 from workbench.engine.plan import PlanError
 from workbench.model.target import Target
-from workbench.model.text import did_you_mean
+from workbench.model.text import suggest_name
 from workbench.store import project_discovery as described
-from workbench.store.datasets.dataset_reader import holds_rows
+from workbench.store.datasets.dataset_reader import is_dataset
 from workbench.store.errors import StoreError
-from workbench.store.files import relative_name
+from workbench.store.files import make_relative_name
 from workbench.store.filetypes import TEST_SUFFIX
-from workbench.store.project_discovery import ByLocation, EvalSetEntry, Project, adk_target, criteria_file, find_root
+from workbench.store.project_discovery import (
+    EvalSetEntry,
+    LocationPairing,
+    Project,
+    find_criteria_file,
+    find_root,
+    make_adk_target,
+)
 from workbench.store.settings import LoadedSettings, load_settings
 
 _MARKS = ("workbench.toml", ".git", "pyproject.toml")
@@ -54,12 +61,12 @@ def with_named_sets(project: Project, sets: Iterable[Path], *, target: str | Non
         require_target(project, target)
     entries = {entry.relative: entry for entry in project.eval_sets}
     targets = dict(project.targets)
-    pairing = ByLocation((t for t in project.targets.values() if not t.eval_sets), root=project.root)
+    pairing = LocationPairing((t for t in project.targets.values() if not t.eval_sets), root=project.root)
     for path in sets:
-        relative = relative_name(path.resolve(), project.root)
+        relative = make_relative_name(path.resolve(), project.root)
         if not path.is_file() or relative in entries:
             continue
-        if holds_rows(path):
+        if is_dataset(path):
             from workbench.engine.recorded_data import recorded_target  # with what plans them: not for other sets
 
             dataset = recorded_target(path.resolve(), root=project.root)
@@ -83,12 +90,12 @@ def entry_of(path: Path, *, root: Path, target: Target | None, reason: str | Non
     """A set that was named."""
     entry = EvalSetEntry(
         path=path.resolve(),
-        relative=relative_name(path.resolve(), root),
+        relative=make_relative_name(path.resolve(), root),
         target=target.name if target is not None else None,
         kind="test" if path.name.endswith(TEST_SUFFIX) else "evalset",
         unpaired_reason=reason,
     )
-    return entry.model_copy(update={"config": criteria_file(entry, target)})
+    return entry.model_copy(update={"config": find_criteria_file(entry, target)})
 
 
 def require_target(project: Project, name: str) -> None:
@@ -96,7 +103,7 @@ def require_target(project: Project, name: str) -> None:
     if name not in project.targets:
         if name in project.unusable:
             raise PlanError(project.unusable[name])
-        raise PlanError(f"no such target: {name!r}{did_you_mean(name, project.targets)}")
+        raise PlanError(f"no such target: {name!r}{suggest_name(name, project.targets)}")
 
 
 def project_of(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSettings]:
@@ -108,7 +115,7 @@ def project_of(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSettin
     if root == agent.resolve():
         root = root.parent  # where ADK keeps its agents, and looks for their .env
     loaded = load_settings(root)
-    target = _configured(agent, loaded, root=root) or adk_target(agent, root=root)
+    target = _configured(agent, loaded, root=root) or make_adk_target(agent, root=root)
     entries = {entry.relative: entry for entry in (entry_of(path, root=root, target=target) for path in sets)}
     project = Project(root=root, targets={target.name: target}, eval_sets=tuple(entries.values()))
     return project, loaded
@@ -118,10 +125,10 @@ def _configured(agent: Path, loaded: LoadedSettings, *, root: Path) -> Target | 
     """The first target of workbench.toml whose code lives in this folder."""
     for name, settings in loaded.settings.targets.items():
         try:
-            target = described.configured_target(name, settings, root=root)
+            target = described.make_configured_target(name, settings, root=root)
         except StoreError:
             continue  # a target that is broken and lives elsewhere is not this agent
-        folder = described.folder_of(target)
+        folder = described.find_agent_folder(target)
         if folder is not None and folder.resolve() == agent.resolve():
             return target
     return None

@@ -12,16 +12,16 @@ from workbench.engine.plan import PlanError, PlannedCase, SetContext
 from workbench.metrics.registry import find_missing_columns
 from workbench.model.base import make_fast_constructor
 from workbench.model.criteria import EvalConfig
-from workbench.model.identity import CaseAt, CaseKey
+from workbench.model.identity import CaseInSet, CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
-from workbench.store.datasets.dataset_reader import Recorded, RecordedCase, holds_rows, read_recorded
+from workbench.store.datasets.dataset_reader import Recorded, RecordedCase, is_dataset, read_recorded
 from workbench.store.datasets.dataset_rows import KNOWN as KNOWN_COLUMNS
-from workbench.store.datasets.remote_data import is_address, said_by, shown_address
-from workbench.store.errors import NotRead, StoreError, shown_path
-from workbench.store.files import relative_name, signature_of
-from workbench.store.filetypes import EVAL_SET_SUFFIXES, is_no_json
-from workbench.store.project_discovery import EvalSetEntry, Project, recordings_in
+from workbench.store.datasets.remote_data import describe_error, is_address, shown_address
+from workbench.store.errors import NotLoaded, StoreError, shown_path
+from workbench.store.files import make_relative_name, read_signature
+from workbench.store.filetypes import EVAL_SET_SUFFIXES, is_dataset_name
+from workbench.store.project_discovery import EvalSetEntry, Project, find_recordings
 
 _Stamp = Hashable
 
@@ -41,7 +41,7 @@ def recorded_target(path: Path | str, *, root: Path, functions: Path | None = No
 
     Functions of the user are imported from `functions`, by default from there.
     """
-    name = shown_address(path) if isinstance(path, str) else relative_name(path.resolve(), root)
+    name = shown_address(path) if isinstance(path, str) else make_relative_name(path.resolve(), root)
     return Target(name=name, kind=AgentKind.RECORDED, location=str(path), path=functions or root)
 
 
@@ -61,8 +61,8 @@ class Recordings:
     def of(self, eval_set: str) -> Recorded:
         """What was recorded for a set; a dataset is all of it.
 
-        Raises NotRead for an address that has not been read yet, and StoreError where nothing can be read or the set is
-        of no recorded target. What kept an address from being read holds until it is read again.
+        Raises NotLoaded for an address that has not been read yet. Raises StoreError where nothing can be read or the
+        set is of no recorded target. What kept an address from being read holds until it is read again.
         """
         entry, target = self._find(eval_set)
         stamp = _stamp(entry, target)
@@ -72,7 +72,7 @@ class Recordings:
                 raise known.found
             return known.found
         if entry.address is not None:
-            raise NotRead(eval_set)
+            raise NotLoaded(eval_set)
         recorded = _read(entry, target)
         self._known[eval_set] = Reading(stamp, recorded)
         return recorded
@@ -81,7 +81,7 @@ class Recordings:
         """As `of`, but an address that has not been read yet is read."""
         try:
             return self.of(eval_set)
-        except NotRead:
+        except NotLoaded:
             self.keep(eval_set, self.reader(eval_set)())
             return self.of(eval_set)
 
@@ -118,16 +118,16 @@ class Recordings:
         Told by the name; of a `.json` file that a recorded target names, by what it holds. Raises StoreError where that
         cannot be read.
         """
-        if is_no_json(eval_set) or is_address(eval_set):
+        if is_dataset_name(eval_set) or is_address(eval_set):
             return True
         entry = None if eval_set.endswith(EVAL_SET_SUFFIXES) else self._entry(eval_set)
         target = None if entry is None or entry.target is None else self._project().targets[entry.target]
         if entry is None or target is None or target.kind is not AgentKind.RECORDED or target.location:
             return False
-        stamp = signature_of(entry.path)
+        stamp = read_signature(entry.path)
         known = self._are_rows.get(eval_set)
         if known is None or known[0] != stamp:
-            known = self._are_rows[eval_set] = stamp, holds_rows(entry.path)
+            known = self._are_rows[eval_set] = stamp, is_dataset(entry.path)
         return known[1]
 
     def _find(self, eval_set: str) -> tuple[EvalSetEntry, Target]:
@@ -148,8 +148,8 @@ def _stamp(entry: EvalSetEntry, target: Target) -> _Stamp:
     """What tells one state of a recording from another, as far as that is known without reading it."""
     if entry.address is not None:
         return target, entry.address
-    own = recordings_in(target)
-    return target, signature_of(entry.path), () if own is None else signature_of(own)
+    own = find_recordings(target)
+    return target, read_signature(entry.path), () if own is None else read_signature(own)
 
 
 def _tried(entry: EvalSetEntry, target: Target) -> Reading:
@@ -159,16 +159,16 @@ def _tried(entry: EvalSetEntry, target: Target) -> Reading:
     except StoreError as error:
         return Reading(stamp, error)
     except Exception as error:  # filesystems of fsspec, clients and what reads their formats raise what they like
-        return Reading(stamp, StoreError(entry.relative, f"cannot read it: {said_by(error)}"))
+        return Reading(stamp, StoreError(entry.relative, f"cannot read it: {describe_error(error)}"))
 
 
 def _read(entry: EvalSetEntry, target: Target) -> Recorded:
     if entry.address is not None:
         return read_recorded(entry.address, columns=dict(target.columns))
-    own = recordings_in(target)
+    own = find_recordings(target)
     if own is not None and own != entry.path:
         return read_recorded(own, expected=entry.path)
-    if holds_rows(entry.path):
+    if is_dataset(entry.path):
         return read_recorded(entry.path, columns=dict(target.columns))
     problem = f'target {target.name!r}: found no recordings, expected target = "FILE" with recorded sessions'
     raise StoreError(entry.path, problem)
@@ -189,7 +189,7 @@ def refuse_unfit(recorded: Recorded, config: EvalConfig, *, mapping: str) -> Non
 
 
 def plan_recordings(
-    recorded: Recorded, *, name: str, target: Target, config: EvalConfig, chosen: frozenset[CaseAt] | None = None
+    recorded: Recorded, *, name: str, target: Target, config: EvalConfig, chosen: frozenset[CaseInSet] | None = None
 ) -> Iterator[PlannedCase]:
     """The cases of a recording (those `chosen`, None: all), to be judged by `config`.
 

@@ -19,7 +19,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, MetricResult, MetricStatus
-from workbench.model.trace import trajectory_of
+from workbench.model.trace import get_trajectory
 from workbench.store.datasets.dataset_reader import Recorded, RecordedCase
 from workbench.store.history.history_queries import StoredRun
 
@@ -149,7 +149,7 @@ def _columns_of(result: CaseResult) -> Mapping[str, Any]:
         if turn.final_response is not None:
             columns[text] = turn.final_response.text()
         if turn.intermediate_data is not None:
-            columns[trajectory] = [{"tool_name": call.name, "tool_input": call.args} for call in trajectory_of(turn)]
+            columns[trajectory] = [{"tool_name": call.name, "tool_input": call.args} for call in get_trajectory(turn)]
     return columns
 
 

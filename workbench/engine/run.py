@@ -23,7 +23,7 @@ from workbench.model.results import (
     MetricScores,
     ModelSpending,
     has_judgements,
-    misses_samples,
+    has_missing_samples,
 )
 from workbench.model.run_events import MetricSummary, Notice, RunEvent, RunFinished, RunSummary
 
@@ -149,7 +149,7 @@ class Verdict(NamedTuple):
 def verdict_of(result: CaseResult) -> Verdict:
     """What counts of a result."""
     failure = None if result.failure is None else result.failure.kind
-    return Verdict(result.status, failure, _scores_of(result.metrics), misses_samples(result.metrics))
+    return Verdict(result.status, failure, _scores_of(result.metrics), has_missing_samples(result.metrics))
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)

@@ -25,9 +25,9 @@ from workbench.metrics.judges.judge_calls import MOST_SAMPLES
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, ModelSpending
 from workbench.model.target import Target
-from workbench.model.text import counted
+from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
-from workbench.store.files import SESSION, is_running, session_mark
+from workbench.store.files import SESSION, is_running, make_session_mark
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.settings import JudgeSettings
@@ -210,7 +210,7 @@ def resumable_options(plan: Plan) -> dict[str, Any]:
     options = plan.options.model_dump(include={*_KEPT, "unrecorded"}, exclude_none=True)
     given = {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in options.items()}
     selections = [selection.model_dump() for selection in plan.selections]
-    return {_SELECTIONS: selections, _ASKED: given, **session_mark()}
+    return {_SELECTIONS: selections, _ASKED: given, **make_session_mark()}
 
 
 def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
@@ -284,18 +284,18 @@ def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
     stored = {key: result for key, result in results if key in wanted}
     unjudged = [
         job
-        for job, execution_key in history.unjudged(run.run_id).items()
+        for job, execution_key in history.list_unjudged_jobs(run.run_id).items()
         if job not in stored and job.case in hashes and hashes[job.case][0] == execution_key
     ]
-    results_of = ((job, history.unjudged_result(run.run_id, job)) for job in unjudged)
+    results_of = ((job, history.get_unjudged_result(run.run_id, job)) for job in unjudged)
     executed = {job: result.execution for job, result in results_of if result is not None}
     for job in jobs:
         if _may_lack_verdict(job) and hashes.get(job.case, ("",))[0] == job.execution_key:
             result = history.result(run.run_id, job.key)
-            if result is not None and result.met_outage and result.execution.turns:
+            if result is not None and result.has_outage and result.execution.turns:
                 executed[job.key] = result.execution
     again = f", and what agents did in {len(executed)} more is judged" if executed else ""
-    notice = f"run {run.run_id} goes on: {len(stored)} of {counted(plan.total, 'result')} taken from it{again}"
+    notice = f"run {run.run_id} goes on: {len(stored)} of {pluralise(plan.total, 'result')} taken from it{again}"
     going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
     return with_executed(going_on, executed)
 

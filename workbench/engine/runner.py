@@ -39,8 +39,8 @@ from workbench.model.results import (
     MetricResult,
     ModelSpending,
     TurnResult,
-    by_model,
-    status_of_case,
+    decide_case_status,
+    merge_by_model,
 )
 from workbench.model.run_events import (
     AgentsImporting,
@@ -58,7 +58,7 @@ from workbench.model.run_events import (
     UserSpoke,
 )
 from workbench.model.target import Target
-from workbench.model.text import counted
+from workbench.model.text import pluralise
 from workbench.model.trace import Span
 from workbench.simulation.simulated_tools import CaseTools
 from workbench.simulation.tool_replay import add_case
@@ -339,7 +339,7 @@ class Runner:
     def _tell_spending(self) -> None:
         if self._will_tell_spending:
             self._will_tell_spending = False
-            self._run.models = by_model((*self._plan.spent, *self._spending()))
+            self._run.models = merge_by_model((*self._plan.spent, *self._spending()))
             self._send(ModelsAsked(models=self._run.models))
 
     def _tell_not_judged(self) -> None:
@@ -348,7 +348,7 @@ class Runner:
             return
         can_resume = bool(self._plan.selections) and self._plan.options.history
         how = "continue with `workbench run --resume`" if can_resume else "run them again to have them judged"
-        self._run.warn(f"{counted(len(self._not_judged), 'case')} not judged; {how}")
+        self._run.warn(f"{pluralise(len(self._not_judged), 'case')} not judged; {how}")
 
     def _look_at_watched(self) -> None:
         """Before any case runs: what changes later makes their verdicts stale."""
@@ -481,7 +481,7 @@ class Runner:
                 "case": key.case,
                 "eval_set_id": planned.eval_set_id,
                 "repeat": key.repeat,
-                "status": status_of_case(metrics, failure=execution.failure),
+                "status": decide_case_status(metrics, failure=execution.failure),
                 "duration_seconds": execution.duration_seconds,
                 "agent_seconds": execution.agent_seconds,
                 "failure": execution.failure,
@@ -493,7 +493,7 @@ class Runner:
 
     def _note_whether_judged(self, key: JobKey, metrics: tuple[MetricResult, ...]) -> None:
         is_answered_from_file = self._plan.options.replay_calls is not None
-        if any(metric.met_outage for metric in metrics) and not is_answered_from_file:
+        if any(metric.has_outage for metric in metrics) and not is_answered_from_file:
             self._not_judged.add(key)
         else:
             self._not_judged.discard(key)  # it may have run before

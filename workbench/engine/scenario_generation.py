@@ -18,10 +18,10 @@ from workbench.engine.run_resources import EngineThread, Hosts
 from workbench.llm.model_replay import Recording, Replay
 from workbench.llm.model_types import Ask
 from workbench.llm.models import Account, Budget
-from workbench.model.evalset import ConversationScenario, WantedScenarios
+from workbench.model.evalset import ConversationScenario, ScenarioRequest
 from workbench.model.results import ModelSpending
 from workbench.model.target import AgentDescription, AgentKind, AgentPart, Target
-from workbench.model.text import did_you_mean
+from workbench.model.text import suggest_name
 from workbench.simulation.scenario_writer import Generated, GenerationError, ScenarioWriter
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.settings import Settings
@@ -123,7 +123,7 @@ class Generation:
 def start_generation(
     targets: Mapping[str, Target],
     name: str,
-    wanted: WantedScenarios,
+    wanted: ScenarioRequest,
     known: Sequence[ConversationScenario],
     *,
     hosts: Hosts,
@@ -138,7 +138,7 @@ def start_generation(
     """
     target = targets.get(name)
     if target is None:
-        raise GenerationError(f"there is no target {name!r}{did_you_mean(name, targets)}", is_outage=False)
+        raise GenerationError(f"there is no target {name!r}{suggest_name(name, targets)}", is_outage=False)
     budget = Budget(calls=settings.judge.max_calls, cost=settings.judge.max_cost)
     account = Account(prices_of(settings.judge), budget)
     recording = None if options.record is None else Recording(options.record)

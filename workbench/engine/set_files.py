@@ -13,12 +13,12 @@ from workbench.metrics.registry import check_inputs
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.adk_rules import Problem
 from workbench.store.evalsets.case_frame import DocumentFormat
-from workbench.store.evalsets.config_files import config_in, read_json
+from workbench.store.evalsets.config_files import parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.new_evalsets import CaseDifference, content_of_new_set, differing_cases
-from workbench.store.evalsets.validation import files_below, is_config, validate
-from workbench.store.files import KeptFile, SetFiles
-from workbench.store.filetypes import EVAL_SET_SUFFIXES, name_of_file
+from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases, make_new_set_content
+from workbench.store.evalsets.validation import is_config, list_files, validate
+from workbench.store.files import FileSnapshot, SetFiles
+from workbench.store.filetypes import EVAL_SET_SUFFIXES, derive_set_name
 from workbench.store.project_discovery import CRITERIA_FILE, EvalSetEntry, discover, find_root
 from workbench.store.settings import Settings, load_settings
 
@@ -47,7 +47,7 @@ class _Operation:
     label: str
     before: str | None
     after: str | None
-    kept: KeptFile | None
+    kept: FileSnapshot | None
     number: int  # when it was done first, in the order of the project
     at: int  # when it was done, undone or redone last
 
@@ -76,15 +76,15 @@ class SetOperations:
 
     def create(self, eval_set: str, *, eval_set_id: str, at: int) -> None:
         """Make an eval set without cases. Raises StoreError."""
-        content = content_of_new_set(self._files.path_of(eval_set), eval_set_id)
+        content = make_new_set_content(self._files.get_path(eval_set), eval_set_id)
         self._put(f"create {eval_set}", eval_set, content, at)
 
     def duplicate(self, document: EvalSetDocument, eval_set: str, copy: str, *, at: int) -> None:
         """Write what a document is now under another name, with that name as its id. Raises StoreError."""
-        path = self._files.path_of(copy)
+        path = self._files.get_path(copy)
         duplicate = EvalSetDocument(path, document.content(), None)
         if duplicate.format is DocumentFormat.CURRENT:
-            duplicate.set_value(("eval_set_id",), name_of_file(path))
+            duplicate.set_value(("eval_set_id",), derive_set_name(path))
         self._put(f"duplicate {eval_set}", copy, duplicate.content(), at)
 
     def rename(self, eval_set: str, new: str, *, at: int) -> Done:
@@ -94,7 +94,7 @@ class SetOperations:
 
     def delete(self, eval_set: str, *, at: int) -> Done:
         """Remove a file. Raises StoreError."""
-        kept = self._files.take(eval_set)
+        kept = self._files.remove(eval_set)
         return self._note(_Operation(f"delete {eval_set}", eval_set, None, kept, at, at))
 
     def undo(self, at: int) -> Done | None:
@@ -118,8 +118,8 @@ class SetOperations:
         return operation.done(operation.before, operation.after)
 
     def _put(self, label: str, eval_set: str, content: bytes, at: int) -> None:
-        kept = KeptFile(data=content)
-        self._files.put(eval_set, kept)
+        kept = FileSnapshot(data=content)
+        self._files.create(eval_set, kept)
         self._note(_Operation(label, None, eval_set, kept, at, at))
 
     def _note(self, operation: _Operation) -> Done:
@@ -131,9 +131,9 @@ class SetOperations:
         if before is not None and after is not None:
             self._files.move(before, after)
         elif after is not None and operation.kept is not None:
-            self._files.put(after, operation.kept)
+            self._files.create(after, operation.kept)
         elif before is not None and operation.kept is not None:
-            operation.kept = self._files.take(before, expect=operation.kept.data)
+            operation.kept = self._files.remove(before, expect=operation.kept.data)
 
 
 # Merging edits with what became of their file meanwhile, where the two are about different cases.
@@ -158,7 +158,7 @@ class Merge:
 
 def merge(base: EvalSetDocument, ours: EvalSetDocument, theirs: EvalSetDocument) -> Merge:
     """Merge two versions of an eval set that both began from `base`."""
-    mine, other = differing_cases(ours, base), differing_cases(theirs, base)
+    mine, other = find_differing_cases(ours, base), find_differing_cases(theirs, base)
     texts = [_texts(document) for document in (ours, theirs)]
     changed_by_others = {_key(item) for item in other}
     in_both = tuple(
@@ -270,9 +270,9 @@ def compare_versions(ours: EvalSetDocument, theirs: bytes | None) -> Versions:
             title="the whole file", ours=content.decode(), theirs=theirs.decode("utf-8", errors="replace")
         )
         return Versions(ours=content, theirs=theirs, differences=None, parts=(whole,), problem=str(error))
-    differences = tuple(differing_cases(ours, other))
+    differences = tuple(find_differing_cases(ours, other))
     parts = (*_around_cases(ours, other), *_cases(ours, other, differences))[:MOST_PARTS]
-    base = ours.as_saved() if ours.dirty else None
+    base = ours.get_saved_version() if ours.is_dirty else None
     merged = merge(base, ours, other) if base is not None else None
     return Versions(ours=content, theirs=theirs, differences=differences, parts=parts, merge=merged)
 
@@ -307,7 +307,7 @@ def _indices(document: EvalSetDocument) -> dict[tuple[str, int], int]:
 def files_to_validate(path: Path) -> list[Path]:
     """The file itself; of a folder the eval sets and `test_config.json` files in it, and the criteria files that the
     settings name for those sets."""
-    below = {realpath(file): file for file in files_below([path])}
+    below = {realpath(file): file for file in list_files([path])}
     entries = _entries_of(below.values()) if path.is_dir() else ()
     configs = {realpath(each.config): each.config for each in entries if each.config and realpath(each.path) in below}
     return list({**configs, **below}.values())
@@ -315,7 +315,7 @@ def files_to_validate(path: Path) -> list[Path]:
 
 def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Problem]:
     """What is wrong with files, as `validate` of the store says, and what a run would refuse of configurations."""
-    files = list(files_below(paths))
+    files = list(list_files(paths))
     agents = {realpath(entry.path): entry.target for entry in _entries_of(files)}
     problems = validate(files, strict=strict, agent_of=lambda path: agents.get(realpath(path)))
     for path in files:
@@ -328,7 +328,7 @@ def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Probl
 def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
     """The unknown metrics and options, and the wrong values, of a configuration. Raises StoreError."""
     loaded = read_json(path)
-    config = with_models(config_in(loaded), settings)
+    config = with_models(parse_config(loaded), settings)
     invalid = list(problems_of(config))
     places = {each.place for each in invalid}
     for criterion, lowest in criteria_below_every_score(config):

@@ -20,9 +20,9 @@ from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import LeftFile, StoredVerdict
-from workbench.store.history.history_schema import file_of
-from workbench.store.history.history_writer import TRACES_OF_A_VARIANT
+from workbench.store.history.history_queries import AgentWrittenFile, StoredVerdict
+from workbench.store.history.history_schema import get_history_path
+from workbench.store.history.history_writer import MAX_TRACES_PER_VARIANT
 
 # What agents have left in folders: names that do not count where one is listed, as long as nobody else touches them.
 
@@ -40,17 +40,17 @@ class _Work:
         self.blind: set[str] = set()
         """States that do not depend on what was there before."""
         self._parents: dict[str, str] = {}
-        self._lately: deque[LeftFile] = deque(maxlen=_LATELY)
+        self._lately: deque[AgentWrittenFile] = deque(maxlen=_LATELY)
 
-    def add(self, left: LeftFile) -> None:
+    def add(self, left: AgentWrittenFile) -> None:
         state = left.fingerprint
-        self.told[state] = max(left.told_at, self.told.get(state, 0.0))
-        if left.found is None:
+        self.told[state] = max(left.recorded_at, self.told.get(state, 0.0))
+        if left.previous_fingerprint is None:
             self.blind.add(state)
         else:
-            self._join(left.found, state)
+            self._join(left.previous_fingerprint, state)
         for other in self._lately:  # of agents that ran at the same time either may have found what the other was at
-            if other.told_at >= left.began_at and other.began_at <= left.told_at:
+            if other.recorded_at >= left.started_at and other.started_at <= left.recorded_at:
                 self._join(other.fingerprint, state)
         self._lately.append(left)
 
@@ -73,7 +73,7 @@ class LeftFiles:
     def __init__(self) -> None:
         self._work: dict[str, _Work] = {}
 
-    def add(self, left: Iterable[LeftFile]) -> None:
+    def add(self, left: Iterable[AgentWrittenFile]) -> None:
         """Learn of more, in the order in which it was told."""
         for each in left:
             self._work.setdefault(each.path, _Work()).add(each)
@@ -198,7 +198,7 @@ class Verdicts:
             for number, row in history.dependencies(verdicts._uses.keys()):
                 found.setdefault(number, []).append(verdicts._number(row))
             verdicts._sets = {number: array("L", rows) for number, rows in found.items()}
-            verdicts._left.add(history.left_by_agents())
+            verdicts._left.add(history.list_agent_written_files())
         return verdicts
 
     def take_in(self, history: History) -> None:
@@ -216,7 +216,7 @@ class Verdicts:
                 self._sets.setdefault(number + self._offset, array("L", sorted(numbers)))
             for verdict in new:
                 self._add(_renumbered(verdict, self._offset))
-            self._left.add(history.left_by_agents())
+            self._left.add(history.list_agent_written_files())
 
     def add(self, stored: StoredVerdict, result: CaseResult) -> None:
         """A run has stored a result."""
@@ -229,9 +229,9 @@ class Verdicts:
             if stored.dependencies is not None and told is not None:
                 self._learn(stored.dependencies, told.rows)
                 self._left.add(_left_by(told, stored))
-            if stored.scored_with is not None:
+            if stored.scoring_dependencies is not None:
                 told_by = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
-                self._learn(stored.scored_with, frozenset().union(*(each.rows for each in told_by)))
+                self._learn(stored.scoring_dependencies, frozenset().union(*(each.rows for each in told_by)))
                 for each in told_by:
                     self._left.add(_left_by(each, stored))
 
@@ -312,7 +312,7 @@ class Verdicts:
             self._uses[number] += 2  # as the newest of its job, and as one of those on what was asked
         if former is not None:
             self._let_go(_sets_of(former))
-        gone = _outdated(known, stored) if len(known) >= TRACES_OF_A_VARIANT else _NO_VERDICTS
+        gone = _outdated(known, stored) if len(known) >= MAX_TRACES_PER_VARIANT else _NO_VERDICTS
         if gone:
             known = self._by_asked[asked] = [each for each in known if each not in gone]
             for each in gone:
@@ -343,11 +343,11 @@ class Verdicts:
         return number
 
 
-def _left_by(told: Dependencies, stored: StoredVerdict) -> Iterator[LeftFile]:
+def _left_by(told: Dependencies, stored: StoredVerdict) -> Iterator[AgentWrittenFile]:
     found = {row.key: row.fingerprint for row in told.rows if row.kind == DependencyKind.FOUND}
     for row in told.rows:
         if row.kind in _LEFT:
-            yield LeftFile(row.key, row.fingerprint, told.told_at, stored.began_at, found.get(row.key))
+            yield AgentWrittenFile(row.key, row.fingerprint, told.recorded_at, stored.started_at, found.get(row.key))
 
 
 def _place(verdict: StoredVerdict) -> tuple[str, JobKey, bool]:
@@ -362,19 +362,19 @@ def _asked(verdict: StoredVerdict) -> Asked:
 def _renumbered(verdict: StoredVerdict, offset: int) -> StoredVerdict:
     if not offset:
         return verdict
-    numbers = (verdict.execution, verdict.dependencies, verdict.scored_with)
-    execution, dependencies, scored_with = (None if number is None else number + offset for number in numbers)
-    return verdict._replace(execution=execution, dependencies=dependencies, scored_with=scored_with)
+    numbers = (verdict.execution, verdict.dependencies, verdict.scoring_dependencies)
+    execution, dependencies, scoring_dependencies = (None if number is None else number + offset for number in numbers)
+    return verdict._replace(execution=execution, dependencies=dependencies, scoring_dependencies=scoring_dependencies)
 
 
 def _sets_of(verdict: StoredVerdict) -> list[int]:
-    return [number for number in (verdict.dependencies, verdict.scored_with) if number is not None]
+    return [number for number in (verdict.dependencies, verdict.scoring_dependencies) if number is not None]
 
 
 def _outdated(known: Sequence[StoredVerdict], new: StoredVerdict) -> list[StoredVerdict]:
     """Verdicts on what the agent did in executions that are about to be forgotten, and old ones on the newest."""
     executions = sorted({each.execution for each in (*known, new) if each.execution is not None})
-    kept = (*executions[-TRACES_OF_A_VARIANT:], None)
+    kept = (*executions[-MAX_TRACES_PER_VARIANT:], None)
     judged = [each for each in known if each.execution == new.execution]
     return [*judged[: 1 - _JUDGEMENTS], *(each for each in known if each.execution not in kept)]
 
@@ -396,7 +396,7 @@ class StoredVerdicts:
         """The verdicts that may still hold. Raises StoreError where they cannot be read."""
         with self._lock:
             if self._verdicts is None:
-                if file_of(self._root).exists():
+                if get_history_path(self._root).exists():
                     with History.open(self._root) as history:
                         self._verdicts = Verdicts.read(history)
                 else:
@@ -422,13 +422,13 @@ class StoredVerdicts:
             verdicts = self._verdicts
         if verdicts is not None:
             return verdicts.leftovers().told(verdicts.listed, most=_MOST_LEFT)
-        if not file_of(self._root).exists():
+        if not get_history_path(self._root).exists():
             return LeftByAgents()
         files = LeftFiles()
         try:
             with History.open(self._root) as history:
-                files.add(history.left_by_agents())
-                return Leftovers(files.are_there()).told(history.listed_folders(), most=_MOST_LEFT)
+                files.add(history.list_agent_written_files())
+                return Leftovers(files.are_there()).told(history.list_folder_dependencies(), most=_MOST_LEFT)
         except StoreError:  # the run itself will say so, and go on without
             return LeftByAgents()
 

@@ -24,11 +24,11 @@ from workbench.engine.run_resources import Resources, agents_of
 from workbench.engine.runner import start_run
 from workbench.engine.verdict_index import StoredVerdicts, Verdicts
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import ConversationScenario, EvalCase, SessionInput, WantedScenarios
-from workbench.model.identity import CaseAt, CaseKey
+from workbench.model.evalset import ConversationScenario, EvalCase, ScenarioRequest, SessionInput
+from workbench.model.identity import CaseInSet, CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
-from workbench.model.text import did_you_mean
+from workbench.model.text import suggest_name
 from workbench.store.datasets.dataset_reader import Recorded
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -36,7 +36,7 @@ from workbench.store.evalsets.recovery import TypedTexts
 from workbench.store.files import remove_leftovers
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredRun
-from workbench.store.history.history_schema import file_of
+from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import Project, discover, find_root
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
@@ -205,14 +205,14 @@ class Workspace:
         """The plan for these cases, which may be none: more may come. Raises PlanError."""
         return self._planner().plan_what_is_there(selections, options)
 
-    def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseAt]]:
+    def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
         """The cases of a set by what they may be called. Raises PlanError and StoreError where it cannot be read."""
         return self._planner().cases_by_name(eval_set)
 
     def estimate(self, plan: Plan) -> PlanCost:
         """What a plan will take, as far as the plan and earlier runs tell; an unreadable history tells nothing."""
         prices = prices_of(self.settings.judge)
-        if not file_of(self.root).exists():
+        if not get_history_path(self.root).exists():
             # Opening the history would make one, and looking at a plan must not write.
             return cost_of(plan, prices=prices)
         try:
@@ -272,7 +272,7 @@ class Workspace:
 
     def _history_if_there_is_one(self) -> History | None:
         """Opening the history would make one, and looking at a plan must not write."""
-        return self.history() if file_of(self.root).exists() else None
+        return self.history() if get_history_path(self.root).exists() else None
 
     def start(self, plan: Plan, *, holds: Holds = Holds.EVERYTHING, host: AgentHost | None = None) -> Run:
         """Carry out a plan; the run goes on whether or not anybody listens to it.
@@ -301,7 +301,7 @@ class Workspace:
         """Open a session for a conversation by hand with the agent of a target, by its name. Raises ChatError."""
         found = self._project.targets.get(target)
         if found is None:
-            raise ChatError(f"there is no target {target!r}{did_you_mean(target, self._project.targets)}")
+            raise ChatError(f"there is no target {target!r}{suggest_name(target, self._project.targets)}")
         chat = start_chat(
             found,
             session_input or SessionInput(),
@@ -322,7 +322,7 @@ class Workspace:
 
         found = self._project.targets.get(target)
         if found is None:
-            raise PlanError(f"there is no target {target!r}{did_you_mean(target, self._project.targets)}")
+            raise PlanError(f"there is no target {target!r}{suggest_name(target, self._project.targets)}")
         run = self.settings.run
         host = self._resources.hosts.host(found, isolation=run.isolation, concurrency=run.concurrency)
         try:
@@ -332,7 +332,7 @@ class Workspace:
             raise PlanError(str(error)) from error
 
     def generate(
-        self, target: str, wanted: WantedScenarios, *, known: Sequence[ConversationScenario], options: AskOptions
+        self, target: str, wanted: ScenarioRequest, *, known: Sequence[ConversationScenario], options: AskOptions
     ) -> Generation:
         """Have a model write scenarios for the agent of a target. See `start_generation`, for what it raises too."""
         from workbench.engine.scenario_generation import (

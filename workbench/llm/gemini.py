@@ -27,7 +27,7 @@ from workbench.llm.model_types import (
 from workbench.model.base import pause_gc
 from workbench.model.criteria import InvalidConfig
 from workbench.model.results import TokenUsage
-from workbench.model.text import did_you_mean
+from workbench.model.text import suggest_name
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -410,5 +410,5 @@ def _unknown(config: Mapping[str, Any], known: frozenset[str], *, place: str) ->
             found = f"the key {name!r}, which models of other providers are not told"
         else:
             found = f"the unknown key {name!r}"
-            expected += did_you_mean(name, sorted({*known, *map(to_camel, known)}))
+            expected += suggest_name(name, sorted({*known, *map(to_camel, known)}))
         yield InvalidConfig(place=f"{place}.{name}", found=found, expected=expected)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
 from workbench.model.base import Fact
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
-from workbench.store.errors import StoreError, cannot, shown_path
+from workbench.store.errors import StoreError, make_os_error, shown_path
 from workbench.store.evalsets.case_reader import read_json_lines
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Recording:
         try:
             path.open("a").close()
         except OSError as error:
-            raise cannot("write", path, error) from error
+            raise make_os_error("write", path, error) from error
 
     def of(self, ask: Ask) -> Ask:
         """Asks as `ask` does. Answers from a cache are written too: the file must do without one."""
@@ -197,7 +197,7 @@ def read_script(path: Path) -> Script:
         text = path.read_text(encoding="utf-8")
         data = json.loads(text)
     except OSError as error:
-        raise cannot("read", path, error) from error
+        raise make_os_error("read", path, error) from error
     except ValueError as error:
         raise StoreError(path, f"is no JSON in UTF-8, expected a script of rules: {error}") from error
     rules = data.get("rules") if isinstance(data, Mapping) else None

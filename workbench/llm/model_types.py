@@ -15,7 +15,7 @@ from pydantic import Field
 
 from workbench.model.base import Fact
 from workbench.model.results import TokenUsage
-from workbench.model.text import is_short_word, names_secret, one_line, redact
+from workbench.model.text import is_secret_key, is_short_word, one_line, redact
 
 # What a model is asked, and what it answers: the same for all providers.
 
@@ -291,7 +291,7 @@ def address_of(environment: Mapping[str, str]) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name holds a secret."""
-    return names_secret(name) or name.upper().endswith(_OF_SECRETS)
+    return is_secret_key(name) or name.upper().endswith(_OF_SECRETS)
 
 
 def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:

@@ -24,7 +24,7 @@ from workbench.metrics.case_view import (
 from workbench.metrics.metric_types import Options, TurnJudge, describe, is_number
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
 from workbench.model.results import Score
-from workbench.model.text import did_you_mean
+from workbench.model.text import suggest_name
 from workbench.model.trace import ToolCall, Trajectory
 
 # The arguments that tools declare, as far as an agent reports the declarations that it gave to its models.
@@ -200,7 +200,7 @@ class ArgumentRules:
         for call in calls:
             called.setdefault(call.name, []).append(call.args or {})
         for name in self.tools.keys() - called.keys() - declared.keys():
-            near = did_you_mean(name, called.keys() | declared.keys())
+            near = suggest_name(name, called.keys() | declared.keys())
             if near:
                 yield f"args_match.tools.{name}: no tool of this name was called{near}"
         for name in self.tools.keys() & called.keys():
@@ -221,7 +221,7 @@ def _find_unmatched_arguments(
         undeclared = [name for name in unmatched if not _is_declared(name, declared)]
         for name in undeclared:
             near = (
-                did_you_mean(name, declared)
+                suggest_name(name, declared)
                 or f"; expected one of {', '.join(sorted(declared)[:_NAMES_SHOWN]) or 'none'}"
             )
             raise RuleError(f"{place}.arguments.{name}: the tool has no such argument{near}")
@@ -231,11 +231,11 @@ def _find_unmatched_arguments(
     if rule.mode == "ignore" and unmatched and len(unmatched) == len(rule.arguments) and names:
         raise RuleError(
             f"{place} compares nothing: no call has {' or '.join(map(repr, unmatched))}, and all other arguments are "
-            f"ignored{did_you_mean(unmatched[0], names) or '; expected one of ' + ', '.join(names[:_NAMES_SHOWN])}"
+            f"ignored{suggest_name(unmatched[0], names) or '; expected one of ' + ', '.join(names[:_NAMES_SHOWN])}"
         )
     for name in unmatched:
         undeclared_too = "" if declared is None else ", and the tool does not declare it"
-        yield f"{place}.arguments.{name}: no call has this argument{undeclared_too}{did_you_mean(name, names)}"
+        yield f"{place}.arguments.{name}: no call has this argument{undeclared_too}{suggest_name(name, names)}"
 
 
 def _has_parent_object(calls: list[Mapping[str, Any]], name: str) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from workbench.model.evalset import EvalCase, Invocation, without_secrets
+from workbench.model.evalset import EvalCase, Invocation, mask_model_secrets
 from workbench.model.results import Execution, TurnResult
-from workbench.model.text import knows_secrets, mask_data
-from workbench.model.trace import ToolCall, Trajectory, trajectory_of
+from workbench.model.text import has_known_secrets, mask_data
+from workbench.model.trace import ToolCall, Trajectory, get_trajectory
 
 # Canonical form of JSON values: equal values have equal, hashable forms.
 
@@ -213,8 +213,8 @@ class Turn:
         """Why nobody knows what the agent called; None where that is known, or was not recorded."""
         self.is_row = is_row
         self.is_recorded = is_row and is_recorded
-        self._predicted: Trajectory | None = None if result is None else trajectory_of(result.invocation)
-        self.reference: Trajectory | None = None if expected is None else trajectory_of(expected)
+        self._predicted: Trajectory | None = None if result is None else get_trajectory(result.invocation)
+        self.reference: Trajectory | None = None if expected is None else get_trajectory(expected)
         if is_row:
             if result is not None and result.invocation.intermediate_data is None:
                 self._predicted = None
@@ -277,14 +277,14 @@ class Turn:
 
 def _mask_secrets(subject: JudgedCase) -> JudgedCase:
     """Mask known secrets in what was expected, as they are masked in what an agent did: both would differ otherwise."""
-    if subject.recorded or not knows_secrets():
+    if subject.recorded or not has_known_secrets():
         return subject
-    case = None if subject.case is None else without_secrets(subject.case)
-    expected = [without_secrets(each) for each in subject.expected]
+    case = None if subject.case is None else mask_model_secrets(subject.case)
+    expected = [mask_model_secrets(each) for each in subject.expected]
     if case is subject.case and all(map(operator.is_, expected, subject.expected)):
         return subject
     turns = [
-        turn.model_copy(update={"invocation": without_secrets(turn.invocation)}) for turn in subject.execution.turns
+        turn.model_copy(update={"invocation": mask_model_secrets(turn.invocation)}) for turn in subject.execution.turns
     ]
     update = {"turns": tuple(turns), "final_state": mask_data(subject.execution.final_state)}
     execution = subject.execution.model_copy(update=update)

@@ -76,7 +76,7 @@ async def judge_custom(
         details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
         errored = build_error_result(rule, error.failure.message, total=len(view.turns), details=details)
         told = error.dependencies or Dependencies()
-        return [errored.model_copy(update={"dependencies": told.closed()})]
+        return [errored.model_copy(update={"dependencies": told.close()})]
     return [_build_main_result(answer, rule), *_build_further_results(answer, rule)]
 
 

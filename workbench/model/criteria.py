@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from workbench.model.base import Fact
-from workbench.model.text import did_you_mean, shorten
+from workbench.model.text import shorten, suggest_name
 
 if TYPE_CHECKING:
     pass
@@ -37,22 +37,22 @@ class InvalidConfig(ValueError):
         self.expected = expected
 
 
-def object_in(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+def get_object(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """The object under one of these keys, empty where there is none. Raises InvalidConfig for any other value."""
-    value = member(data, *names)
+    value = get_member(data, *names)
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidConfig(place=names[0], found=kind_of(value), expected="an object")
+        raise InvalidConfig(place=names[0], found=describe_kind(value), expected="an object")
     return value
 
 
-def member(data: Mapping[str, Any], *names: str) -> Any:
+def get_member(data: Mapping[str, Any], *names: str) -> Any:
     """The value under the first of these keys that is there."""
     return next((data[name] for name in names if name in data), None)
 
 
-def kind_of(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     """What a value is, in the words of JSON, short enough for a message."""
     if value is None:
         return "nothing"
@@ -121,7 +121,7 @@ class JudgeMetric(Fact):
 
 def read_judge_metric(name: str, value: Any) -> JudgeMetric:
     """Read the definition of a metric as it stands in a configuration. Raises InvalidConfig naming the place."""
-    return _Reader(f"judge_metrics.{name}", value).metric()
+    return _Reader(f"judge_metrics.{name}", value).read()
 
 
 KEYS = {
@@ -148,36 +148,40 @@ class _Reader:
     def __init__(self, place: str, value: Any) -> None:
         self._place = place
         if not isinstance(value, Mapping):
-            raise InvalidConfig(place=place, found=kind_of(value), expected="an object that defines a judge metric")
-        self._values = {_snake(key): item for key, item in value.items() if item is not None}
+            raise InvalidConfig(
+                place=place, found=describe_kind(value), expected="an object that defines a judge metric"
+            )
+        self._values = {_to_snake_key(key): item for key, item in value.items() if item is not None}
         for key in value:
-            if _snake(key) not in KEYS:
-                expected = f"one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}"
-                raise self._wrong(key, f"the unknown key {key!r}", expected)
+            if _to_snake_key(key) not in KEYS:
+                expected = f"one of {', '.join(KEYS)}{suggest_name(key, KEYS)}"
+                raise self._make_error(key, f"the unknown key {key!r}", expected)
 
-    def metric(self) -> JudgeMetric:
+    def read(self) -> JudgeMetric:
         """The metric. Raises InvalidConfig."""
         kind = self._values.get("kind", "pointwise")
         if kind not in ("pointwise", "pairwise"):
-            raise self._wrong("kind", kind_of(kind), '"pointwise" or "pairwise"')
+            raise self._make_error("kind", describe_kind(kind), '"pointwise" or "pairwise"')
         fields: dict[str, Any] = {"kind": kind}
         for key in ("description", "instruction", "metric_definition", "metric_prompt_template", "system_instruction"):
             if key in self._values:
-                fields[KEYS[key]] = self._text(key)
+                fields[KEYS[key]] = self._read_text(key)
         for key in ("criteria", "rating_rubric", "evaluation_steps"):
             if key in self._values:
-                fields[key] = self._texts_by_name(key)
+                fields[key] = self._read_texts_by_name(key)
         for key in ("input_variables", "few_shot_examples"):
             if key in self._values:
-                fields[key] = self._texts(key)
+                fields[key] = self._read_texts(key)
         self._check_parts()
         if kind == "pairwise":
-            fields |= {"baseline": self._baseline(), "flip": self._flag("flip", default=True)}
+            fields |= {"baseline": self._read_baseline(), "flip": self._read_flag("flip", default=True)}
             self._check_choices(fields.get("rating_rubric", {}))
         else:
             for key in ("baseline", "flip"):
                 if key in self._values:
-                    raise self._wrong(key, kind_of(self._values[key]), 'this only where "kind" is "pairwise"')
+                    raise self._make_error(
+                        key, describe_kind(self._values[key]), 'this only where "kind" is "pairwise"'
+                    )
             if "rating_rubric" in fields:
                 self._check_ratings(fields["rating_rubric"])
         return JudgeMetric(**fields)
@@ -187,76 +191,76 @@ class _Reader:
             both = sorted(_OF_PARTS & self._values.keys())
             if both:
                 expected = "either a metric_prompt_template or the parts that a prompt is put together of"
-                raise self._wrong(both[0], f"{both[0]} beside metric_prompt_template", expected)
+                raise self._make_error(both[0], f"{both[0]} beside metric_prompt_template", expected)
             return
         for key in ("criteria", "rating_rubric"):
             if key not in self._values:
-                raise self._wrong(key, "nothing", "criteria and rating_rubric, or a metric_prompt_template")
+                raise self._make_error(key, "nothing", "criteria and rating_rubric, or a metric_prompt_template")
 
     def _check_ratings(self, rubric: Mapping[str, str]) -> None:
         numbers: dict[float, str] = {}
         for rating in rubric:
-            number = _number(rating)
+            number = _parse_number(rating)
             if number is None:
-                raise self._wrong(f"rating_rubric.{rating}", repr(rating), "a number as the name of a rating")
+                raise self._make_error(f"rating_rubric.{rating}", repr(rating), "a number as the name of a rating")
             if number in numbers:
-                raise self._wrong(f"rating_rubric.{rating}", f"{numbers[number]!r} once more", "each rating once")
+                raise self._make_error(f"rating_rubric.{rating}", f"{numbers[number]!r} once more", "each rating once")
             numbers[number] = rating
         if len(rubric) < _FEWEST_RATINGS:
-            raise self._wrong("rating_rubric", f"{len(rubric)} rating", "at least two ratings")
+            raise self._make_error("rating_rubric", f"{len(rubric)} rating", "at least two ratings")
 
     def _check_choices(self, rubric: Mapping[str, str]) -> None:
         for choice in rubric:
             if choice not in CHOICES:
-                raise self._wrong(f"rating_rubric.{choice}", repr(choice), f"one of {', '.join(CHOICES)}")
+                raise self._make_error(f"rating_rubric.{choice}", repr(choice), f"one of {', '.join(CHOICES)}")
         if rubric and not {"A", "B"} <= rubric.keys():
-            raise self._wrong("rating_rubric", ", ".join(rubric), f"what {', '.join(CHOICES)} mean")
+            raise self._make_error("rating_rubric", ", ".join(rubric), f"what {', '.join(CHOICES)} mean")
 
-    def _baseline(self) -> Baseline:
+    def _read_baseline(self) -> Baseline:
         value = self._values.get("baseline")
         if value is None:
             return Baseline()
         expected = '{"column": "a column of the dataset"} or {"run": "latest, or the id of a run"}'
         if not isinstance(value, Mapping) or len(value) != 1:
-            raise self._wrong("baseline", kind_of(value), expected)
+            raise self._make_error("baseline", describe_kind(value), expected)
         ((key, name),) = value.items()
         if key not in ("column", "run") or not isinstance(name, str) or not name.strip():
-            raise self._wrong("baseline", f"{key}: {kind_of(name)}", expected)
+            raise self._make_error("baseline", f"{key}: {describe_kind(name)}", expected)
         return Baseline(column=name) if key == "column" else Baseline(column=None, run=name)
 
-    def _text(self, key: str) -> str:
+    def _read_text(self, key: str) -> str:
         value = self._values[key]
         if isinstance(value, str) and value.strip():
             return value
-        raise self._wrong(key, kind_of(value), "a text")
+        raise self._make_error(key, describe_kind(value), "a text")
 
-    def _texts(self, key: str) -> tuple[str, ...]:
+    def _read_texts(self, key: str) -> tuple[str, ...]:
         value = self._values[key]
         if isinstance(value, list | tuple) and all(isinstance(item, str) and item.strip() for item in value):
             return tuple(dict.fromkeys(value))
-        raise self._wrong(key, kind_of(value), "a list of texts")
+        raise self._make_error(key, describe_kind(value), "a list of texts")
 
-    def _texts_by_name(self, key: str) -> dict[str, str]:
+    def _read_texts_by_name(self, key: str) -> dict[str, str]:
         value = self._values[key]
         if not isinstance(value, Mapping) or not value:
-            found = "an empty object" if isinstance(value, Mapping) else kind_of(value)
-            raise self._wrong(key, found, "an object with a text for each name")
+            found = "an empty object" if isinstance(value, Mapping) else describe_kind(value)
+            raise self._make_error(key, found, "an object with a text for each name")
         for name, text in value.items():
             if not isinstance(text, str) or not text.strip():
-                raise self._wrong(f"{key}.{name}", kind_of(text), "a text")
+                raise self._make_error(f"{key}.{name}", describe_kind(text), "a text")
         return dict(value)
 
-    def _flag(self, key: str, *, default: bool) -> bool:
+    def _read_flag(self, key: str, *, default: bool) -> bool:
         value = self._values.get(key, default)
         if isinstance(value, bool):
             return value
-        raise self._wrong(key, kind_of(value), "true or false")
+        raise self._make_error(key, describe_kind(value), "true or false")
 
-    def _wrong(self, key: str, found: str, expected: str) -> InvalidConfig:
+    def _make_error(self, key: str, found: str, expected: str) -> InvalidConfig:
         return InvalidConfig(place=f"{self._place}.{key}", found=found, expected=expected)
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
@@ -264,7 +268,7 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _snake(key: str) -> str:
+def _to_snake_key(key: str) -> str:
     return next((known for known in KEYS if to_camel(known) == key), key)
 
 
@@ -345,10 +349,10 @@ def read_config(data: Any, *, source: str) -> EvalConfig:
     them). Raises InvalidConfig naming the place.
     """
     if not isinstance(data, Mapping):
-        raise InvalidConfig(place="(top level)", found=kind_of(data), expected="an object with criteria")
-    criteria = object_in(data, "criteria")
-    custom_metrics = object_in(data, "custom_metrics", "customMetrics")
-    judge_metrics = object_in(data, "judge_metrics", "judgeMetrics")
+        raise InvalidConfig(place="(top level)", found=describe_kind(data), expected="an object with criteria")
+    criteria = get_object(data, "criteria")
+    custom_metrics = get_object(data, "custom_metrics", "customMetrics")
+    judge_metrics = get_object(data, "judge_metrics", "judgeMetrics")
     for name in judge_metrics.keys() & custom_metrics.keys():
         found = "a name that a custom metric has, too"
         raise InvalidConfig(place=f"judge_metrics.{name}", found=found, expected="a name of its own")
@@ -357,8 +361,8 @@ def read_config(data: Any, *, source: str) -> EvalConfig:
         criteria=read or DEFAULT_CRITERIA,
         custom_metrics={name: _read_custom_metric(name, value) for name, value in custom_metrics.items()},
         judge_metrics={name: read_judge_metric(name, value) for name, value in judge_metrics.items()},
-        user_simulator_config=object_in(data, "user_simulator_config", "userSimulatorConfig") or None,
-        live_model_config=object_in(data, "live_model_config", "liveModelConfig") or None,
+        user_simulator_config=get_object(data, "user_simulator_config", "userSimulatorConfig") or None,
+        live_model_config=get_object(data, "live_model_config", "liveModelConfig") or None,
         source=source if read else DEFAULT_SOURCE,
     )
 
@@ -369,12 +373,12 @@ def read_criterion(name: str, value: Any) -> Criterion:
     if isinstance(value, Mapping):
         options = {key: item for key, item in value.items() if key != "threshold"}
         return Criterion(
-            metric=name, threshold=_threshold(value.get("threshold"), place=f"{place}.threshold"), options=options
+            metric=name, threshold=_read_threshold(value.get("threshold"), place=f"{place}.threshold"), options=options
         )
-    return Criterion(metric=name, threshold=_threshold(value, place=place))
+    return Criterion(metric=name, threshold=_read_threshold(value, place=place))
 
 
-def _threshold(value: Any, *, place: str) -> float | None:
+def _read_threshold(value: Any, *, place: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool | int | float | str):
@@ -384,15 +388,17 @@ def _threshold(value: Any, *, place: str) -> float | None:
             number = math.nan
         if math.isfinite(number):
             return number
-    raise InvalidConfig(place=place, found=kind_of(value), expected="a number, or an object with a number as threshold")
+    raise InvalidConfig(
+        place=place, found=describe_kind(value), expected="a number, or an object with a number as threshold"
+    )
 
 
-def _bound(interval: Mapping[str, Any], *names: str, place: str) -> float | None:
+def _read_bound(interval: Mapping[str, Any], *names: str, place: str) -> float | None:
     """An end of the interval of a custom metric's scores."""
-    value = member(interval, *names)
+    value = get_member(interval, *names)
     if value is not None and not isinstance(value, int | float):
         place = f"{place}.metric_info.metric_value_info.interval.{names[0]}"
-        raise InvalidConfig(place=place, found=kind_of(value), expected="a number")
+        raise InvalidConfig(place=place, found=describe_kind(value), expected="a number")
     return value
 
 
@@ -400,21 +406,21 @@ def _read_custom_metric(name: str, value: Any) -> CustomMetric:
     place = f"custom_metrics.{name}"
     if isinstance(value, str):
         return CustomMetric(path=value)
-    code = member(value, "code_config", "codeConfig") if isinstance(value, Mapping) else None
+    code = get_member(value, "code_config", "codeConfig") if isinstance(value, Mapping) else None
     path = code.get("name") if isinstance(code, Mapping) else None
     if not isinstance(path, str) or "." not in path:
         raise InvalidConfig(
-            place=f"{place}.code_config.name", found=kind_of(path), expected="the dotted path of a function"
+            place=f"{place}.code_config.name", found=describe_kind(path), expected="the dotted path of a function"
         )
-    info = member(value, "metric_info", "metricInfo")
-    value_info = member(info, "metric_value_info", "metricValueInfo") if isinstance(info, Mapping) else None
+    info = get_member(value, "metric_info", "metricInfo")
+    value_info = get_member(info, "metric_value_info", "metricValueInfo") if isinstance(info, Mapping) else None
     interval = value_info.get("interval") if isinstance(value_info, Mapping) else None
     interval = interval if isinstance(interval, Mapping) else {}
     return CustomMetric(
         path=path,
         description=str(value.get("description") or ""),
-        lowest=_bound(interval, "min_value", "minValue", place=place),
-        highest=_bound(interval, "max_value", "maxValue", place=place),
+        lowest=_read_bound(interval, "min_value", "minValue", place=place),
+        highest=_read_bound(interval, "max_value", "maxValue", place=place),
         extra={key: item for key, item in value.items() if key not in ("code_config", "codeConfig", "description")},
     )
 
@@ -437,7 +443,7 @@ _VENDORS = (
 )
 
 
-def name_with_provider(model: str) -> str | None:
+def add_provider(model: str) -> str | None:
     """Return `provider/model` for a bare name that plainly is another vendor's than Google's; else None.
 
     A bare name is asked of Google, which would only answer that it does not exist. So is one below `models/`,
@@ -452,7 +458,7 @@ def name_with_provider(model: str) -> str | None:
     return None
 
 
-def wrong_vendor(model: str) -> str | None:
+def explain_wrong_vendor(model: str) -> str | None:
     """Return what is expected in place of such a name; None for every other name."""
-    named = name_with_provider(model)
+    named = add_provider(model)
     return None if named is None else f"{named!r}: a model of another vendor than Google is named provider/model"

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from pydantic import Field, field_validator, model_validator
 
 from workbench.model.base import AdkModel, Fact
-from workbench.model.text import did_you_mean, knows_secrets, mask_data, may_hold_secret
+from workbench.model.text import has_known_secrets, mask_data, may_hold_secret, suggest_name
 
 # Eval sets as ADK defines them: sets, cases, invocations and what they hold.
 
@@ -152,7 +152,7 @@ class SessionInput(AdkModel):
 
     @field_validator("state", mode="before")
     @classmethod
-    def _null_is_empty(cls, value: Any) -> Any:
+    def _read_null_as_empty(cls, value: Any) -> Any:
         return {} if value is None else value
 
 
@@ -193,7 +193,7 @@ class EvalCase(AdkModel):
     final_session_state: dict[str, Any] | None = None
 
     @model_validator(mode="after")
-    def _is_conversation_or_scenario(self) -> Self:
+    def _check_conversation_or_scenario(self) -> Self:
         if (self.conversation is None) == (self.conversation_scenario is None):
             found = "neither" if self.conversation is None else "both"
             raise ValueError(f"expected exactly one of conversation and conversation_scenario, found {found}")
@@ -216,7 +216,7 @@ class GenerationConfig(AdkModel):
     environment_context: str | None = None
 
 
-class WantedScenarios(Fact):
+class ScenarioRequest(Fact):
     """What is asked for.
 
     `instruction` is what they should be about, `context` what the agent's tools would find. `personas` are the ids of
@@ -240,7 +240,7 @@ class UnknownPersona(ValueError):
     """A scenario names a persona that does not exist. The message says which there are."""
 
 
-def persona_of(scenario: ConversationScenario) -> UserPersona | None:
+def find_persona(scenario: ConversationScenario) -> UserPersona | None:
     """Who the user of a scenario is: a persona of its own, or the one that it names. Raises UnknownPersona."""
     named = scenario.user_persona
     if not isinstance(named, str):
@@ -248,7 +248,7 @@ def persona_of(scenario: ConversationScenario) -> UserPersona | None:
     persona = PERSONAS.get(named)
     if persona is None:
         expected = f"one of {', '.join(PERSONAS)}, or a persona in full (id, description, behaviors)"
-        raise UnknownPersona(f"there is no persona {named!r}, expected {expected}{did_you_mean(named, PERSONAS)}")
+        raise UnknownPersona(f"there is no persona {named!r}, expected {expected}{suggest_name(named, PERSONAS)}")
     return persona
 
 
@@ -456,9 +456,9 @@ PERSONAS: Mapping[str, UserPersona] = MappingProxyType(
 _Model = TypeVar("_Model", EvalCase, Invocation)
 
 
-def without_secrets(given: _Model) -> _Model:
+def mask_model_secrets(given: _Model) -> _Model:
     """The model with known secrets masked; the same object if it holds none."""
-    if not knows_secrets():
+    if not has_known_secrets():
         return given
     data = given.model_dump(mode="json")
     return given.model_validate(mask_data(data)) if may_hold_secret(json.dumps(data).encode()) else given

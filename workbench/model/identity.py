@@ -11,26 +11,26 @@ from workbench.model.base import Fact
 
 # How a case is known: to the scheduler, the store, the front ends and the files they write.
 
-CaseAt = tuple[str, int]
+CaseInSet = tuple[str, int]
 """A case within its set: its id, and its occurrence as in `CaseKey`."""
 
 
-def name_of_case(eval_id: str, occurrence: int) -> str:
+def format_case_name(eval_id: str, occurrence: int) -> str:
     """What a case is called among those of its set: its id, of the second with the same id `id#2`."""
     return f"{eval_id}#{occurrence + 1}" if occurrence else eval_id
 
 
-def cases_by_name(cases: Iterable[CaseAt]) -> Mapping[str, Set[CaseAt]]:
+def group_cases_by_name(cases: Iterable[CaseInSet]) -> Mapping[str, Set[CaseInSet]]:
     """The cases of a set by what people may call them: an id means all that have it, `id#2` the second of them.
 
     Where a case has `id#2` for its id, that one is meant.
     """
     cases = list(cases)
-    named: dict[str, set[CaseAt]] = {}
+    named: dict[str, set[CaseInSet]] = {}
     for case in cases:
         named.setdefault(case[0], set()).add(case)
     for eval_id, occurrence in cases:
-        named.setdefault(name_of_case(eval_id, occurrence), {(eval_id, occurrence)})
+        named.setdefault(format_case_name(eval_id, occurrence), {(eval_id, occurrence)})
     return named
 
 
@@ -52,7 +52,7 @@ class CaseKey(Fact):
     @property
     def name(self) -> str:
         """What it is called among the cases of its set."""
-        return name_of_case(self.eval_id, self.occurrence)
+        return format_case_name(self.eval_id, self.occurrence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +124,28 @@ class Dependencies(Fact):
     """All that is known of what one execution, or one custom metric, depended on.
 
     `complete` is false where the process ended before it could tell everything. `tainted` says why the rows cannot be
-    trusted: something changed while it ran. `told_at` is when the last of it was told, in seconds since 1970 (UTC).
+    trusted: something changed while it ran. `recorded_at` is when the last of it was told, in seconds since 1970 (UTC).
     """
 
     rows: frozenset[Dependency] = frozenset()
     complete: bool = False
     tainted: str | None = None
-    told_at: float = 0.0
+    recorded_at: float = 0.0
 
-    def with_rows(
-        self, rows: Iterable[Dependency], *, complete: bool, tainted: str | None, told_at: float
+    def add_rows(
+        self, rows: Iterable[Dependency], *, complete: bool, tainted: str | None, recorded_at: float
     ) -> Dependencies:
         """These and what was told later."""
         return Dependencies.construct_unvalidated(
-            rows=self.rows.union(rows), complete=complete, tainted=self.tainted or tainted, told_at=told_at
+            rows=self.rows.union(rows), complete=complete, tainted=self.tainted or tainted, recorded_at=recorded_at
         )
 
-    def closed(self) -> Dependencies:
+    def close(self) -> Dependencies:
         """The same when nothing more will come: if the record is not complete, any change may matter."""
         if self.complete:
             return self
         unknown = Dependency(DependencyKind.OPAQUE.value, "its process ended early", "-")
-        return self.with_rows([unknown], complete=True, tainted=None, told_at=self.told_at)
+        return self.add_rows([unknown], complete=True, tainted=None, recorded_at=self.recorded_at)
 
     @property
     def is_opaque(self) -> bool:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import regex
 
-SECONDS_AT_MOST = 0.5
+MAX_SECONDS = 0.5
 """The time limit of one match, in seconds of processor time."""
 
-_LENGTH_AT_MOST = 10_000  # Compiling cannot be interrupted.
-_SHOWN_AT_MOST = 60
+_MAX_LENGTH = 10_000  # Compiling cannot be interrupted.
+_MAX_SHOWN = 60
 
 _LITERAL_IN_RE = re.compile(r"(\\N\{|\\.|\{(?:\d+,?\d*|,\d*)\})|\{|(?<=\[):", re.DOTALL)
 """Braces that repeat nothing and `[:` are plain text in `re`; in `regex` they are fuzzy matching and POSIX classes."""
@@ -48,21 +48,21 @@ class Pattern:
     def fullmatch(self, subject: str) -> bool:
         """True if the whole subject matches. Raises PatternTooSlow."""
         try:
-            return self._compiled.fullmatch(subject, timeout=SECONDS_AT_MOST, concurrent=True) is not None
+            return self._compiled.fullmatch(subject, timeout=MAX_SECONDS, concurrent=True) is not None
         except (TimeoutError, MemoryError):
             raise self._too_slow(subject) from None
 
     def search(self, subject: str) -> regex.Match[str] | None:
         """The first match in the subject. Raises PatternTooSlow."""
         try:
-            return self._compiled.search(subject, timeout=SECONDS_AT_MOST, concurrent=True)
+            return self._compiled.search(subject, timeout=MAX_SECONDS, concurrent=True)
         except (TimeoutError, MemoryError):
             raise self._too_slow(subject) from None
 
     def _too_slow(self, subject: str) -> PatternTooSlow:
-        shown = self._text if len(self._text) <= _SHOWN_AT_MOST else f"{self._text[:_SHOWN_AT_MOST]}…"
+        shown = self._text if len(self._text) <= _MAX_SHOWN else f"{self._text[:_MAX_SHOWN]}…"
         return PatternTooSlow(
-            f"the regular expression {shown!r} needs more than {SECONDS_AT_MOST:g} s for a text of {len(subject):,} "
+            f"the regular expression {shown!r} needs more than {MAX_SECONDS:g} s for a text of {len(subject):,} "
             "characters; avoid repetitions within repetitions"
         )
 
@@ -70,8 +70,8 @@ class Pattern:
 def _compile(text: str, flags: int) -> regex.Pattern[str]:
     import regex
 
-    if len(text) > _LENGTH_AT_MOST:
-        raise PatternError(f"longer than {_LENGTH_AT_MOST:,} characters")
+    if len(text) > _MAX_LENGTH:
+        raise PatternError(f"longer than {_MAX_LENGTH:,} characters")
     if ":]" in text and (posix := _POSIX_CLASS.search(text)):
         raise PatternError(f"has the class {posix[1]}, which Python does not know; write its characters, such as a-z")
     try:
@@ -85,11 +85,11 @@ def _compile(text: str, flags: int) -> regex.Pattern[str]:
 
 _IN_NAME = "[^/]*"  # what `*` means in patterns of paths
 
-FOLDERS_AT_MOST = 4
+MAX_FOLDER_WILDCARDS = 4
 """How many `**` a pattern of paths may have. Each one multiplies the time to match it."""
 
 
-def without_backtracking(expression: str) -> str:
+def remove_backtracking(expression: str) -> str:
     """The expression of a pattern of paths, with the same meaning, but in linear time for any number of `*`.
 
     The first match of what follows a `*` is good enough if another `*` follows in the same name.

@@ -94,7 +94,7 @@ class TokenUsage(Fact):
     total: int | None = None
 
     @property
-    def spent(self) -> int:
+    def total_tokens(self) -> int:
         """All tokens: the total that the model gave, else the sum of its parts."""
         if self.total is not None:
             return self.total
@@ -211,7 +211,7 @@ class RubricScore(Fact):
     no: int = 0
 
 
-STANDING = frozenset({"supported", "not_applicable"})
+SUPPORTED_LABELS = frozenset({"supported", "not_applicable"})
 """Labels of sentences that may stand; those with any other label may not."""
 
 
@@ -329,7 +329,7 @@ class MetricResult(Fact):
         return count if count is not None and count.read < count.asked else None
 
     @property
-    def met_outage(self) -> bool:
+    def has_outage(self) -> bool:
         """Whether it has no score because a judge could not be reached: asked again it may well have one."""
         return self.status is MetricStatus.ERROR and any(
             sample.outage
@@ -367,7 +367,7 @@ class CaseResult(Fact):
         """Whether it is of the row of a dataset, where no trajectory means that nothing is known of one."""
         return self.expected_by_row is not None
 
-    def knows_calls(self, turn: TurnResult) -> bool:
+    def has_known_calls(self, turn: TurnResult) -> bool:
         """Whether anybody knows which tools were called in one of its turns."""
         return turn.calls_unknown is None and not (self.is_row and turn.invocation.intermediate_data is None)
 
@@ -377,16 +377,16 @@ class CaseResult(Fact):
         return self.is_row and not self.execution.duration_seconds
 
     @property
-    def met_outage(self) -> bool:
+    def has_outage(self) -> bool:
         """Whether a judge could not be reached: judged again it may have a verdict."""
         return self.status is CaseStatus.ERROR and any(
-            metric.status is MetricStatus.ERROR and metric.met_outage for metric in self.metrics
+            metric.status is MetricStatus.ERROR and metric.has_outage for metric in self.metrics
         )
 
 
-def status_of_case(metrics: tuple[MetricResult, ...], *, failure: Failure | None = None) -> CaseStatus:
+def decide_case_status(metrics: tuple[MetricResult, ...], *, failure: Failure | None = None) -> CaseStatus:
     """ERROR if anything errored, else FAILED if a metric failed, else PASSED if one passed, else NOT_EVALUATED."""
-    return _status_of(metrics) if failure is None else CaseStatus.ERROR
+    return _combine_statuses(metrics) if failure is None else CaseStatus.ERROR
 
 
 def has_judgements(metrics: Iterable[MetricResult]) -> bool:
@@ -395,13 +395,13 @@ def has_judgements(metrics: Iterable[MetricResult]) -> bool:
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
-def misses_samples(metrics: tuple[MetricResult, ...]) -> bool:
+def has_missing_samples(metrics: tuple[MetricResult, ...]) -> bool:
     """Return True if a verdict rests on fewer samples of a judge than were asked for."""
     return any(metric.missing_samples is not None for metric in metrics)
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
-def _status_of(metrics: tuple[MetricResult, ...]) -> CaseStatus:
+def _combine_statuses(metrics: tuple[MetricResult, ...]) -> CaseStatus:
     statuses = {metric.status for metric in metrics}
     if MetricStatus.ERROR in statuses:
         return CaseStatus.ERROR
@@ -426,9 +426,9 @@ class Agreement(NamedTuple):
     spread: float | None = None
 
 
-def agreement_of(judgement: Judgement) -> Agreement | None:
+def measure_agreement(judgement: Judgement) -> Agreement | None:
     """How far the samples of a judgement agree; None where fewer than two say anything."""
-    counts = _votes(judgement)
+    counts = _count_votes(judgement)
     votes = sum(sum(each) for each in counts)
     if not votes:
         return None
@@ -441,7 +441,7 @@ def is_unsure(metric: MetricResult) -> bool:
 
     Grades disagree where some would pass by themselves and others would not.
     """
-    return any(_disagree(turn, metric.threshold) for turn in metric.per_invocation)
+    return any(_has_disagreement(turn, metric.threshold) for turn in metric.per_invocation)
 
 
 def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
@@ -451,7 +451,7 @@ def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     first, second = (Counter(side) for side in zip(*pairs, strict=True))
     observed = sum(one == other for one, other in pairs) / len(pairs)
     expected = sum(first[rating] * second[rating] for rating in first) / len(pairs) ** 2
-    return _beyond_chance(observed, expected)
+    return _correct_for_chance(observed, expected)
 
 
 def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
@@ -480,7 +480,7 @@ def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
         return None
     given = Counter(rating for item in items for rating in item)
     total = given.total()
-    return _beyond_chance(observed, sum((count / total) ** 2 for count in given.values()))
+    return _correct_for_chance(observed, sum((count / total) ** 2 for count in given.values()))
 
 
 def observed_agreement(items: Sequence[Sequence[Hashable]]) -> float | None:
@@ -492,38 +492,38 @@ def observed_agreement(items: Sequence[Sequence[Hashable]]) -> float | None:
     return sum(same) / (len(items) * raters * (raters - 1))
 
 
-def _beyond_chance(observed: float, expected: float) -> float | None:
+def _correct_for_chance(observed: float, expected: float) -> float | None:
     # Where only one rating is ever given, chance explains everything: 0/0.
     return None if expected >= 1.0 else (observed - expected) / (1.0 - expected)
 
 
-def _votes(judgement: Judgement) -> list[Sequence[int]]:
+def _count_votes(judgement: Judgement) -> list[Sequence[int]]:
     """For each matter that at least two samples speak of how often each verdict was given."""
     if judgement.rubrics:
         counts: list[Sequence[int]] = [(rubric.yes, rubric.no) for rubric in judgement.rubrics]
     elif judgement.sentences:
-        counts = [_stand_or_not(sentence) for sentence in judgement.sentences]
+        counts = [_count_support(sentence) for sentence in judgement.sentences]
     else:
-        counts = [tuple(Counter(_scores(judgement)).values())]
+        counts = [tuple(Counter(_get_scores(judgement)).values())]
     return [each for each in counts if sum(each) > 1]
 
 
-def _stand_or_not(sentence: SentenceScore) -> tuple[int, int]:
-    standing = sum(count for label, count in sentence.votes.items() if label in STANDING)
+def _count_support(sentence: SentenceScore) -> tuple[int, int]:
+    standing = sum(count for label, count in sentence.votes.items() if label in SUPPORTED_LABELS)
     return standing, sum(sentence.votes.values()) - standing
 
 
-def _scores(judgement: Judgement) -> list[float]:
+def _get_scores(judgement: Judgement) -> list[float]:
     return [sample.score for sample in judgement.samples if sample.score is not None]
 
 
-def _disagree(turn: InvocationScore, threshold: float | None) -> bool:
+def _has_disagreement(turn: InvocationScore, threshold: float | None) -> bool:
     judgement = turn.judgement
     if judgement is None or turn.score is None:
         return False
     if judgement.spread is not None and threshold is not None:
-        return len({score >= threshold for score in _scores(judgement)}) > 1
-    return any(max(each) < sum(each) for each in _votes(judgement))
+        return len({score >= threshold for score in _get_scores(judgement)}) > 1
+    return any(max(each) < sum(each) for each in _count_votes(judgement))
 
 
 # What asking models has taken: calls, tokens and, where prices are known, money.
@@ -553,7 +553,7 @@ class ModelSpending(Fact):
         """All tokens that are known of."""
         return self.input_tokens + self.output_tokens
 
-    def and_then(self, more: ModelSpending) -> ModelSpending:
+    def add(self, more: ModelSpending) -> ModelSpending:
         """Both of the same model in one; what they cost is known where both costs are."""
         cost = None if self.cost is None or more.cost is None else self.cost + more.cost
         return ModelSpending(
@@ -569,11 +569,11 @@ class ModelSpending(Fact):
         )
 
 
-def by_model(spendings: Iterable[ModelSpending]) -> tuple[ModelSpending, ...]:
+def merge_by_model(spendings: Iterable[ModelSpending]) -> tuple[ModelSpending, ...]:
     """What was asked of each model in several runs, in the order in which they were asked first."""
     found: dict[str, ModelSpending] = {}
     for each in spendings:
-        found[each.model] = found[each.model].and_then(each) if each.model in found else each
+        found[each.model] = found[each.model].add(each) if each.model in found else each
     return tuple(found.values())
 
 
@@ -592,13 +592,13 @@ _result = make_fast_constructor(TurnResult, {"invocation", "duration_seconds"})
 _execution = make_fast_constructor(Execution, _OF_EXECUTION)
 
 
-def prompt_of_row(prompt: str | None) -> Content:
+def make_row_prompt(prompt: str | None) -> Content:
     """What the user said; without parts where the row has no prompt."""
     return _content({"parts": [] if prompt is None else [_part({"text": prompt})], "role": "user"})
 
 
-def turn_of_row(user_content: Content, answer: str | None, calls: Iterable[ToolCall] | None) -> Invocation:
-    """One of the two sides of a row with this prompt of `prompt_of_row`.
+def make_row_turn(user_content: Content, answer: str | None, calls: Iterable[ToolCall] | None) -> Invocation:
+    """One of the two sides of a row with this prompt of `make_row_prompt`.
 
     None is what the row does not say, which no calls are not.
     """
@@ -609,18 +609,18 @@ def turn_of_row(user_content: Content, answer: str | None, calls: Iterable[ToolC
     return _invocation({"user_content": user_content, "final_response": said, "intermediate_data": done})
 
 
-def case_of_turn(eval_id: str, expected: Invocation) -> EvalCase:
+def make_row_case(eval_id: str, expected: Invocation) -> EvalCase:
     """What was expected."""
     return _case({"eval_id": eval_id, "conversation": [expected]})
 
 
-def execution_of_turn(actual: Invocation, *, seconds: float) -> Execution:
+def make_row_execution(actual: Invocation, *, seconds: float) -> Execution:
     """What the agent did, in so many seconds."""
     return _execution({"turns": (_result({"invocation": actual, "duration_seconds": seconds}),)})
 
 
-def is_made_of_row(execution: Execution) -> bool:
-    """Whether nothing but a row is in it, as `execution_of_turn` was given what `turn_of_row` made.
+def is_row_execution(execution: Execution) -> bool:
+    """Whether nothing but a row is in it, as `make_row_execution` was given what `make_row_turn` made.
 
     False says nothing: what was copied, or read back, may be the same.
     """

@@ -188,7 +188,7 @@ class TurnBegan(Fact):
 
 
 class StepSeen(Fact):
-    """A step of the agent began or ended (see `Span.is_under_way`); one that was seen to begin comes again."""
+    """A step of the agent began or ended (see `Span.is_running`); one that was seen to begin comes again."""
 
     kind: Literal["step_seen"] = "step_seen"
     span: Span

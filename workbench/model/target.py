@@ -74,7 +74,7 @@ class Target(Fact):
         return hash((self.name, self.kind, self.location, self.path))
 
     @property
-    def runs_elsewhere(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether nothing of the agent runs in our processes, so that its cases can share one."""
         deployed = self.kind is AgentKind.AGENT_ENGINE and self.location.startswith(DEPLOYED)
         return deployed or self.kind in (AgentKind.A2A, AgentKind.HTTP)
@@ -82,7 +82,7 @@ class Target(Fact):
     @property
     def runs_in_worker(self) -> bool:
         """Whether its code runs in a worker process of ours, where calls of its tools can be seen and answered."""
-        return not self.runs_elsewhere and self.kind not in (AgentKind.COMMAND, AgentKind.RECORDED)
+        return not self.is_remote and self.kind not in (AgentKind.COMMAND, AgentKind.RECORDED)
 
 
 # What an agent is: what its code says of it, told without running it.

@@ -100,11 +100,11 @@ def neutralise(text: str) -> str:
     Emoji that are put together of several are taken apart, so that every terminal gives them the same room.
     """
     if "\u200c" in text or "\u200d" in text or "\ufe0f" in text:  # to look for it at every place takes far longer
-        text = _LONE_JOINER.sub(_escaped, text)
+        text = _LONE_JOINER.sub(_escape_character, text)
     return text.replace("\r\n", "\n").translate(_CONTROL)
 
 
-def _escaped(character: re.Match[str]) -> str:
+def _escape_character(character: re.Match[str]) -> str:
     return f"\\u{ord(character[0]):04x}"
 
 
@@ -139,7 +139,7 @@ def redact(text: str) -> str:
 
 
 def may_be_redacted(text: str) -> bool:
-    """Whether `redact` or `mask_named` may find something in JSON data that has this text. False is certain."""
+    """Whether `redact` or `mask_named_secrets` may find something in JSON data that has this text. False is certain."""
     if any(map(text.__contains__, _MARKS)):
         return True
     folded = text.casefold()
@@ -155,17 +155,17 @@ def add_secrets(values: Iterable[str]) -> None:
 
     The same holds for their usual encodings: as in addresses, Python source, JSON and base64.
     """
-    encoded = {each for value in values for each in _encodings(value)}
+    encoded = {each for value in values for each in _list_encodings(value)}
     new = {_Secret(value, value[:_SHORTEST_PART], value[-_SHORTEST_PART:]) for value in encoded}
     _known_secrets[:] = sorted(new.union(_known_secrets), key=lambda each: (-len(each.value), each.value))
 
 
-def knows_secrets() -> bool:
+def has_known_secrets() -> bool:
     """True if any value is to be masked."""
     return bool(_known_secrets)
 
 
-def _encodings(value: str) -> Iterator[str]:
+def _list_encodings(value: str) -> Iterator[str]:
     """The value, and how it looks where it was encoded."""
     data = value.encode("utf-8", "surrogatepass")
     yield value
@@ -250,41 +250,43 @@ def is_short_word(text: str) -> bool:
     return len(text) < _SHORTEST_WORD and (text.isalpha() or text.isdecimal())
 
 
-def names_secret(name: str) -> bool:
+def is_secret_key(name: str) -> bool:
     """Whether a key or variable of this name holds a secret, as in `GOOGLE_API_KEY`."""
     return _NAMES_SECRET.fullmatch(name) is not None
 
 
-def mask_named(value: Any, name: object = "") -> Any:
+def mask_named_secrets(value: Any, name: object = "") -> Any:
     """Return JSON data with every text or number under the name of a secret replaced by `[redacted]`.
 
     `name` is the key that the value itself has, if any; the items of a list have the name of the list. For what is
     shown only: compare values before. Known secrets and what looks like one are left to `redact`.
     """
     if isinstance(value, Mapping):
-        return {key: mask_named(item, key) for key, item in value.items()}
+        return {key: mask_named_secrets(item, key) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [mask_named(item, name) for item in value]
+        return [mask_named_secrets(item, name) for item in value]
     if isinstance(name, str) and isinstance(value, str | int | float) and not isinstance(value, bool):
-        return REDACTED if names_secret(name) else value
+        return REDACTED if is_secret_key(name) else value
     return value
 
 
 def redact_data(data: Any, name: object = "") -> Any:
-    """Return JSON data with every text in it redacted, and with `mask_named` applied."""
+    """Return JSON data with every text in it redacted, and with `mask_named_secrets` applied."""
     if isinstance(data, str):
-        return mask_named(redact(data), name)
+        return mask_named_secrets(redact(data), name)
     if isinstance(data, Mapping):
         return {redact(key) if isinstance(key, str) else key: redact_data(item, key) for key, item in data.items()}
-    return [redact_data(item, name) for item in data] if isinstance(data, list | tuple) else mask_named(data, name)
+    return (
+        [redact_data(item, name) for item in data] if isinstance(data, list | tuple) else mask_named_secrets(data, name)
+    )
 
 
-def counted(number: int, noun: str) -> str:
+def pluralise(number: int, noun: str) -> str:
     """A number and its noun, such as `1 row` or `2,000 rows`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """The end of a message about a name that nobody knows: `; did you mean 'x'?`, or nothing where none is near."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""

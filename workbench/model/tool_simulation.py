@@ -14,8 +14,8 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from workbench.model.base import Fact
-from workbench.model.criteria import wrong_vendor
-from workbench.model.text import did_you_mean, one_line
+from workbench.model.criteria import explain_wrong_vendor
+from workbench.model.text import one_line, suggest_name
 
 LONGEST_LATENCY = 120.0  # seconds, as in ADK
 
@@ -83,12 +83,12 @@ class Environment(Fact):
     source: str = ""
 
     @property
-    def asks_model(self) -> bool:
+    def needs_model(self) -> bool:
         """Whether any tool is answered for by a model."""
         return any(tool.by_model for tool in self.tools)
 
     @property
-    def draws_by_case(self) -> bool:
+    def depends_on_case(self) -> bool:
         """Whether an answer depends on which case it is for."""
         injections = (injection for tool in self.tools for injection in tool.injections)
         return any(each.random_seed is None and each.probability < 1.0 for each in injections)
@@ -108,22 +108,22 @@ def read_environment(data: Any, *, source: str) -> tuple[Environment, list[Mista
     Both spellings of keys are read.
     """
     top = _Object(data, (), [])
-    found = top.value("tool_simulation_configs")
+    found = top.get_value("tool_simulation_configs")
     if not isinstance(found, list) or not found:
         top.refuse("tool_simulation_configs", found, "a list with at least one tool")
         found = []
-    place = top.place_of("tool_simulation_configs")
+    place = top.get_place("tool_simulation_configs")
     tools = [_read_tool(_Object(item, (*place, index), top.mistakes)) for index, item in enumerate(found)]
-    _refuse_repeated(tools, place, top.mistakes)
-    model = top.text("simulation_model")
-    if (expected := wrong_vendor(model)) is not None:
-        top.mistakes.append(Mistake(top.place_of("simulation_model"), repr(model), expected))
+    _refuse_duplicates(tools, place, top.mistakes)
+    model = top.read_text("simulation_model")
+    if (expected := explain_wrong_vendor(model)) is not None:
+        top.mistakes.append(Mistake(top.get_place("simulation_model"), repr(model), expected))
     environment = Environment(
         tools=tuple(tools),
         model=model,
-        configuration=dict(top.mapping("simulation_model_configuration") or {}),
-        data=_as_text(top.value("environment_data")),
-        tracing=_as_text(top.value("tracing")),
+        configuration=dict(top.read_mapping("simulation_model_configuration") or {}),
+        data=_as_text(top.get_value("environment_data")),
+        tracing=_as_text(top.get_value("tracing")),
         source=source,
     )
     top.refuse_unknown()
@@ -131,11 +131,11 @@ def read_environment(data: Any, *, source: str) -> tuple[Environment, list[Mista
 
 
 def _read_tool(item: _Object) -> SimulatedTool:
-    name = item.text("tool_name", required=True)
-    listed = item.value("injection_configs")
+    name = item.read_text("tool_name", required=True)
+    listed = item.get_value("injection_configs")
     if listed is not None and not isinstance(listed, list):
         item.refuse("injection_configs", listed, "a list")
-    place = item.place_of("injection_configs")
+    place = item.get_place("injection_configs")
     injections = [
         _read_injection(_Object(each, (*place, index), item.mistakes))
         for index, each in enumerate(listed if isinstance(listed, list) else ())
@@ -151,7 +151,7 @@ def _read_tool(item: _Object) -> SimulatedTool:
 
 def _read_strategy(item: _Object) -> bool:
     """Whether a model answers. ADK's deprecated strategy of traces is the other one, which gets traces too."""
-    value = item.value("mock_strategy_type")
+    value = item.get_value("mock_strategy_type")
     number = _STRATEGY_NAMES.get(value.strip().upper()) if isinstance(value, str) else value
     if value is None:
         return False
@@ -162,18 +162,18 @@ def _read_strategy(item: _Object) -> bool:
 
 
 def _read_injection(item: _Object) -> Injection:
-    probability = item.number("injection_probability", 1.0, lowest=0.0, highest=1.0)
-    latency = item.number("injected_latency_seconds", 0.0, lowest=0.0, highest=LONGEST_LATENCY)
-    response, error = item.value("injected_response"), item.value("injected_error")
+    probability = item.read_number("injection_probability", 1.0, lowest=0.0, highest=1.0)
+    latency = item.read_number("injected_latency_seconds", 0.0, lowest=0.0, highest=LONGEST_LATENCY)
+    response, error = item.get_value("injected_response"), item.get_value("injected_error")
     if item.is_object and (response is None) == (error is None):
         found = "neither injected_error nor injected_response" if error is None else "both of them"
         item.mistakes.append(Mistake(item.place, found, "either injected_error or injected_response"))
     injection = Injection(
         probability=probability,
-        match_args=item.mapping("match_args"),
+        match_args=item.read_mapping("match_args"),
         latency_seconds=latency,
-        random_seed=item.whole("random_seed"),
-        error=None if error is None else _read_error(item.inner("injected_error", error)),
+        random_seed=item.read_integer("random_seed"),
+        error=None if error is None else _read_error(item.get_object("injected_error", error)),
         response=response,
     )
     item.refuse_unknown()
@@ -182,14 +182,14 @@ def _read_injection(item: _Object) -> Injection:
 
 def _read_error(item: _Object) -> InjectedError:
     error = InjectedError(
-        code=item.whole("injected_http_error_code", required=True) or 0,
-        message=item.text("error_message", required=True),
+        code=item.read_integer("injected_http_error_code", required=True) or 0,
+        message=item.read_text("error_message", required=True),
     )
     item.refuse_unknown()
     return error
 
 
-def _refuse_repeated(tools: list[SimulatedTool], place: tuple[str | int, ...], mistakes: list[Mistake]) -> None:
+def _refuse_duplicates(tools: list[SimulatedTool], place: tuple[str | int, ...], mistakes: list[Mistake]) -> None:
     seen: dict[str, int] = {}
     for index, tool in enumerate(tools):
         first = seen.setdefault(tool.name, index)
@@ -208,23 +208,23 @@ class _Object:
         self._data: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
         self._known: list[str] = []
         if not self.is_object:
-            mistakes.append(Mistake(place, _kind(data), "an object"))
+            mistakes.append(Mistake(place, _describe_kind(data), "an object"))
 
-    def value(self, name: str) -> Any:
+    def get_value(self, name: str) -> Any:
         """What stands under a key; None where nothing does."""
         self._known.append(name)
-        return self._data.get(self._spelt(name))
+        return self._data.get(self._get_spelling(name))
 
-    def place_of(self, name: str) -> tuple[str | int, ...]:
+    def get_place(self, name: str) -> tuple[str | int, ...]:
         """Where a key is, as the file spells it."""
-        return (*self.place, self._spelt(name))
+        return (*self.place, self._get_spelling(name))
 
-    def inner(self, name: str, value: Any) -> _Object:
+    def get_object(self, name: str, value: Any) -> _Object:
         """The object under a key."""
-        return _Object(value, self.place_of(name), self.mistakes)
+        return _Object(value, self.get_place(name), self.mistakes)
 
-    def text(self, name: str, *, required: bool = False) -> str:
-        value = self.value(name)
+    def read_text(self, name: str, *, required: bool = False) -> str:
+        value = self.get_value(name)
         if value is None and not required:
             return ""
         if isinstance(value, str) and value.strip():
@@ -233,15 +233,15 @@ class _Object:
             self.refuse(name, value, "text")
         return ""
 
-    def mapping(self, name: str) -> dict[str, Any] | None:
-        value = self.value(name)
+    def read_mapping(self, name: str) -> dict[str, Any] | None:
+        value = self.get_value(name)
         if value is None or isinstance(value, Mapping):
             return None if value is None else dict(value)
         self.refuse(name, value, "an object")
         return None
 
-    def number(self, name: str, default: float, *, lowest: float, highest: float) -> float:
-        value = self.value(name)
+    def read_number(self, name: str, default: float, *, lowest: float, highest: float) -> float:
+        value = self.get_value(name)
         if value is None:
             return default
         if isinstance(value, int | float) and not isinstance(value, bool) and lowest <= value <= highest:
@@ -249,8 +249,8 @@ class _Object:
         self.refuse(name, value, f"a number from {lowest:g} to {highest:g}")
         return default
 
-    def whole(self, name: str, *, required: bool = False) -> int | None:
-        value = self.value(name)
+    def read_integer(self, name: str, *, required: bool = False) -> int | None:
+        value = self.get_value(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         if (value is not None or required) and self.is_object:
@@ -258,16 +258,16 @@ class _Object:
         return None
 
     def refuse(self, name: str, value: Any, expected: str) -> None:
-        self.mistakes.append(Mistake(self.place_of(name), _kind(value), expected))
+        self.mistakes.append(Mistake(self.get_place(name), _describe_kind(value), expected))
 
     def refuse_unknown(self) -> None:
         """Name the keys that nobody has asked for."""
         for key in self._data:
-            if not any(key == self._spelt(name) for name in self._known):
-                expected = f"one of {', '.join(self._known)}{did_you_mean(key, self._known)}"
+            if not any(key == self._get_spelling(name) for name in self._known):
+                expected = f"one of {', '.join(self._known)}{suggest_name(key, self._known)}"
                 self.mistakes.append(Mistake((*self.place, key), f"the unknown key {key!r}", expected))
 
-    def _spelt(self, name: str) -> str:
+    def _get_spelling(self, name: str) -> str:
         camel = to_camel(name)
         return camel if name not in self._data and camel in self._data else name
 
@@ -277,7 +277,7 @@ def _as_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):

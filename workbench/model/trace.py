@@ -110,12 +110,12 @@ def _parse_text(value: Any) -> Any:
         return value or None
 
 
-def written(calls: Trajectory) -> list[dict[str, Any]]:
+def dump_trajectory(calls: Trajectory) -> list[dict[str, Any]]:
     """The calls as Vertex has them in datasets: `tool_name`, and `tool_input` where arguments were written."""
     return [{"tool_name": name} | ({} if args is None else {"tool_input": dict(args)}) for name, args in calls]
 
 
-def trajectory_of(invocation: Invocation) -> list[ToolCall]:
+def get_trajectory(invocation: Invocation) -> list[ToolCall]:
     """The tool calls of an invocation: its `tool_uses`, or the function calls of its events in order, as in ADK."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
@@ -170,12 +170,12 @@ class Span(Fact):
     attributes: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def is_under_way(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the step has begun and not ended."""
         return self.start is not None and self.end is None
 
     @property
-    def simulated_by(self) -> str | None:
+    def simulator(self) -> str | None:
         """Who answered in place of the tool; None where the tool itself was called, or it is no tool's span."""
         source = self.attributes.get(SIMULATED)
         return source if isinstance(source, str) else None
@@ -186,14 +186,14 @@ class Span(Fact):
         return None if self.start is None or self.end is None else self.end - self.start
 
 
-def simulated_calls(spans: Iterable[Span], calls: Sequence[ToolCall], *, turn: int) -> list[str | None]:
+def find_simulators(spans: Iterable[Span], calls: Sequence[ToolCall], *, turn: int) -> list[str | None]:
     """For each call of a turn who answered it in place of its tool, None where nobody did.
 
     Calls and spans are told by different sides: they belong together where name and arguments are the same, the rest by
     name.
     """
     left = [span for span in spans if span.kind is SpanKind.TOOL and span.turn == turn]
-    if not any(span.simulated_by for span in left):
+    if not any(span.simulator for span in left):
         return [None] * len(calls)
     found: list[str | None] = []
     for call in calls:
@@ -201,44 +201,44 @@ def simulated_calls(spans: Iterable[Span], calls: Sequence[ToolCall], *, turn: i
         same = [span for span in named if span.request == call.args] or named
         if same:
             left.remove(same[0])
-        found.append(same[0].simulated_by if same else None)
+        found.append(same[0].simulator if same else None)
     return found
 
 
 # The events of a turn before its final response, in one form and one order, whichever form they were recorded in.
 
 
-class SaidText(NamedTuple):
+class TextEvent(NamedTuple):
     """Text that an agent wrote on the way; thoughts are left out."""
 
     author: str
     text: str
 
 
-class MadeCall(NamedTuple):
+class CallEvent(NamedTuple):
     """A tool call; `author` is None if the recording does not name it."""
 
     author: str | None
     call: FunctionCall
 
 
-class GotResponse(NamedTuple):
+class ResponseEvent(NamedTuple):
     """What a tool returned."""
 
     response: FunctionResponse
 
 
-class FoundGrounding(NamedTuple):
+class GroundingEvent(NamedTuple):
     """Grounding metadata of an event: what a search of the model's own brought up."""
 
     author: str
     metadata: Mapping[str, Any]
 
 
-TurnEvent = SaidText | MadeCall | GotResponse | FoundGrounding
+TurnEvent = TextEvent | CallEvent | ResponseEvent | GroundingEvent
 
 
-def events_of(invocation: Invocation) -> Iterator[TurnEvent]:
+def iterate_events(invocation: Invocation) -> Iterator[TurnEvent]:
     """Yield what happened before the final response.
 
     The newer form has an order, which is kept, part by part. The older form has none: each call is followed by its
@@ -246,25 +246,25 @@ def events_of(invocation: Invocation) -> Iterator[TurnEvent]:
     """
     data = invocation.intermediate_data
     if isinstance(data, InvocationEvents):
-        final = _final_event(data)
+        final = _find_final_event(data)
         for event in data.invocation_events:
-            is_repeated = event is final and _text_of(event.content) == _text_of(invocation.final_response)
-            yield from _events_of_event(event, with_text=not is_repeated)
+            is_repeated = event is final and _get_text(event.content) == _get_text(invocation.final_response)
+            yield from _iterate_parts(event, with_text=not is_repeated)
     elif isinstance(data, IntermediateData):
-        yield from _calls_with_responses(data)
+        yield from _pair_calls_with_responses(data)
         for said in data.intermediate_responses:
-            if text := _text_of(Content(parts=said.parts)):
-                yield SaidText(said.author, text)
+            if text := _get_text(Content(parts=said.parts)):
+                yield TextEvent(said.author, text)
 
 
-def final_author_of(invocation: Invocation) -> str | None:
+def find_final_author(invocation: Invocation) -> str | None:
     """Return the name of the agent that gave the final response; None if the recording does not name it."""
     data = invocation.intermediate_data
-    event = _final_event(data) if isinstance(data, InvocationEvents) else None
+    event = _find_final_event(data) if isinstance(data, InvocationEvents) else None
     return None if event is None else event.author
 
 
-def _final_event(data: InvocationEvents) -> InvocationEvent | None:
+def _find_final_event(data: InvocationEvents) -> InvocationEvent | None:
     """Return the event of the final response: ADK writes it without content unless it has calls.
 
     Recorders that write no such event leave the agent that spoke or called last.
@@ -279,43 +279,43 @@ def _has_text_or_call(event: InvocationEvent) -> bool:
     return any(part.function_call is not None or part.text for part in parts)
 
 
-def _events_of_event(event: InvocationEvent, *, with_text: bool) -> Iterator[TurnEvent]:
+def _iterate_parts(event: InvocationEvent, *, with_text: bool) -> Iterator[TurnEvent]:
     extra = event.model_extra or {}
     grounding = extra.get("grounding_metadata") or extra.get("groundingMetadata")
     if grounding:
-        yield FoundGrounding(event.author, grounding)
+        yield GroundingEvent(event.author, grounding)
     parts = () if event.content is None else event.content.parts or ()
     for is_text, group in groupby(parts, key=lambda part: bool(part.text)):
         if is_text:
-            text = _text_of(Content(parts=list(group)))
+            text = _get_text(Content(parts=list(group)))
             if text and with_text:
-                yield SaidText(event.author, text)
+                yield TextEvent(event.author, text)
             continue
         for part in group:
             if part.function_call is not None:
-                yield MadeCall(event.author, part.function_call)
+                yield CallEvent(event.author, part.function_call)
             elif part.function_response is not None:
-                yield GotResponse(part.function_response)
+                yield ResponseEvent(part.function_response)
 
 
-def _calls_with_responses(data: IntermediateData) -> Iterator[TurnEvent]:
+def _pair_calls_with_responses(data: IntermediateData) -> Iterator[TurnEvent]:
     """Pair calls and responses by id, or by name where neither has one."""
     left = dict(enumerate(data.tool_responses))
     numbers: defaultdict[tuple[bool, str | None], deque[int]] = defaultdict(deque)
     for number, response in left.items():
-        numbers[_pair_of(response)].append(number)
+        numbers[_get_pairing_key(response)].append(number)
     for call in data.tool_uses:
-        yield MadeCall(None, call)
-        own = numbers[_pair_of(call)]
+        yield CallEvent(None, call)
+        own = numbers[_get_pairing_key(call)]
         for _ in range(len(own) if call.id else min(len(own), 1)):
-            yield GotResponse(left.pop(own.popleft()))
-    yield from map(GotResponse, left.values())
+            yield ResponseEvent(left.pop(own.popleft()))
+    yield from map(ResponseEvent, left.values())
 
 
-def _pair_of(item: FunctionCall | FunctionResponse) -> tuple[bool, str | None]:
+def _get_pairing_key(item: FunctionCall | FunctionResponse) -> tuple[bool, str | None]:
     """Return what a call and its response have in common: the id, or the name where there is none."""
     return (True, item.id) if item.id else (False, item.name)
 
 
-def _text_of(content: Content | None) -> str:
+def _get_text(content: Content | None) -> str:
     return "" if content is None else content.text(thoughts=False)

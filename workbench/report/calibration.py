@@ -19,7 +19,7 @@ from workbench.model.results import (
     is_unsure,
     weighted_kappa,
 )
-from workbench.model.text import counted, did_you_mean, one_line
+from workbench.model.text import one_line, pluralise, suggest_name
 from workbench.report.report_formats import SCHEMA_VERSION
 from workbench.report.run_report import PARTLY_JUDGED, reason_of
 from workbench.report.text_report import safe
@@ -282,7 +282,7 @@ class _Finder:
             raise label.error(Fault("criterion", "nothing", f"one of {known}" if self._criteria else known))
         if name not in self._criteria:
             found = f"{name!r}, by which no model judged in {self._run}"
-            expected = f"one of {known}{did_you_mean(name, self._criteria)}" if self._criteria else known
+            expected = f"one of {known}{suggest_name(name, self._criteria)}" if self._criteria else known
             raise label.error(Fault("criterion", found, expected))
         return name
 
@@ -308,7 +308,7 @@ class _Finder:
     def _results(self, label: Label) -> Sequence[CaseResult]:
         found = self._by_id.get(label.eval_id, [])
         if not found:
-            expected = f"the id of one of its cases{did_you_mean(label.eval_id, self._by_id)}"
+            expected = f"the id of one of its cases{suggest_name(label.eval_id, self._by_id)}"
             raise label.error(Fault("eval_id", f"{label.eval_id!r}, which {self._run} does not have", expected))
         if label.eval_set is not None:
             names = {result.case.eval_set for result in found}
@@ -446,7 +446,7 @@ def calibration_lines(run_id: str, calibrations: Sequence[Calibration]) -> Itera
 
 def _lines(each: Calibration) -> Iterator[str]:
     left_out = f", {len(each.unjudged)} more without a score of the judge" if each.unjudged else ""
-    yield f"{one_line(each.metric)}: {counted(len(each.compared), 'label')}{left_out}"
+    yield f"{one_line(each.metric)}: {pluralise(len(each.compared), 'label')}{left_out}"
     if each.compared:
         yield from _table(each)
         yield f"  agreement  {each.agreement:.1%}"
@@ -456,11 +456,11 @@ def _lines(each: Calibration) -> Iterator[str]:
         if each.off_by is not None:
             yield f"  off by     {each.off_by:.2f} on average"
         if partly_judged := sum(compared.missing_samples is not None for compared in each.compared):
-            yield f"  samples    {counted(partly_judged, 'verdict')} {PARTLY_JUDGED}"
+            yield f"  samples    {pluralise(partly_judged, 'verdict')} {PARTLY_JUDGED}"
         for verdict in each.classes:
             quality = each.quality(verdict)
             yield f"  {verdict:<9}  precision {_share(quality.precision)}  recall {_share(quality.recall)}"
-    yield f"  {counted(len(each.disagreements), 'disagreement')}"
+    yield f"  {pluralise(len(each.disagreements), 'disagreement')}"
     for differing in each.disagreements:
         count = differing.missing_samples
         unsure = ", unsure" if differing.unsure else ""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
-from workbench.model.text import counted, one_line, redact
+from workbench.model.text import one_line, pluralise, redact
 from workbench.report.report_formats import SCHEMA_VERSION, summary_record
 from workbench.report.run_report import PARTLY_JUDGED, SYMBOLS, counts_text, cut_short, duration_text, when
 from workbench.report.text_report import Style, cell_length
@@ -242,7 +242,7 @@ def compare_stored(history: History, before: str | None = None, after: str | Non
     Without `after` it is the newest run that judged a case; without `before`, or if that is the same run, the one
     before that judged cases of the same sets. Raises StoreError, also if both names are those of one run.
     """
-    newest = history.newest_judged_run() if after is None else None
+    newest = history.get_newest_judged_run() if after is None else None
     second = newest or history.run(LATEST if after is None else after)
     first = None if before is None else history.run(before)
     if first is not None and first.run_id == second.run_id:
@@ -250,7 +250,7 @@ def compare_stored(history: History, before: str | None = None, after: str | Non
             raise StoreError(history.path, f"both runs are {second.run_id}; name two runs, or only the earlier one")
         first = None
     if first is None:
-        first = history.run_before(second.run_id)
+        first = history.get_previous_run(second.run_id)
     if first is None:
         problem = f"no run before {second.run_id} judged cases of its sets; run them again, or name two runs"
         raise StoreError(history.path, problem)
@@ -476,7 +476,7 @@ def _metric_lines(comparison: RunComparison) -> Iterator[str]:
     for name, metric in zip(names, comparison.metrics, strict=True):
         yield (
             f"{name}{' ' * (width - cell_length(name))}  mean {metric.before:.4g} → {metric.after:.4g} "
-            f"({metric.difference:+.4g})  over {counted(metric.cases, 'case')} of both"
+            f"({metric.difference:+.4g})  over {pluralise(metric.cases, 'case')} of both"
         )
 
 

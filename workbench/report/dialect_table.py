@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from workbench.model.identity import CaseAt, name_of_case
-from workbench.model.text import counted, neutralise
+from workbench.model.identity import CaseInSet, format_case_name
+from workbench.model.text import neutralise, pluralise
 from workbench.model.trajectory_dialects import POLICIES, CaseDialects, DialectComparison, Reading
 
 SCHEMA_VERSION = 1
@@ -16,14 +16,14 @@ SCHEMA_VERSION = 1
 class NamedDialects(NamedTuple):
     """A case, known as `at` among those of its set, with what the dialects say of one repeat of it."""
 
-    at: CaseAt
+    at: CaseInSet
     dialects: CaseDialects
     repeat: int = 0
 
     @property
     def name(self) -> str:
         """What tells it from the others, repeats after the first with their number."""
-        return name_of_case(*self.at) + (f" [{self.repeat + 1}]" if self.repeat else "")
+        return format_case_name(*self.at) + (f" [{self.repeat + 1}]" if self.repeat else "")
 
 
 def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -> Iterator[str]:
@@ -49,7 +49,7 @@ def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -
     disagreeing = sum(bool(case.dialects.disagreements) for case in cases)
     unknown = sum(bool(case.dialects.reason) for case in cases)
     note = f", {unknown} not compared" if unknown else ""
-    yield f"{counted(len(cases), 'case')}, the dialects disagree on {disagreeing}{note}"
+    yield f"{pluralise(len(cases), 'case')}, the dialects disagree on {disagreeing}{note}"
 
 
 def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from workbench.model.results import (
     fleiss_kappa,
     observed_agreement,
 )
-from workbench.model.text import counted, one_line
+from workbench.model.text import one_line, pluralise
 from workbench.report.report_formats import SCHEMA_VERSION
 from workbench.report.run_report import PARTLY_JUDGED
 
@@ -170,18 +170,18 @@ def _asked(metric: MetricResult) -> bool:
 
 def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Iterator[str]:
     """The agreement for people."""
-    yield f"{counted(len(judgements.run_ids), 'judgement')} of the same answers: {', '.join(judgements.run_ids)}"
+    yield f"{pluralise(len(judgements.run_ids), 'judgement')} of the same answers: {', '.join(judgements.run_ids)}"
     for each in found:
         yield ""
         yield one_line(each.metric)
-        yield f"  agreement  {_percent(each.agreement)} of {counted(each.compared, 'verdict')}{_unjudged(each)}"
+        yield f"  agreement  {_percent(each.agreement)} of {pluralise(each.compared, 'verdict')}{_unjudged(each)}"
         kappa = each.why_no_kappa if each.kappa is None else f"{each.kappa:.2f} ({each.kappa_name})"
         yield f"  kappa      {kappa}"
         if each.spread is not None:
             yield f"  spread     ±{each.spread:.2g} of a turn's score from judgement to judgement"
         if each.partly_judged:
-            yield f"  samples    {counted(each.partly_judged, 'verdict')} {PARTLY_JUDGED}"
-        yield f"  flips      {counted(len(each.flips), 'case') if each.flips else 'none'}"
+            yield f"  samples    {pluralise(each.partly_judged, 'verdict')} {PARTLY_JUDGED}"
+        yield f"  flips      {pluralise(len(each.flips), 'case') if each.flips else 'none'}"
         for flip in each.flips:
             repeat = f" [{flip.repeat + 1}]" if flip.repeat else ""
             yield f"    {one_line(f'{flip.case}{repeat}')}: {', '.join(flip.verdicts)}"

@@ -22,13 +22,13 @@ from workbench.model.results import (
     MetricResult,
     MetricStatus,
     TurnResult,
-    agreement_of,
     has_judgements,
     is_unsure,
+    measure_agreement,
 )
 from workbench.model.run_events import RunSummary
-from workbench.model.text import mask_named, may_be_redacted, names_secret, neutralise, one_line, redact
-from workbench.model.trace import trajectory_of
+from workbench.model.text import is_secret_key, mask_named_secrets, may_be_redacted, neutralise, one_line, redact
+from workbench.model.trace import get_trajectory
 from workbench.report.run_report import (
     NOT_GOOD,
     SYMBOLS,
@@ -207,18 +207,18 @@ def _score_record(score: InvocationScore) -> dict[str, Any]:
     """One metric on one turn, with what a judge model said, and how far its samples agree, where one was asked."""
     if score.judgement is None:
         return score.model_dump(mode="json", exclude={"judgement"})
-    agreement = agreement_of(score.judgement)
+    agreement = measure_agreement(score.judgement)
     return {**score.model_dump(mode="json"), "agreement": None if agreement is None else agreement.share}
 
 
 def turn_record(turn: TurnResult, of: CaseResult) -> dict[str, Any]:
     """One turn of a result as the agent did it."""
     response = turn.invocation.final_response
-    calls = [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)]
+    calls = [{"name": call.name, "args": call.args} for call in get_trajectory(turn.invocation)]
     return {
         "user": turn.invocation.user_content.text(),
         "response": response.text() if response is not None else None,
-        "trajectory": calls if of.knows_calls(turn) else None,
+        "trajectory": calls if of.has_known_calls(turn) else None,
         "duration_seconds": turn.duration_seconds,
         "inference_calls": turn.inference_calls,
         "usage": turn.usage.model_dump(mode="json") if turn.usage is not None else None,
@@ -240,8 +240,8 @@ def _difference_record(difference: Difference) -> dict[str, Any]:
         "expected_call": difference.expected_call,
         "actual_call": difference.actual_call,
         "path": list(difference.path),
-        "expected": mask_named(difference.expected, name_at(difference.path)),
-        "actual": mask_named(difference.actual, name_at(difference.path)),
+        "expected": mask_named_secrets(difference.expected, name_at(difference.path)),
+        "actual": mask_named_secrets(difference.actual, name_at(difference.path)),
     }
 
 
@@ -280,13 +280,13 @@ def _clean(value: Any) -> Any:
 def _clean_member(key: str, value: Any) -> tuple[str, Any]:
     """As `_clean`, for a value that is a secret where its key says so."""
     cleaned, is_of_secret = _clean_key(key)
-    return cleaned, _clean(mask_named(value, key) if is_of_secret else value)
+    return cleaned, _clean(mask_named_secrets(value, key) if is_of_secret else value)
 
 
 @lru_cache(maxsize=1_000)  # a report has the same few again and again
 def _clean_key(key: str) -> tuple[str, bool]:
     """The key cleaned, and whether it says that its value is a secret."""
-    return _clean(key), names_secret(key)
+    return _clean(key), is_secret_key(key)
 
 
 # Runs as CSV, for spreadsheets: a row for each case and repeat, whatever has structure as JSON in its cell.

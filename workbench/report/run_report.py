@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.model.base import cache_by_identity
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import EvalCase, Invocation, without_secrets
+from workbench.model.evalset import EvalCase, Invocation, mask_model_secrets
 from workbench.model.identity import CaseKey
 from workbench.model.results import (
     CaseResult,
@@ -27,13 +27,13 @@ from workbench.model.results import (
     SentenceScore,
     SimulatedConversation,
     TurnResult,
-    agreement_of,
     has_judgements,
     is_unsure,
+    measure_agreement,
 )
 from workbench.model.run_events import RunSummary
-from workbench.model.text import counted, mask_named, neutralise, one_line, redact
-from workbench.model.trace import trajectory_of
+from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact
+from workbench.model.trace import get_trajectory
 from workbench.report.turn_diff import Difference, differences, said_in, state_differences, tell_calls
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def unsure_text(metric: MetricResult) -> str | None:
     told = (
         f"{place}{agreement_text(turn.judgement)}"
         for place, turn in _placed_turns(metric)
-        if turn.judgement is not None and (found := agreement_of(turn.judgement)) is not None and found.share < 1.0
+        if turn.judgement is not None and (found := measure_agreement(turn.judgement)) is not None and found.share < 1.0
     )
     return f"{metric.name}: {'; '.join(told)}"
 
@@ -108,7 +108,7 @@ def missing_samples_lines(metrics: Iterable[MetricResult]) -> list[str]:
 
 def agreement_text(judgement: Judgement) -> str:
     """How far the samples agree: `4 of 5 samples agree`, the verdicts on parts, of grades the spread."""
-    agreement = agreement_of(judgement)
+    agreement = measure_agreement(judgement)
     if agreement is None:
         return "one opinion, with which nobody could agree"
     what = "samples"
@@ -191,7 +191,7 @@ class ReportedCase:
 
     def __post_init__(self) -> None:
         if self.expected is not None and not self.result.is_recorded:
-            object.__setattr__(self, "expected", without_secrets(self.expected))
+            object.__setattr__(self, "expected", mask_model_secrets(self.expected))
 
     @property
     def name(self) -> str:
@@ -420,7 +420,7 @@ def set_heading(target: str, eval_set: str) -> str:
 def total_line(report: RunFacts) -> str:
     """The run in one line, with both denominators: of all cases, and of those that could be judged."""
     summary = report.summary
-    parts = [f"{counted(summary.total, 'case')}: {counts_text(summary)}"]
+    parts = [f"{pluralise(summary.total, 'case')}: {counts_text(summary)}"]
     judged = summary.passed + summary.failed
     if 0 < judged < summary.total:
         parts.append(f"passed {summary.passed} of {judged} judged and of {summary.total} in all")
@@ -490,8 +490,8 @@ def user_lines(text: str) -> Iterator[str]:
 
 def answer_lines(turn: TurnResult) -> Iterator[str]:
     """What the agent did and said in a turn."""
-    for call in trajectory_of(turn.invocation):
-        arguments = json.dumps(mask_named(call.args or {}), ensure_ascii=False, default=str)
+    for call in get_trajectory(turn.invocation):
+        arguments = json.dumps(mask_named_secrets(call.args or {}), ensure_ascii=False, default=str)
         yield " " * _NAME + one_line(f"ƒ {call.name} {redact(arguments)}")
     for said in said_in(turn.invocation):
         yield from _spoken(said.author, said.text)
@@ -502,11 +502,11 @@ def answer_lines(turn: TurnResult) -> Iterator[str]:
 def ending(result: CaseResult) -> str:
     """How the conversation ended, and what it took."""
     simulation = result.execution.simulation
-    parts = [counted(len(result.execution.turns), "turn")]
+    parts = [pluralise(len(result.execution.turns), "turn")]
     if simulation is not None and simulation.calls:
         cached = f" ({simulation.cached} cached)" if simulation.cached else ""
         by = "a script" if simulation.scripted else simulation.model
-        parts.append(f"{counted(simulation.calls, 'answer')} of {by}{cached}")
+        parts.append(f"{pluralise(simulation.calls, 'answer')} of {by}{cached}")
     parts.append(time_taken(result.agent_seconds))
     return " " * _NAME + one_line(f"{_why_ended(result)} · {' · '.join(parts)}")
 
@@ -541,7 +541,7 @@ def conversation_data(result: CaseResult) -> dict[str, Any]:
                 else turn.invocation.final_response.text(thoughts=False),
                 "tool_calls": None
                 if turn.calls_unknown is not None
-                else [{"name": call.name, "args": call.args} for call in trajectory_of(turn.invocation)],
+                else [{"name": call.name, "args": call.args} for call in get_trajectory(turn.invocation)],
             }
             for turn in result.execution.turns
         ],
@@ -559,7 +559,7 @@ def _why_ended(result: CaseResult) -> str:
     if result.failure is not None:
         return f"ERROR: {redact(result.failure.message)}"
     if simulation is not None and simulation.end is ConversationEnd.LIMIT:
-        return f"stopped at the limit of {counted(simulation.limit or 0, 'turn')}: the user had not finished"
+        return f"stopped at the limit of {pluralise(simulation.limit or 0, 'turn')}: the user had not finished"
     return "the user has finished" if simulation is not None else "all is said"
 
 

@@ -25,8 +25,8 @@ from workbench.model.results import (
     ModelSpending,
     has_judgements,
 )
-from workbench.model.text import counted, mask_named, neutralise, one_line, redact, shorten
-from workbench.model.trace import ToolCall, Trajectory, trajectory_of
+from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact, shorten
+from workbench.model.trace import ToolCall, Trajectory, get_trajectory
 from workbench.report.run_report import (
     NOT_GOOD,
     SYMBOLS,
@@ -267,7 +267,7 @@ def _describe_words(difference: Difference) -> str:
 
 def value_text(value: Any, name: str = "") -> str:
     """A value as JSON on one line, cut if it is long. It is masked if `name`, its key, is that of a secret."""
-    return safe(json.dumps(mask_named(value, name), ensure_ascii=False, default=repr))
+    return safe(json.dumps(mask_named_secrets(value, name), ensure_ascii=False, default=repr))
 
 
 def _told_apart(difference: Difference) -> str:
@@ -282,7 +282,7 @@ def both_texts(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
     """
     wanted, given = value_text(expected, name), value_text(actual, name)
     if normalize("NFC", wanted) == normalize("NFC", given):
-        texts = [redact(json.dumps(mask_named(value, name), default=repr)) for value in (expected, actual)]
+        texts = [redact(json.dumps(mask_named_secrets(value, name), default=repr)) for value in (expected, actual)]
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
         start = max(same - _CONTEXT, 0)
         cut = "..." if start else ""
@@ -359,14 +359,14 @@ _LEAST = 0.000001
 
 def spending_line(spent: ModelSpending) -> str:
     """One model in a line: `model gemini-2.5-flash: 20 calls, 4 known from before, 240 tokens, $0.0012`."""
-    parts = [counted(spent.calls, "call")]
+    parts = [pluralise(spent.calls, "call")]
     if spent.cached:
         parts.append(f"{spent.cached:,} known from before")
     if spent.failed:
         parts.append(f"{spent.failed:,} {'try' if spent.failed == 1 else 'tries'} without an answer")
     if spent.calls:
         parts.append(
-            counted(spent.tokens, "token")
+            pluralise(spent.tokens, "token")
             + (f" and more in {spent.calls_without_usage:,} calls" if spent.calls_without_usage else "")
         )
         parts.append(cost_text(spent.cost))
@@ -579,7 +579,7 @@ def _listed(title: str, texts: Sequence[str]) -> list[str]:
 def _hint_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
     """The hints on criteria that passed, once each; the other hints are shown with their case."""
     counts = Counter(hint for outcome in outcomes for hint in outcome.hints)
-    lines = [f"hint: {safe(text)} ({counted(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
+    lines = [f"hint: {safe(text)} ({pluralise(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
     more = len(counts) - len(lines)
     return [*lines, f"hint: and {more} more"] if more else lines
 
@@ -670,7 +670,7 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
         if case.differences[index]:
             yield f"turn {index + 1}: {safe(wanted.user_content.text(thoughts=False))}"
             if case.compares_calls(wanted, turn):
-                yield from _call_lines(trajectory_of(wanted), trajectory_of(turn.invocation))
+                yield from _call_lines(get_trajectory(wanted), get_trajectory(turn.invocation))
             for difference in case.differences[index]:
                 if difference.kind is DifferenceKind.RESPONSE_CHANGED:
                     yield from _sides("response", difference)

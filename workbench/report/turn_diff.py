@@ -19,10 +19,10 @@ from workbench.model.evalset import (
     IntermediateData,
     Invocation,
     InvocationEvents,
-    without_secrets,
+    mask_model_secrets,
 )
-from workbench.model.text import mask_named
-from workbench.model.trace import ToolCall, trajectory_of
+from workbench.model.text import mask_named_secrets
+from workbench.model.trace import ToolCall, get_trajectory
 
 # What an agent did differently from what was expected: call by call, argument by argument.
 
@@ -89,7 +89,7 @@ def differences(
     expected: Invocation, actual: Invocation, *, calls_known: bool = True, response_known: bool = True
 ) -> tuple[Difference, ...]:
     """How one turn differs: its calls in order, then its response where one was expected, as far as they are known."""
-    calls = call_differences(trajectory_of(expected), trajectory_of(actual)) if calls_known else ()
+    calls = call_differences(get_trajectory(expected), get_trajectory(actual)) if calls_known else ()
     return (*calls, *(response_differences(expected, actual) if response_known else ()))
 
 
@@ -330,7 +330,7 @@ def side_of(invocation: Invocation | None) -> TurnSide:
     calls, responses = calls_of(invocation), responses_of(invocation)
     matched = match_responses(calls, responses)
     return TurnSide(
-        calls=trajectory_of(invocation),
+        calls=get_trajectory(invocation),
         responses=[None if index is None else responses[index].response or {} for index in matched],
         said=said_in(invocation),
     )
@@ -340,7 +340,7 @@ def compare_turn(
     expected: Invocation, actual: Invocation, *, compares_calls: bool = True, compares_response: bool = True
 ) -> TurnComparison:
     """Both sides of a turn, aligned, with every difference in the order in which it is read."""
-    expected, actual = without_secrets(expected), without_secrets(actual)
+    expected, actual = mask_model_secrets(expected), mask_model_secrets(actual)
     left, right = side_of(expected), side_of(actual)
     rows = align(left.calls, right.calls) if compares_calls else ()
     moved = moves(rows, left.calls, right.calls)
@@ -367,7 +367,7 @@ def calls_text(invocation: Invocation) -> str:
 
     Arguments whose names are those of secrets are masked.
     """
-    calls = ((call.name, mask_named(call.args)) for call in trajectory_of(invocation))
+    calls = ((call.name, mask_named_secrets(call.args)) for call in get_trajectory(invocation))
     return "\n".join(
         f"{name}({'' if args is None else json.dumps(args, ensure_ascii=False, default=repr)})" for name, args in calls
     )

@@ -11,9 +11,9 @@ from typing import Any
 
 from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, Trouble, ask_for_readable
 from workbench.metrics.judges.reply_parser import iter_json_objects, normalise_words
-from workbench.model.evalset import PERSONAS, ConversationScenario, WantedScenarios
+from workbench.model.evalset import PERSONAS, ConversationScenario, ScenarioRequest
 from workbench.model.target import AgentDescription
-from workbench.model.text import counted, did_you_mean, one_line
+from workbench.model.text import one_line, pluralise, suggest_name
 from workbench.simulation.generating.prompts import PROMPTS
 from workbench.simulation.user_prompts import UserOptions, check_scenario
 
@@ -71,7 +71,7 @@ def _read(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) 
     if required and persona is None:
         return Draft(scenario=None, problem=f"{about}: found no persona, expected one of {', '.join(personas)}")
     if persona is not None and persona not in personas:
-        expected = f"one of {', '.join(personas)}{did_you_mean(named, personas)}"
+        expected = f"one of {', '.join(personas)}{suggest_name(named, personas)}"
         return Draft(scenario=None, problem=f"{about}: found the persona {named!r}, expected {expected}")
     scenario = ConversationScenario(starting_prompt=start, conversation_plan=plan, user_persona=persona)
     problem = check_scenario(scenario, UserOptions(model="")) or _unwritable(start + plan)
@@ -128,7 +128,7 @@ class ScenarioWriter:
 
     def __init__(
         self,
-        wanted: WantedScenarios,
+        wanted: ScenarioRequest,
         description: AgentDescription,
         known: Sequence[ConversationScenario],
         *,
@@ -211,7 +211,7 @@ class ScenarioWriter:
             raise GenerationError(f"{wanted.model} wrote no scenario that is new{why}{cut_off}", is_outage=True)
         notes = list(dict.fromkeys(self._notes))
         if len(self._found) < wanted.count:
-            notes.append(f"{wanted.model} wrote {counted(len(self._found), 'scenario')}, not {wanted.count}{cut_off}")
+            notes.append(f"{wanted.model} wrote {pluralise(len(self._found), 'scenario')}, not {wanted.count}{cut_off}")
         notes += [f"the model was not told all: {said}" for said in self._description.unknown]
         return Generated(scenarios=tuple(self._found), notes=tuple(notes))
 

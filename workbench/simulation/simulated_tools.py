@@ -148,7 +148,7 @@ class ToolPlan:
         if not self.changes_answers:
             return ""
         replayed = [] if self.replay is None else self.replay.all_of(case)
-        by_case = self.environment is not None and self.environment.draws_by_case
+        by_case = self.environment is not None and self.environment.depends_on_case
         parts = [
             self._common,
             case.eval_id if by_case else "",
@@ -163,7 +163,7 @@ class ToolPlan:
         if environment is not None:
             left_out: Any = {"source": True, "tools": {"__all__": {"place"}}}
             simulated = environment.model_dump(mode="json", exclude=left_out)
-            if environment.asks_model:
+            if environment.needs_model:
                 simulated |= {"prompts": PROMPTS.version, "scripted": self.scripted}
         facts = {
             "simulated": simulated,
@@ -202,7 +202,7 @@ class CaseTools:
         seed = f"{job.case.eval_id}\0{job.repeat}"
         self._draws = {name: Draws(tool, seed=seed) for name, tool in self._tools.items()}
         self._replay = None if plan.replay is None else Replay(plan.replay, job.case, repeat=job.repeat)
-        self._asks_model = environment is not None and environment.asks_model
+        self._asks_model = environment is not None and environment.needs_model
         self._model = None if environment is None else ModelTools(environment, ask=ask, repeat=job.repeat)
         self._one_at_a_time = asyncio.Lock()
         self._begun: dict[int, RecordedCall] = {}

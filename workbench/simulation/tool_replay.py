@@ -17,7 +17,7 @@ from pydantic import Field
 from workbench.metrics.case_view import canonical
 from workbench.model.base import Fact
 from workbench.model.identity import CaseKey
-from workbench.store.errors import cannot, shown_path
+from workbench.store.errors import make_os_error, shown_path
 from workbench.store.evalsets.case_reader import read_json_lines
 
 FORMAT = "workbench-tools-1"
@@ -121,7 +121,7 @@ def add_case(path: Path, case: RecordedCase) -> None:
         with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{json.dumps(data, ensure_ascii=False)}\n")
     except OSError as error:
-        raise cannot("write", path, error) from error
+        raise make_os_error("write", path, error) from error
 
 
 def _key(tool: str, args: Mapping[str, Any]) -> Hashable:

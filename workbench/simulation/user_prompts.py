@@ -11,9 +11,9 @@ from pydantic.alias_generators import to_camel
 from workbench.llm.gemini import unknown_keys
 from workbench.llm.model_types import is_of_google
 from workbench.llm.prompt_templates import TemplateProblem, names_in, render_text
-from workbench.model.criteria import EvalConfig, InvalidConfig, wrong_vendor
-from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UnknownPersona, UserPersona, persona_of
-from workbench.model.text import did_you_mean
+from workbench.model.criteria import EvalConfig, InvalidConfig, explain_wrong_vendor
+from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UnknownPersona, UserPersona, find_persona
+from workbench.model.text import suggest_name
 from workbench.simulation.prompts import PROMPTS
 
 # `user_simulator_config` of an eval config: who plays the users of scenarios, and how.
@@ -69,7 +69,7 @@ def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOp
     model = reader.read("model", str, default=default_model, expected="the name of a model")
     if "model" in values and not model.strip():
         reader.refuse("model", expected="the name of a model")
-    elif (expected := wrong_vendor(model)) is not None:
+    elif (expected := explain_wrong_vendor(model)) is not None:
         reader.refuse("model", expected=expected)
     limit = reader.read("max_allowed_invocations", int, default=DEFAULT_LIMIT, expected="a whole number")
     if limit < 1 and limit != NO_LIMIT:
@@ -116,7 +116,7 @@ class _Reader:
 def _unknown(given: Mapping[str, Any]) -> Iterator[InvalidConfig]:
     for name in given:
         if _snake(name) not in KEYS:
-            expected = f"one of {', '.join(KEYS)}{did_you_mean(name, KEYS)}"
+            expected = f"one of {', '.join(KEYS)}{suggest_name(name, KEYS)}"
             yield InvalidConfig(place=f"{SECTION}.{name}", found=f"the unknown key {name!r}", expected=expected)
 
 
@@ -147,7 +147,7 @@ def player_of(scenario: ConversationScenario) -> UserPersona | None:
 
     Raises UnknownPersona, and TemplateProblem.
     """
-    persona = persona_of(scenario)
+    persona = find_persona(scenario)
     if persona is None:
         return None
     data = {"stop_signal": DEFAULT_STOP_SIGNAL}

@@ -12,7 +12,7 @@ from workbench.llm.model_types import Message, ModelError, ModelReply, ModelRequ
 from workbench.llm.prompt_templates import TemplateProblem
 from workbench.model.evalset import DEFAULT_STOP_SIGNAL, Content, ConversationScenario, Invocation
 from workbench.model.results import ConversationEnd, Failure, FailureKind, SimulatedConversation, TurnResult
-from workbench.model.trace import GotResponse, MadeCall, SaidText, events_of, final_author_of
+from workbench.model.trace import CallEvent, ResponseEvent, TextEvent, find_final_author, iterate_events
 from workbench.simulation.user_prompts import NO_LIMIT, UserOptions, player_of, prompt_of
 
 # What a user is, whoever plays it.
@@ -94,17 +94,17 @@ def history_of(turns: Sequence[TurnResult], *, with_calls: bool) -> str:
 def _lines(invocation: Invocation, *, with_calls: bool) -> Iterator[str]:
     said = invocation.user_content.text(thoughts=False)
     yield f"user: {said or _other_kinds(invocation.user_content)}"
-    for event in events_of(invocation):
+    for event in iterate_events(invocation):
         match event:
-            case SaidText(author, text):
+            case TextEvent(author, text):
                 yield f"{author}: {text}"
-            case MadeCall(author, call) if with_calls:
+            case CallEvent(author, call) if with_calls:
                 yield f"{author or _AGENT} called the tool {call.name!r} with {_json(call.args or {})}"
-            case GotResponse(response) if with_calls:
+            case ResponseEvent(response) if with_calls:
                 yield f"the tool {response.name!r} gave {_json(response.response or {})}"
     if invocation.final_response is not None:
         answer = invocation.final_response.text(thoughts=False)
-        author = final_author_of(invocation) or _AGENT
+        author = find_final_author(invocation) or _AGENT
         yield f"{author}: {answer or _other_kinds(invocation.final_response)}"
 
 

@@ -59,14 +59,14 @@ class StoreError(Exception):
         self.found = None if found is None else shorten(found, _LONGEST_PART)
         self.expected = None if expected is None else shorten(expected, _LONGEST_PART)
         self.message = message if message is not None else f"found {self.found}, expected {self.expected}"
-        super().__init__(self.said_of(shown_path(path)))
+        super().__init__(self.format_for(shown_path(path)))
 
     @property
     def location(self) -> str:
         """The file, with line and column where they are known, as editors and terminals link it."""
         return self._location(shown_path(self.path))
 
-    def said_of(self, name: str) -> str:
+    def format_for(self, name: str) -> str:
         """The text of the error with another name of its file: one that means the same in every folder."""
         return ": ".join(part for part in (self._location(name), self.place, self.message) if part)
 
@@ -74,7 +74,7 @@ class StoreError(Exception):
         return name if self.line is None else f"{name}:{self.line}:{self.column or 1}"
 
 
-_MOST_TOLD = 10
+_MAX_SHOWN = 10
 
 
 class SeveralErrors(StoreError):
@@ -87,8 +87,8 @@ class SeveralErrors(StoreError):
 
     def said_of(self, name: str) -> str:
         """The text of each with another name of the file."""
-        lines = [error.said_of(name) for error in self.errors[:_MOST_TOLD]]
-        more = len(self.errors) - _MOST_TOLD
+        lines = [error.format_for(name) for error in self.errors[:_MAX_SHOWN]]
+        more = len(self.errors) - _MAX_SHOWN
         return "\n".join([*lines, f"and {more:,} more"] if more > 0 else lines)
 
 
@@ -115,7 +115,7 @@ class DamagedFile(StoreError):
     """The file was damaged and has been moved aside: opening it again begins a new one."""
 
 
-class NotRead(StoreError):
+class NotLoaded(StoreError):
     """Nothing was read yet from this address: that is done when somebody wants its rows, and not before."""
 
     def __init__(self, address: str) -> None:
@@ -141,7 +141,7 @@ def shown_path(path: Path | str) -> str:
         return str(path)
 
 
-def cannot(doing: Literal["read", "write", "create", "delete"], path: Path, error: OSError) -> StoreError:
+def make_os_error(doing: Literal["read", "write", "create", "delete"], path: Path, error: OSError) -> StoreError:
     """The StoreError that says in one sentence why the system refused to do something with a file."""
     sentence = _SENTENCES.get(error.errno or 0) or error.strerror or str(error)
     return StoreError(path, f"cannot {doing} it: " + sentence.format(doing=doing))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from workbench.store.errors import FileChanged, StoreError, cannot
+from workbench.store.errors import FileChanged, StoreError, make_os_error
 from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES
 
 # Which process wrote something, and whether that process is still there.
@@ -22,9 +22,9 @@ SESSION = secrets.token_hex(8)
 """Tells this process from every other, also from an earlier one that had the same number."""
 
 
-def session_mark() -> dict[str, Any]:
+def make_session_mark() -> dict[str, Any]:
     """What a file of this process says of its writer, as members of a JSON object."""
-    return {"process": os.getpid(), "started": _started(os.getpid()), "session": SESSION}
+    return {"process": os.getpid(), "started": _get_start_time(os.getpid()), "session": SESSION}
 
 
 def is_running(mark: dict[str, Any]) -> bool:
@@ -40,10 +40,10 @@ def is_running(mark: dict[str, Any]) -> bool:
         return False
     except OSError:  # no permission to signal it: it is there
         pass
-    return started is None or _started(process) in (None, started)
+    return started is None or _get_start_time(process) in (None, started)
 
 
-def _started(process: int) -> str | None:
+def _get_start_time(process: int) -> str | None:
     """When a process began, as far as the system tells: in Linux's clock ticks since the machine started."""
     try:
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
@@ -88,12 +88,12 @@ class Stamp:
         return self.mtime_ns, self.ctime_ns, self.size, self.inode
 
 
-def stamp_of(data: bytes) -> Stamp:
+def make_stamp(data: bytes) -> Stamp:
     """The stamp of a content wherever it may be: only its digest counts for anything."""
     return Stamp(digest=_digest(data), mtime_ns=0, size=len(data), inode=0)
 
 
-def signature_of(path: Path) -> Signature:
+def read_signature(path: Path) -> Signature:
     """What the file system says of a file now; empty where there is none."""
     try:
         status = path.stat()
@@ -106,7 +106,7 @@ def _signature(status: os.stat_result) -> Signature:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
-def relative_name(path: Path, root: Path) -> str:
+def make_relative_name(path: Path, root: Path) -> str:
     """The path from a folder with forward slashes, by which the whole program knows a file of the project."""
     try:
         return path.relative_to(root).as_posix()
@@ -125,13 +125,13 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
         if stat.S_ISFIFO(status.st_mode):
             pipe = (str(path), status.st_dev, status.st_ino)
             data = _pipes[pipe] if pipe in _pipes else _pipes.setdefault(pipe, path.read_bytes())
-            return data, _stamp(data, status)
+            return data, _make_stamp(data, status)
         with path.open("rb") as file:
             data = file.read()
             status = os.fstat(file.fileno())
     except OSError as error:
-        raise cannot("read", path, error) from error
-    return data, _stamp(data, status)
+        raise make_os_error("read", path, error) from error
+    return data, _make_stamp(data, status)
 
 
 def decode_utf8(path: Path | str, data: bytes) -> str:
@@ -185,7 +185,7 @@ def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None, mode: 
             _refuse_if_changed(path, data, expect)
         os.replace(temporary, real)  # noqa: PTH105 - `temporary` is a name of our own
 
-    return _stamp(data, _write(path, real, [data], rename, mode=mode))
+    return _make_stamp(data, _write(path, real, [data], rename, mode=mode))
 
 
 def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
@@ -207,7 +207,7 @@ def write_new(path: Path, data: bytes) -> Stamp:
         except OSError:  # a file system without hard links
             os.replace(temporary, path)  # noqa: PTH105
 
-    return _stamp(data, _write(path, path, [data], link))
+    return _make_stamp(data, _write(path, path, [data], link))
 
 
 _TEMPORARY = re.compile(
@@ -217,7 +217,7 @@ _TEMPORARY = re.compile(
 
 def _temporary_name(name: str) -> str:
     """A name in no use, which says which process writes the file: see `remove_leftovers`."""
-    mark = session_mark()
+    mark = make_session_mark()
     writer = f"{mark['process']}-{mark['started'] or ''}-{mark['session']}"
     return f".{name[:40]}.{writer}-{secrets.token_hex(6)}.workbench.tmp"  # 255 bytes at most, 4 for a character
 
@@ -231,12 +231,12 @@ def remove_leftovers(folders: Iterable[Path]) -> None:
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 found = _TEMPORARY.fullmatch(entry.name)
-                if found is not None and entry.is_file(follow_symlinks=False) and not is_running(_writer(found)):
+                if found is not None and entry.is_file(follow_symlinks=False) and not is_running(_read_writer(found)):
                     with contextlib.suppress(OSError):
                         os.unlink(entry.path)  # noqa: PTH108
 
 
-def _writer(name: re.Match[str]) -> dict[str, object]:
+def _read_writer(name: re.Match[str]) -> dict[str, object]:
     """The mark of the process that wrote a temporary file."""
     return {"process": int(name["process"]), "started": name["started"] or None, "session": name["session"]}
 
@@ -246,7 +246,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise cannot("create", path, error) from error
+        raise make_os_error("create", path, error) from error
 
 
 def make_private_folder(path: Path) -> None:
@@ -256,15 +256,15 @@ def make_private_folder(path: Path) -> None:
     """
     make_folder(path)
     with contextlib.suppress(OSError):  # not ours, or a file system without modes
-        _close_to_others(path, 0o700)
+        _restrict_mode(path, 0o700)
         with os.scandir(path) as entries:
             for entry in entries:
                 if entry.is_file(follow_symlinks=False):
                     with contextlib.suppress(OSError):
-                        _close_to_others(Path(entry.path), PRIVATE)
+                        _restrict_mode(Path(entry.path), PRIVATE)
 
 
-def _close_to_others(path: Path, mode: int) -> None:
+def _restrict_mode(path: Path, mode: int) -> None:
     if path.stat().st_mode & 0o077:
         path.chmod(mode)
 
@@ -284,11 +284,11 @@ def _write(
                 os.unlink(temporary)  # noqa: PTH108
         _flush_folder(real.parent)
     except OSError as error:
-        raise cannot("write", path, error) from error
-    return _after_rename(real, status)
+        raise make_os_error("write", path, error) from error
+    return _stat_after_rename(real, status)
 
 
-def _after_rename(path: Path, status: os.stat_result) -> os.stat_result:
+def _stat_after_rename(path: Path, status: os.stat_result) -> os.stat_result:
     """The status as it is now, since a rename changes the ctime; `status` if somebody else has written the file."""
     with contextlib.suppress(OSError):
         now = path.stat()
@@ -300,14 +300,14 @@ def _after_rename(path: Path, status: os.stat_result) -> os.stat_result:
 def _write_temporary(temporary: str, real: Path, pieces: Iterable[bytes], mode: int) -> os.stat_result:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
-        _take_over_owner_and_mode(file.fileno(), real)
+        _copy_owner_and_mode(file.fileno(), real)
         file.writelines(pieces)
         file.flush()
         os.fsync(file.fileno())
         return os.fstat(file.fileno())
 
 
-def _take_over_owner_and_mode(descriptor: int, real: Path) -> None:
+def _copy_owner_and_mode(descriptor: int, real: Path) -> None:
     try:
         old = real.stat()
     except FileNotFoundError:
@@ -346,7 +346,7 @@ def _flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _stamp(data: bytes, status: os.stat_result) -> Stamp:
+def _make_stamp(data: bytes, status: os.stat_result) -> Stamp:
     return Stamp(
         digest=_digest(data),
         mtime_ns=status.st_mtime_ns,
@@ -364,7 +364,7 @@ def _digest(data: bytes) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptFile:
+class FileSnapshot:
     """What a file was: its content, the permission bits (None: as the system sets them), where it led as a link."""
 
     data: bytes
@@ -378,7 +378,7 @@ class SetFiles:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def path_of(self, relative: str) -> Path:
+    def get_path(self, relative: str) -> Path:
         """Where a set of this name is or would be. Raises StoreError for a name that cannot be one in the folder."""
         path = self._root / relative
         name = PurePosixPath(relative)
@@ -388,47 +388,47 @@ class SetFiles:
             raise StoreError(path, "it would be outside of the project; eval sets are made and moved only inside")
         return path
 
-    def put(self, relative: str, kept: KeptFile) -> None:
+    def create(self, relative: str, kept: FileSnapshot) -> None:
         """Write a file that is not there, with the folders above it. Raises StoreError, also where it is there."""
-        path = self.path_of(relative)
+        path = self.get_path(relative)
         make_folder(path.parent)
         if kept.link is not None:
             try:
                 path.symlink_to(kept.link)
             except OSError as error:
-                raise cannot("create", path, error) from error
+                raise make_os_error("create", path, error) from error
             return
         write_new(path, kept.data)
         if kept.mode is not None:
             with contextlib.suppress(OSError):  # the content is what matters, and it is there
                 path.chmod(kept.mode)
 
-    def take(self, relative: str, *, expect: bytes | None = None) -> KeptFile:
+    def remove(self, relative: str, *, expect: bytes | None = None) -> FileSnapshot:
         """Remove a file and give what it was. Raises StoreError; FileChanged where it is not what was expected."""
-        path = self.path_of(relative)
+        path = self.get_path(relative)
         data = read_bytes(path)[0]
         if expect is not None and data != expect:
             raise FileChanged(path, ours=expect, theirs=data)
         try:
             link = str(path.readlink()) if path.is_symlink() else None
-            kept = KeptFile(data=data, mode=path.stat().st_mode & 0o7777, link=link)
+            kept = FileSnapshot(data=data, mode=path.stat().st_mode & 0o7777, link=link)
             path.unlink()
         except OSError as error:
-            raise cannot("delete", path, error) from error
+            raise make_os_error("delete", path, error) from error
         return kept
 
     def move(self, old: str, new: str) -> None:
         """Give a file another name that no file has. Raises StoreError."""
-        source, target = self.path_of(old), self.path_of(new)
+        source, target = self.get_path(old), self.get_path(new)
         if target.exists() or target.is_symlink():
             raise StoreError(target, "cannot create it: it exists already")
         make_folder(target.parent)
         try:
             os.link(source, target, follow_symlinks=False)  # never replaces a file that appeared meanwhile
         except FileExistsError as error:
-            raise cannot("create", target, error) from error
+            raise make_os_error("create", target, error) from error
         except FileNotFoundError as error:
-            raise cannot("read", source, error) from error
+            raise make_os_error("read", source, error) from error
         except OSError:  # a file system without hard links
             self._rename(source, target)
             return
@@ -436,13 +436,13 @@ class SetFiles:
             source.unlink()
         except OSError as error:
             target.unlink()
-            raise cannot("delete", source, error) from error
+            raise make_os_error("delete", source, error) from error
 
     def _rename(self, source: Path, target: Path) -> None:
         try:
             source.rename(target)
         except OSError as error:
-            raise cannot("create", target, error) from error
+            raise make_os_error("create", target, error) from error
 
     def _is_inside(self, folder: Path) -> bool:
         """Whether a folder, which need not be there yet, is in ours wherever links lead."""

@@ -15,7 +15,7 @@ EVAL_SET_SUFFIXES = (EVAL_SET_SUFFIX, TEST_SUFFIX)
 """What tells an eval set from other JSON files."""
 
 
-def name_of_file(path: PurePath) -> str:
+def derive_set_name(path: PurePath) -> str:
     """The file's name without the endings of eval sets: safe as an id, for it has no "/"."""
     for suffix in (*EVAL_SET_SUFFIXES, ".json"):
         if path.name.endswith(suffix) and path.name != suffix:
@@ -23,7 +23,7 @@ def name_of_file(path: PurePath) -> str:
     return path.name
 
 
-def is_no_json(name: str) -> bool:
+def is_dataset_name(name: str) -> bool:
     """Whether a file has another ending than `.json`: among those that are judged it is a dataset then."""
     return PurePath(name).suffix.lower() != ".json"
 
@@ -59,10 +59,10 @@ def is_eval_set(file: Path) -> bool:
         text.decode()
     except (OSError, UnicodeDecodeError):
         return True
-    return not text.strip() or (_SAYS_SO.search(text) is not None and not _is_list_of_others(text))
+    return not text.strip() or (_SAYS_SO.search(text) is not None and not _is_foreign_list(text))
 
 
-def _is_list_of_others(text: bytes) -> bool:
+def _is_foreign_list(text: bytes) -> bool:
     """Whether JSON is a list of which nothing is a turn, or a named eval, of the older formats. Broken JSON is none."""
     if not text.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):  # and may be large
         return False

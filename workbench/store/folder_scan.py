@@ -57,7 +57,7 @@ def walk(root: Path) -> Findings:
             elif name.endswith(EVAL_SET_SUFFIXES) and _is_file(entry):
                 if is_eval_set(Path(entry.path)):
                     findings.eval_sets.append(entry.path)
-            elif not name.startswith(".") and name not in _SKIPPED and _leads_on(entry, str(root), seen_links):
+            elif not name.startswith(".") and name not in _SKIPPED and _is_new_folder(entry, str(root), seen_links):
                 waiting.append(entry.path)
     findings.eval_sets.sort()
     return findings
@@ -65,12 +65,12 @@ def walk(root: Path) -> Findings:
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
     """Whether this can be read, or is a link that leads nowhere, which must be said. A pipe would never end."""
-    return _is(entry.is_file) or (entry.is_symlink() and not os.path.exists(entry.path))  # noqa: PTH110 - as os.scandir
+    return _check_entry(entry.is_file) or (entry.is_symlink() and not os.path.exists(entry.path))  # noqa: PTH110 - as os.scandir
 
 
-def _leads_on(entry: os.DirEntry[str], root: str, seen_links: set[str]) -> bool:
+def _is_new_folder(entry: os.DirEntry[str], root: str, seen_links: set[str]) -> bool:
     """Whether this is a folder that the walk has not covered and will not cover otherwise."""
-    if not _is(entry.is_dir):
+    if not _check_entry(entry.is_dir):
         return False
     if not entry.is_symlink():
         return True
@@ -81,7 +81,7 @@ def _leads_on(entry: os.DirEntry[str], root: str, seen_links: set[str]) -> bool:
     return True
 
 
-def _is(kind: Callable[[], bool]) -> bool:
+def _check_entry(kind: Callable[[], bool]) -> bool:
     """Ask an entry what it is; a link that leads to itself is nothing."""
     try:
         return kind()
@@ -134,7 +134,7 @@ class _Module:
         return any(name.startswith("google.adk.") for name in names)
 
 
-def why_no_agent(folder: Path) -> str | None:
+def explain_missing_agent(folder: Path) -> str | None:
     """What the files in a folder lack to be an ADK agent; None where none of them looks like one."""
     for name in ("agent.py", "__init__.py"):
         path = folder / name
@@ -154,10 +154,10 @@ def why_no_agent(folder: Path) -> str | None:
         if not module.imports_adk:
             return f"{name} imports nothing of google.adk, so it is no ADK agent"
         return f"{name} binds none of {', '.join(_NAMES)}: expected an agent named root_agent, or an App named app"
-    return _misspelt_file(folder)
+    return _find_misspelt_file(folder)
 
 
-def _misspelt_file(folder: Path) -> str | None:
+def _find_misspelt_file(folder: Path) -> str | None:
     """What to do about a file that holds an agent under a name that is not read; None where there is none."""
     paths: dict[str, Path] = {}
     with contextlib.suppress(OSError):
@@ -195,14 +195,14 @@ def _is_in_imported_module(module: _Module, root: Path) -> bool:
     source = module.imported.get("agent")
     if module.path.name != "__init__.py" or source is None:
         return False
-    agent = _load(_file_of(module, _Imported(_dotted(source.module, source.name), source.level, ""), root))
+    agent = _load(_find_file(module, _Imported(_join_names(source.module, source.name), source.level, ""), root))
     return agent is not None and any(_binds_agent(agent, name, root, depth=2) for name in _NAMES)
 
 
 def _binds_agent(module: _Module, name: str, root: Path, *, depth: int) -> bool:
     if name in module.imported:
         source = module.imported[name]
-        origin = _load(_file_of(module, source, root)) if depth < _MOST_MODULES else None
+        origin = _load(_find_file(module, source, root)) if depth < _MOST_MODULES else None
         if origin is not None:
             return _binds_agent(origin, source.name, root, depth=depth + 1)
         return name == "root_agent" and module.imports_adk
@@ -219,11 +219,11 @@ def _is_adk_app(module: _Module, value: ast.expr | None) -> bool:
     """Whether an expression makes an App of google.adk: by calling it, or a function of a module that imports it."""
     if not isinstance(value, ast.Call):
         return False
-    called = _text_of(value.func)
+    called = _format_dotted_name(value.func)
     first = called.split(".", 1)[0]
     if first in module.imported:
         source = module.imported[first]
-        called = _dotted(source.module, source.name) + called.removeprefix(first)
+        called = _join_names(source.module, source.name) + called.removeprefix(first)
         return called.startswith("google.adk.") and called.endswith(".App")
     if first in module.functions:
         source = module.imported.get("App", _Imported("", 0, ""))
@@ -237,11 +237,11 @@ def _reaches_adk(module: _Module, root: Path, *, depth: int) -> bool:
         return True
     if depth >= _MOST_MODULES:
         return False
-    files = {_file_of(module, source, root) for source in module.imports}
+    files = {_find_file(module, source, root) for source in module.imports}
     return any(origin is not None and _reaches_adk(origin, root, depth=depth + 1) for origin in map(_load, files))
 
 
-def _file_of(module: _Module, source: _Imported, root: Path) -> Path | None:
+def _find_file(module: _Module, source: _Imported, root: Path) -> Path | None:
     """The file that an import names, where it lies below the root (or, for relative ones, beside the module)."""
     folder = module.path.parent
     if source.level:
@@ -281,7 +281,7 @@ def _parse(path: Path, data: bytes) -> _Module:
         reason = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
         raise BrokenSource(f"{line}not readable as Python: {reason}", is_agent=looks_like_one) from None
     module = _Module(path)
-    for statement in _top_level(tree.body):
+    for statement in _iterate_top_level(tree.body):
         _note_bindings(module, statement)
     for node in ast.walk(tree):
         _note_imports(module, node)
@@ -296,7 +296,7 @@ def _parse_source(data: bytes) -> ast.Module:
     return ast.parse(data)
 
 
-def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _iterate_top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements that run when the module is imported, those inside `if`, `try`, `with` and loops included."""
     waiting: list[ast.AST] = list(reversed(body))  # no recursion: a long chain of `elif` is deeply nested
     while waiting:
@@ -340,11 +340,11 @@ def _note_imports(module: _Module, node: ast.AST) -> None:
             pass
 
 
-def _dotted(module: str, name: str) -> str:
+def _join_names(module: str, name: str) -> str:
     return f"{module}.{name}" if module and name else module or name
 
 
-def _text_of(function: ast.expr) -> str:
+def _format_dotted_name(function: ast.expr) -> str:
     """A dotted name as it is written; empty for any other expression."""
     names: list[str] = []
     while isinstance(function, ast.Attribute):

@@ -16,13 +16,20 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from workbench.model.base import Fact
-from workbench.model.patterns import without_backtracking
+from workbench.model.patterns import remove_backtracking
 from workbench.model.target import AgentKind, Target
 from workbench.store.datasets.remote_data import is_address, shown_address
 from workbench.store.errors import StoreError
-from workbench.store.files import relative_name
+from workbench.store.files import make_relative_name
 from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, is_eval_set
-from workbench.store.folder_scan import AGENT_FILES, BrokenSource, Findings, holds_adk_agent, walk, why_no_agent
+from workbench.store.folder_scan import (
+    AGENT_FILES,
+    BrokenSource,
+    Findings,
+    explain_missing_agent,
+    holds_adk_agent,
+    walk,
+)
 from workbench.store.settings import FILE_NAME, LoadedSettings, TargetSettings
 
 # Targets: from what settings say, and from the folder of an ADK agent.
@@ -30,50 +37,52 @@ from workbench.store.settings import FILE_NAME, LoadedSettings, TargetSettings
 _IN_MODULES = (AgentKind.FUNCTION, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE)
 
 
-def adk_target(folder: Path, *, root: Path, name: str | None = None) -> Target:
+def make_adk_target(folder: Path, *, root: Path, name: str | None = None) -> Target:
     """The target for the folder of an ADK agent (or a file in it), called `name` or else like the folder.
 
     Its import root is the folder around it; the adapter adds what packages further up need. Raises StoreError where
     there can be no agent.
     """
-    folder = _agent_folder(folder, root=root)
+    folder = _resolve_agent_folder(folder, root=root)
     return Target(
         name=name or folder.name,
         kind=AgentKind.ADK,
         location=folder.name,
         path=folder.parent,
-        env_file=_nearest_env_file(folder, root=root),
+        env_file=_find_env_file(folder, root=root),
     )
 
 
-def configured_target(name: str, settings: TargetSettings, *, root: Path) -> Target:
+def make_configured_target(name: str, settings: TargetSettings, *, root: Path) -> Target:
     """The target that settings describe. Raises StoreError where the folder of an ADK agent holds none."""
-    path = _below(root, settings.path) if settings.path is not None else root
+    path = _resolve_path(root, settings.path) if settings.path is not None else root
     kind = AgentKind(settings.kind)
     found: dict[str, object] = {"location": settings.target, "path": path, "env_file": None}
     if kind is AgentKind.ADK:
-        adk = adk_target(_existing(settings.target, path, root), root=root)
+        adk = make_adk_target(_find_existing(settings.target, path, root), root=root)
         folder = adk.path / adk.location
         found = {"location": adk.location, "path": adk.path, "env_file": adk.env_file}
         if settings.path is not None:
             inside = folder.is_relative_to(path)
             found |= {"location": str(folder.relative_to(path)) if inside else str(folder), "path": path}
     if settings.env_file is not None:
-        found["env_file"] = _existing(settings.env_file, root, path)
+        found["env_file"] = _find_existing(settings.env_file, root, path)
     watch = settings.watch
     if settings.scripted_models is not None:
-        script = _existing(settings.scripted_models, path, root)
+        script = _find_existing(settings.scripted_models, path, root)
         found["scripted_models"] = script
         watch = (*watch, str(script))  # what it says reaches every conversation
     return Target(
         name=name,
         kind=kind,
-        python=_interpreter(settings.python, root) if settings.python is not None else None,
+        python=_find_interpreter(settings.python, root) if settings.python is not None else None,
         eval_sets=settings.eval_sets or (),
-        config=_existing(settings.config, path, root) if settings.config is not None else None,
+        config=_find_existing(settings.config, path, root) if settings.config is not None else None,
         watch=watch,
         rerun=settings.rerun,
-        simulate_tools=_existing(settings.simulate_tools, path, root) if settings.simulate_tools is not None else None,
+        simulate_tools=_find_existing(settings.simulate_tools, path, root)
+        if settings.simulate_tools is not None
+        else None,
         tools=settings.tools,
         options=settings.options,
         columns=tuple(settings.columns.items()),
@@ -81,7 +90,7 @@ def configured_target(name: str, settings: TargetSettings, *, root: Path) -> Tar
     )
 
 
-def missing_files(target: Target) -> Iterator[str]:
+def find_missing_files(target: Target) -> Iterator[str]:
     """What the settings of a target name that is not there, one sentence each."""
     for key, path, exists in (
         ("path", target.path, target.path.is_dir()),
@@ -93,22 +102,22 @@ def missing_files(target: Target) -> Iterator[str]:
             yield f"{FILE_NAME}: targets.{target.name}.{key}: there is no {path}"
 
 
-def folder_of(target: Target) -> Path | None:
+def find_agent_folder(target: Target) -> Path | None:
     """The folder with the agent's code, where that is known without running it."""
     if target.kind is AgentKind.ADK:
         return target.path / target.location
-    if target.kind in _IN_MODULES and not target.runs_elsewhere:
+    if target.kind in _IN_MODULES and not target.is_remote:
         module = target.path.joinpath(*target.location.split(":")[0].split("."))
         return module if module.is_dir() else module.parent if module.parent.is_dir() else target.path
     return None
 
 
-def recordings_in(target: Target) -> Path | None:
+def find_recordings(target: Target) -> Path | None:
     """The file with the recordings of a target that has one for all its sets."""
     return target.path / target.location if target.kind is AgentKind.RECORDED and target.location else None
 
 
-def _agent_folder(path: Path, *, root: Path) -> Path:
+def _resolve_agent_folder(path: Path, *, root: Path) -> Path:
     """The folder, below the root by its own name where it can be: a link to an agent elsewhere is an agent of ours."""
     folder = path.absolute()
     if ".." in folder.parts or not folder.is_relative_to(root):
@@ -118,11 +127,13 @@ def _agent_folder(path: Path, *, root: Path) -> Path:
     if not folder.is_dir():
         raise StoreError(path, "there is no such agent: expected a folder with agent.py or __init__.py")
     if not any((folder / name).is_file() for name in AGENT_FILES) and not (folder / "agent").is_dir():
-        raise StoreError(path, f"holds no agent: {why_no_agent(folder) or 'expected agent.py or __init__.py in it'}")
+        raise StoreError(
+            path, f"holds no agent: {explain_missing_agent(folder) or 'expected agent.py or __init__.py in it'}"
+        )
     return folder
 
 
-def _nearest_env_file(folder: Path, *, root: Path) -> Path | None:
+def _find_env_file(folder: Path, *, root: Path) -> Path | None:
     """The `.env` of the agent's folder or of the nearest one above it, not above the root."""
     if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("true", "1"):
         return None
@@ -134,20 +145,20 @@ def _nearest_env_file(folder: Path, *, root: Path) -> Path | None:
     return None
 
 
-def _existing(text: str, *bases: Path) -> Path:
+def _find_existing(text: str, *bases: Path) -> Path:
     """The path under the first of the folders in which it exists; under the first where it is in none."""
-    candidates = [_below(base, text) for base in bases]
+    candidates = [_resolve_path(base, text) for base in bases]
     return next((path for path in candidates if path.exists()), candidates[0])
 
 
-def _interpreter(text: str, root: Path) -> Path:
+def _find_interpreter(text: str, root: Path) -> Path:
     """A path, or the name of a program on the PATH. Links stay: a virtual environment's interpreter is one."""
     is_name = Path(text).name == text and not (root / text).exists()
     found = shutil.which(text) if is_name else None
-    return Path(found) if found else _below(root, text)
+    return Path(found) if found else _resolve_path(root, text)
 
 
-def _below(root: Path, text: str) -> Path:
+def _resolve_path(root: Path, text: str) -> Path:
     """The path absolute and without `..`, its links kept."""
     return Path(os.path.normpath(root / Path(text).expanduser()))
 
@@ -188,7 +199,7 @@ class Pairing(NamedTuple):
     reason: str | None = None
 
 
-class ByLocation:
+class LocationPairing:
     """Pairs by climbing from the set to the first folder with agents in or below it.
 
     Of several agents there it takes the one whose folder (or own name) the cases name as `session_input.app_name`, else
@@ -201,7 +212,7 @@ class ByLocation:
         self._reasons = reasons or {}
         self._agents: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
         for target in targets:
-            folder = folder_of(target)
+            folder = find_agent_folder(target)
             if folder is not None:
                 for ancestor in (folder, *folder.parents):
                     self._agents[ancestor][target.name] = folder
@@ -214,13 +225,13 @@ class ByLocation:
             if agents:
                 return self._choose(eval_set, folder, agents, lacking)
             lacking = lacking or self._reasons.get(folder)
-            reason = why_no_agent(folder) if lacking is None else None
+            reason = explain_missing_agent(folder) if lacking is None else None
             if reason is not None:
                 lacking = f"{folder.relative_to(self._root).as_posix()}: {reason}" if folder != self._root else reason
             if folder == self._root:
                 break
         if lacking is not None:
-            return _lacking_agent(lacking)
+            return _make_unpaired(lacking)
         return Pairing(
             None,
             "no agent was found near it: put it beside or below an ADK agent, or list it under eval_sets of a target "
@@ -230,13 +241,13 @@ class ByLocation:
     def _choose(self, eval_set: Path, folder: Path, agents: Mapping[str, Path], lacking: str | None) -> Pairing:
         if len(agents) == 1 and lacking is None:
             return Pairing(next(iter(agents)))
-        apps = _apps_named_in(eval_set)
+        apps = _find_app_names(eval_set)
         chosen = [name for name, place in agents.items() if place.name in apps or name in apps]
         chosen = chosen or [name for name, place in agents.items() if place == folder]
         if len(chosen) == 1:
             return Pairing(chosen[0])
         if lacking is not None:
-            return _lacking_agent(lacking)
+            return _make_unpaired(lacking)
         shown = ", ".join(sorted(agents)[:5]) + (", …" if len(agents) > 5 else "")
         return Pairing(
             None,
@@ -245,12 +256,12 @@ class ByLocation:
         )
 
 
-def _lacking_agent(lacking: str) -> Pairing:
+def _make_unpaired(lacking: str) -> Pairing:
     remedy = f"mend that, or list the set under eval_sets of a target in {FILE_NAME}"
     return Pairing(None, f"no agent was found: {lacking}; {remedy}")
 
 
-def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tuple[list[Path], list[str]]:
+def match_claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tuple[list[Path], list[str]]:
     """The files that the `eval_sets` patterns of a target match, and the patterns that match none.
 
     `found` are the sets of the project by their relative path. Patterns are relative to the target's `path` or to the
@@ -263,7 +274,7 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
         if is_address(pattern):
             continue
         matches = []
-        for base, rule in _rules(target.path, pattern, root):
+        for base, rule in _compile_rules(target.path, pattern, root):
             matches += [path for relative, path in found.items() if rule.fullmatch(relative)]
             if not matches:
                 names = glob.glob(pattern, root_dir=base)  # noqa: PTH207 - Path.glob refuses absolute patterns
@@ -277,29 +288,31 @@ def claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tu
 
 def match_sets(patterns: Iterable[str], found: Iterable[str], *, path: Path, root: Path) -> Iterator[str]:
     """The sets that patterns relative to the path of a target or to the root match."""
-    rules = [rule for pattern in patterns if not is_address(pattern) for _, rule in _rules(path, pattern, root)]
+    rules = [rule for pattern in patterns if not is_address(pattern) for _, rule in _compile_rules(path, pattern, root)]
     return (relative for relative in found if any(rule.fullmatch(relative) for rule in rules))
 
 
-def claims(target: Target, relative: str, *, root: Path) -> bool:
+def can_claim(target: Target, relative: str, *, root: Path) -> bool:
     """Whether a pattern of a target matches a path that need not be there."""
     return any(
-        rule.fullmatch(relative) for pattern in target.eval_sets for _, rule in _rules(target.path, pattern, root)
+        rule.fullmatch(relative)
+        for pattern in target.eval_sets
+        for _, rule in _compile_rules(target.path, pattern, root)
     )
 
 
-def paths_claimed(target: Target, *, name: str, root: Path) -> Iterator[str]:
+def suggest_claimed_paths(target: Target, *, name: str, root: Path) -> Iterator[str]:
     """Paths of eval sets, there or not, that the patterns of a target name, with `name` for what may be anything.
 
     Patterns that leave a folder or a single character open give none.
     """
     for base in dict.fromkeys((target.path, root)):
         if base.is_relative_to(root):
-            filled = (_filled(pattern.removeprefix("./"), name) for pattern in target.eval_sets)
+            filled = (_fill_pattern(pattern.removeprefix("./"), name) for pattern in target.eval_sets)
             yield from (base.relative_to(root).joinpath(path).as_posix() for path in filled if path is not None)
 
 
-def _filled(pattern: str, name: str) -> str | None:
+def _fill_pattern(pattern: str, name: str) -> str | None:
     folder, slash, file = pattern.replace("**/", "").rpartition("/")
     if re.search(r"[*?\[]", folder) or re.search(r"[?\[]", file):
         return None
@@ -311,11 +324,11 @@ def _filled(pattern: str, name: str) -> str | None:
     return None
 
 
-def _rules(path: Path, pattern: str, root: Path) -> Iterator[tuple[Path, re.Pattern[str]]]:
+def _compile_rules(path: Path, pattern: str, root: Path) -> Iterator[tuple[Path, re.Pattern[str]]]:
     """What a pattern of a target with this path means: as a rule for paths from the root, for each folder it may be
     relative to."""
     for base in dict.fromkeys((path, root)):
-        yield base, _rule(_relative_pattern(base, pattern, root))
+        yield base, _compile_pattern(_relative_pattern(base, pattern, root))
 
 
 def _relative_pattern(base: Path, pattern: str, root: Path) -> str:
@@ -324,7 +337,7 @@ def _relative_pattern(base: Path, pattern: str, root: Path) -> str:
     return pattern if prefix == "." else f"{glob.escape(prefix)}/{pattern}"
 
 
-def _rule(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     """A pattern of paths as a regular expression: `*` stays inside a name, `**` spans folders."""
     steps = re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]]*\]|.", pattern, re.DOTALL)
     wild = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -332,10 +345,10 @@ def _rule(pattern: str) -> re.Pattern[str]:
         wild.get(step) or (step.replace("[!", "[^", 1) if step[0] == "[" and len(step) > 1 else re.escape(step))
         for step in steps
     )
-    return re.compile(without_backtracking("".join(texts)), re.DOTALL)
+    return re.compile(remove_backtracking("".join(texts)), re.DOTALL)
 
 
-def _apps_named_in(eval_set: Path) -> set[str]:
+def _find_app_names(eval_set: Path) -> set[str]:
     """The app names of the sessions in a set: read from its text, as a set with a broken case still has the others'."""
     try:
         text = eval_set.read_bytes().decode(errors="replace")
@@ -396,14 +409,14 @@ def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) ->
     root = root or find_root(path)
     findings = walk(root)
     problems = list(findings.problems)
-    targets, unusable = _configured(loaded, root, problems)
-    targets |= _discovered(findings, targets.values(), root, problems)
-    found = {relative_name(Path(name), root): Path(name) for name in findings.eval_sets}
-    pairings = _claimed(targets.values(), found, root, problems)
+    targets, unusable = _load_configured_targets(loaded, root, problems)
+    targets |= _find_adk_targets(findings, targets.values(), root, problems)
+    found = {make_relative_name(Path(name), root): Path(name) for name in findings.eval_sets}
+    pairings = _assign_claimed_sets(targets.values(), found, root, problems)
     reasons = {
         folder: f"the target {target.name} has eval_sets, which do not name this set"
         for target in targets.values()
-        if target.eval_sets and (folder := folder_of(target)) is not None
+        if target.eval_sets and (folder := find_agent_folder(target)) is not None
     }
     for name, problem in unusable.items():  # no other agent may answer in place of the one that was named
         settings = loaded.settings.targets[name]
@@ -412,44 +425,48 @@ def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) ->
             pairings.setdefault(relative, Pairing(None, problem))
         reasons |= {root / settings.target: problem, path / settings.target: problem}
     pairable = (target for target in targets.values() if not target.eval_sets)
-    by_location = ByLocation(pairable, reasons=reasons, root=root)
+    by_location = LocationPairing(pairable, reasons=reasons, root=root)
     for relative, file in found.items():
         if relative not in pairings:
             pairings[relative] = by_location.pair(file)
-    entries = [_entry(relative, pairing, targets, root) for relative, pairing in sorted(pairings.items())]
-    entries += _addresses(targets.values(), root, problems)
+    entries = [_make_entry(relative, pairing, targets, root) for relative, pairing in sorted(pairings.items())]
+    entries += _list_addresses(targets.values(), root, problems)
     return Project(root=root, targets=targets, eval_sets=tuple(entries), problems=tuple(problems), unusable=unusable)
 
 
-def criteria_file(entry: EvalSetEntry, target: Target | None) -> Path | None:
+def find_criteria_file(entry: EvalSetEntry, target: Target | None) -> Path | None:
     """The criteria file of a set: the target's `config`, else the one beside the set, else none."""
-    return target.config if target is not None and target.config is not None else criteria_beside(entry.path)
+    return target.config if target is not None and target.config is not None else find_adjacent_criteria(entry.path)
 
 
-def criteria_beside(eval_set: Path) -> Path | None:
+def find_adjacent_criteria(eval_set: Path) -> Path | None:
     """The `test_config.json` beside a set, also if it is a folder or a link to nothing: reading it says so."""
     beside = eval_set.parent / CRITERIA_FILE
     return beside if beside.is_file() or beside.is_dir() or beside.is_symlink() else None
 
 
-def _configured(loaded: LoadedSettings, root: Path, problems: list[str]) -> tuple[dict[str, Target], dict[str, str]]:
+def _load_configured_targets(
+    loaded: LoadedSettings, root: Path, problems: list[str]
+) -> tuple[dict[str, Target], dict[str, str]]:
     """The configured targets, and the problems of those that are unusable."""
     targets: dict[str, Target] = {}
     unusable: dict[str, str] = {}
     for name, settings in loaded.settings.targets.items():
         try:
-            target = configured_target(name, settings, root=root)
+            target = make_configured_target(name, settings, root=root)
         except StoreError as error:
             unusable[name] = f"{FILE_NAME}: targets.{name}.target: {error}"
             problems.append(unusable[name])
             continue
-        problems.extend(missing_files(target))
+        problems.extend(find_missing_files(target))
         targets[name] = target
     return targets, unusable
 
 
-def _discovered(findings: Findings, configured: Iterable[Target], root: Path, problems: list[str]) -> dict[str, Target]:
-    taken = {folder_of(target) for target in configured if target.kind is AgentKind.ADK}
+def _find_adk_targets(
+    findings: Findings, configured: Iterable[Target], root: Path, problems: list[str]
+) -> dict[str, Target]:
+    taken = {find_agent_folder(target) for target in configured if target.kind is AgentKind.ADK}
     folders = []
     for name, files in sorted(findings.agent_files.items()):
         folder = Path(name)
@@ -457,7 +474,9 @@ def _discovered(findings: Findings, configured: Iterable[Target], root: Path, pr
             folders.append(folder)
     names = Counter([folder.name for folder in folders] + [target.name for target in configured])
     targets = (
-        adk_target(folder, root=root, name=folder.name if names[folder.name] == 1 else relative_name(folder, root))
+        make_adk_target(
+            folder, root=root, name=folder.name if names[folder.name] == 1 else make_relative_name(folder, root)
+        )
         for folder in folders
     )
     return {target.name: target for target in targets}
@@ -471,30 +490,32 @@ def _holds_agent(folder: Path, files: list[str], root: Path, problems: list[str]
             if holds_adk_agent(file, root=root):
                 return True
         except BrokenSource as error:
-            problems.append(f"{relative_name(file, root)}:{error}")
+            problems.append(f"{make_relative_name(file, root)}:{error}")
             if error.is_agent:
                 return True
         except OSError as error:
-            problems.append(f"{relative_name(file, root)}: cannot be read: {error.strerror}")
+            problems.append(f"{make_relative_name(file, root)}: cannot be read: {error.strerror}")
     return False
 
 
-def _claimed(targets: Iterable[Target], found: dict[str, Path], root: Path, problems: list[str]) -> dict[str, Pairing]:
+def _assign_claimed_sets(
+    targets: Iterable[Target], found: dict[str, Path], root: Path, problems: list[str]
+) -> dict[str, Pairing]:
     """The sets that targets name; of two targets that name the same set the first has it."""
     pairings: dict[str, Pairing] = {}
     for target in targets:
-        claimed, unmatched = claimed_sets(target, found, root=root)
+        claimed, unmatched = match_claimed_sets(target, found, root=root)
         place = f"{FILE_NAME}: targets.{target.name}.eval_sets"
         problems.extend(f"{place}: {pattern} matches no file" for pattern in unmatched)
         for path in claimed:
-            relative = relative_name(path, root)
+            relative = make_relative_name(path, root)
             owner = pairings.setdefault(relative, Pairing(target.name)).target
             if owner != target.name:
                 problems.append(f"{place}: {relative} belongs to {owner} already")
     return pairings
 
 
-def _addresses(targets: Iterable[Target], root: Path, problems: list[str]) -> list[EvalSetEntry]:
+def _list_addresses(targets: Iterable[Target], root: Path, problems: list[str]) -> list[EvalSetEntry]:
     """The datasets elsewhere that targets name; nothing is read of them.
 
     The query of an address tells datasets apart and may hold a key: those that look the same without are numbered.
@@ -511,22 +532,22 @@ def _addresses(targets: Iterable[Target], root: Path, problems: list[str]) -> li
             elif address in entries:
                 problems.append(f"{place}: {entries[address].relative} belongs to {entries[address].target} already")
             else:
-                name = _free_name(shown, names)
+                name = _choose_free_name(shown, names)
                 names.add(name)
                 entry = EvalSetEntry(
                     path=root / FILE_NAME, relative=name, target=target.name, kind="evalset", address=address
                 )
-                entries[address] = entry.model_copy(update={"config": criteria_file(entry, target)})
+                entries[address] = entry.model_copy(update={"config": find_criteria_file(entry, target)})
     return list(entries.values())
 
 
-def _free_name(name: str, taken: Container[str]) -> str:
+def _choose_free_name(name: str, taken: Container[str]) -> str:
     """The name, with the first number that makes it a free one where it is taken."""
     numbered = (f"{name} ({number})" for number in count(2))
     return name if name not in taken else next(each for each in numbered if each not in taken)
 
 
-def _entry(relative: str, pairing: Pairing, targets: dict[str, Target], root: Path) -> EvalSetEntry:
+def _make_entry(relative: str, pairing: Pairing, targets: dict[str, Target], root: Path) -> EvalSetEntry:
     entry = EvalSetEntry(
         path=root / relative,
         relative=relative,
@@ -535,7 +556,7 @@ def _entry(relative: str, pairing: Pairing, targets: dict[str, Target], root: Pa
         unpaired_reason=pairing.reason,
     )
     target = targets[pairing.target] if pairing.target is not None else None
-    return entry.model_copy(update={"config": criteria_file(entry, target)})
+    return entry.model_copy(update={"config": find_criteria_file(entry, target)})
 
 
 # Where an eval set would belong that is not there yet: by the rules by which those that are found are paired.
@@ -548,25 +569,25 @@ class NewSets:
         self._root = project.root
         self._targets = project.targets
         unnamed = (target for target in project.targets.values() if not target.eval_sets)
-        self._by_location = ByLocation(unnamed, root=project.root)
+        self._by_location = LocationPairing(unnamed, root=project.root)
 
-    def pairing(self, relative: str) -> Pairing:
+    def pair(self, relative: str) -> Pairing:
         """The target that a set at this path would have, or why none."""
         for target in self._targets.values():
-            if claims(target, relative, root=self._root):
+            if can_claim(target, relative, root=self._root):
                 return Pairing(target.name)
         return self._by_location.pair(self._root / relative)
 
-    def paths_of(self, target: str, *, name: str) -> Iterator[str]:
+    def suggest_paths(self, target: str, *, name: str) -> Iterator[str]:
         """Where a set of this name might lie that is for a target; another target may have a claim to it."""
         found = self._targets.get(target)
         if found is None:
             return
-        yield from paths_claimed(found, name=name, root=self._root)
-        folder = folder_of(found)
+        yield from suggest_claimed_paths(found, name=name, root=self._root)
+        folder = find_agent_folder(found)
         if not found.eval_sets and folder is not None and folder.is_relative_to(self._root):
             yield (folder.relative_to(self._root) / f"{name}{EVAL_SET_SUFFIX}").as_posix()
 
-    def lists_sets(self, target: str) -> bool:
+    def has_listed_sets(self, target: str) -> bool:
         """Whether settings say which sets are for a target."""
         return target in self._targets and bool(self._targets[target].eval_sets)

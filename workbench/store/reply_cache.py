@@ -13,9 +13,9 @@ from workbench.store.history.history_schema import open_database
 
 FILE_NAME = "replies.db"
 
-_MOST = 100_000
+_MAX_REPLIES = 100_000
 """Of more, those that were not used for longest are forgotten when the file is opened."""
-_USED_AGAIN = 86_400.0  # seconds after which it is noted that an answer is still of use
+_USE_NOTED_AFTER = 86_400.0  # seconds after which it is noted that an answer is still of use
 
 
 class ReplyStore:
@@ -27,20 +27,20 @@ class ReplyStore:
 
     def get(self, key: str) -> str | None:
         """The text that is kept under a key. Raises StoreError."""
-        with self._database.reading():
+        with self._database.translate_errors():
             row = self._database.execute("SELECT data, used_at FROM reply WHERE key = ?", (key,)).fetchone()
             if row is None:
                 return None
             data, used_at = row
             now = time.time()
-            if now - used_at > _USED_AGAIN:
+            if now - used_at > _USE_NOTED_AFTER:
                 self._database.execute("UPDATE reply SET used_at = ? WHERE key = ?", (now, key))
             return zlib.decompress(data).decode()
 
     def put(self, key: str, text: str) -> None:
         """Keep a text under a key, in place of what was there. Raises StoreError."""
         row = (key, zlib.compress(text.encode()), time.time())
-        with self._database.writing():
+        with self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO reply (key, data, used_at) VALUES (?, ?, ?)", row)
 
     def close(self) -> None:
@@ -61,5 +61,5 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     columns = "key TEXT PRIMARY KEY, data BLOB NOT NULL, used_at REAL NOT NULL"
     connection.execute(f"CREATE TABLE IF NOT EXISTS reply ({columns}) WITHOUT ROWID")
     connection.execute("CREATE INDEX IF NOT EXISTS reply_by_use ON reply (used_at)")
-    outdated = f"SELECT key FROM reply ORDER BY used_at DESC LIMIT -1 OFFSET {_MOST}"
+    outdated = f"SELECT key FROM reply ORDER BY used_at DESC LIMIT -1 OFFSET {_MAX_REPLIES}"
     connection.execute(f"DELETE FROM reply WHERE key IN ({outdated})")

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from workbench.model.base import Fact
-from workbench.model.criteria import wrong_vendor
-from workbench.model.patterns import FOLDERS_AT_MOST
+from workbench.model.criteria import explain_wrong_vendor
+from workbench.model.patterns import MAX_FOLDER_WILDCARDS
 from workbench.model.target import DEPLOYED, AgentKind, Isolation
-from workbench.model.text import did_you_mean, one_line
+from workbench.model.text import one_line, suggest_name
 from workbench.store.datasets.dataset_rows import check_columns
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import decode_utf8, read_bytes, write_atomic, write_new
@@ -47,7 +47,7 @@ class A2aSettings(Section):
     @field_validator("headers")
     @classmethod
     def _are_headers(cls, value: dict[str, str]) -> dict[str, str]:
-        return _checked_headers(value)
+        return _check_headers(value)
 
 
 class HttpSettings(Section):
@@ -80,7 +80,7 @@ class HttpSettings(Section):
     @field_validator("headers")
     @classmethod
     def _are_headers(cls, value: dict[str, str]) -> dict[str, str]:
-        return _checked_headers(value)
+        return _check_headers(value)
 
     @field_validator("body")
     @classmethod
@@ -149,7 +149,7 @@ class TargetSettings(Section):
     def _is_known(cls, value: str) -> str:
         known = [kind.value for kind in AgentKind]
         if value not in known:
-            raise ValueError(f"one of {', '.join(known)}{did_you_mean(value, known)}")
+            raise ValueError(f"one of {', '.join(known)}{suggest_name(value, known)}")
         return value
 
     @field_validator("target", mode="before")
@@ -172,8 +172,8 @@ class TargetSettings(Section):
     @field_validator("eval_sets")
     @classmethod
     def _are_quick_to_match(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if any(pattern.count("**") > FOLDERS_AT_MOST for pattern in value or ()):
-            raise ValueError(f"patterns with at most {FOLDERS_AT_MOST} `**`")
+        if any(pattern.count("**") > MAX_FOLDER_WILDCARDS for pattern in value or ()):
+            raise ValueError(f"patterns with at most {MAX_FOLDER_WILDCARDS} `**`")
         return value
 
     @field_validator("tools")
@@ -249,7 +249,7 @@ _TARGETS: dict[str, tuple[Callable[[str], bool], str]] = {
 """What `target` must be, by kind: whether it is, and what to say where not."""
 
 
-def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not _HEADER.fullmatch(name):
             raise ValueError(f"names of headers, not {name!r}")
@@ -266,7 +266,7 @@ FILE_NAME = "workbench.toml"
 
 
 def _check_vendor(model: str) -> str:
-    expected = wrong_vendor(model)
+    expected = explain_wrong_vendor(model)
     if expected is not None:
         raise ValueError(expected)
     return model
@@ -382,13 +382,13 @@ class LoadedSettings(Fact):
     problems: tuple[str, ...] = ()
     _files: tuple[TomlFile, ...] = PrivateAttr(default=())  # what wins stands first
 
-    def placed(self, place: Place, message: str) -> str:
+    def add_location(self, place: Place, message: str) -> str:
         """A sentence about a setting, begun with the file and the line that say it where any does."""
         file = next((file for file in self._files if file.has(place)), None)
-        return message if file is None else f"{shown_path(file.path)}:{file.line_of(place)}: {message}"
+        return message if file is None else f"{shown_path(file.path)}:{file.find_line(place)}: {message}"
 
 
-def user_settings_file() -> Path:
+def get_user_settings_file() -> Path:
     """Where the user's own settings are, whether or not the file exists."""
     from platformdirs import user_config_path
 
@@ -400,9 +400,9 @@ def load_settings(root: Path, *, user_file: Path | None = None) -> LoadedSetting
 
     Raises StoreError where a file cannot be read, is not TOML, or a value is of the wrong type.
     """
-    own = read_toml(user_file or user_settings_file())
+    own = read_toml(user_file or get_user_settings_file())
     project = read_toml(root / FILE_NAME)
-    problems = [*_take_unknown_keys(own), *_take_unknown_keys(project)]
+    problems = [*_remove_unknown_keys(own), *_remove_unknown_keys(project)]
     if own.data.pop("targets", None) is not None:
         problems.append(
             f"{shown_path(own.path)}: targets belong into the {FILE_NAME} of a project, and are ignored here"
@@ -421,12 +421,12 @@ def load_settings(root: Path, *, user_file: Path | None = None) -> LoadedSetting
     return loaded
 
 
-def _take_unknown_keys(file: TomlFile) -> list[str]:
+def _remove_unknown_keys(file: TomlFile) -> list[str]:
     """Remove what is no setting from the data, and name it."""
-    unknown = list(_unknown_keys(file.data))
+    unknown = list(_find_unknown_keys(file.data))
     problems = [
-        f"{shown_path(file.path)}:{file.line_of(place)}: {'.'.join(place)}: unknown key, "
-        f"expected one of {_listed(known)}{did_you_mean(place[-1], known)}"
+        f"{shown_path(file.path)}:{file.find_line(place)}: {'.'.join(place)}: unknown key, "
+        f"expected one of {_listed(known)}{suggest_name(place[-1], known)}"
         for place, known in unknown
     ]
     for (*tables, key), _ in unknown:
@@ -437,21 +437,21 @@ def _take_unknown_keys(file: TomlFile) -> list[str]:
     return problems
 
 
-def _unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
+def _find_unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
     """The places of unknown keys, each with the keys that are known there."""
     for name, value in data.items():
         if name not in Settings.model_fields:
             yield (name,), list(Settings.model_fields)
         elif isinstance(value, dict) and name == "targets":
             for target, table in value.items():
-                yield from _unknown_in(TargetSettings, (name, target), table)
+                yield from _list_unknown_keys(TargetSettings, (name, target), table)
                 for kind, section in KIND_TABLES.items() if isinstance(table, dict) else ():
-                    yield from _unknown_in(section, (name, target, kind), table.get(kind))
+                    yield from _list_unknown_keys(section, (name, target, kind), table.get(kind))
         elif isinstance(value, dict) and name in _SECTIONS:
-            yield from _unknown_in(_SECTIONS[name], (name,), value)
+            yield from _list_unknown_keys(_SECTIONS[name], (name,), value)
             prices = value.get("prices") if name == "judge" else None
             for model, table in prices.items() if isinstance(prices, dict) else ():
-                yield from _unknown_in(PriceSettings, (name, "prices", model), table)
+                yield from _list_unknown_keys(PriceSettings, (name, "prices", model), table)
 
 
 _SECTIONS: dict[str, type[Section]] = {
@@ -463,7 +463,7 @@ _SECTIONS: dict[str, type[Section]] = {
 }
 
 
-def _unknown_in(
+def _list_unknown_keys(
     section: type[Section], place: tuple[str, ...], table: Any
 ) -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
     known = list(section.model_fields)
@@ -480,12 +480,12 @@ def check_settings(file: TomlFile) -> None:
         place: Place = first["loc"]
         raise StoreError(
             file.path,
-            line=file.line_of(place),
+            line=file.find_line(place),
             place="".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix("."),
-            found="nothing" if first["type"] == "missing" else _found(first["input"]),
+            found="nothing" if first["type"] == "missing" else _describe_found(first["input"]),
             expected=KINDS
             if first["type"] == "missing" and place[-1] == "kind"
-            else _expected(first["type"], first.get("ctx", {})),
+            else _describe_expected(first["type"], first.get("ctx", {})),
         ) from None
 
 
@@ -511,12 +511,12 @@ _EXPECTED = {
 }
 
 
-def _expected(kind: str, context: dict[str, Any]) -> str:
+def _describe_expected(kind: str, context: dict[str, Any]) -> str:
     """What would have been right, in the words of TOML."""
     return _EXPECTED[kind].format(**context)
 
 
-def _found(value: Any) -> str:
+def _describe_found(value: Any) -> str:
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):
@@ -560,7 +560,7 @@ def check_target(target: NewTarget) -> None:
     """Raise StoreError where no project could have such a target: its `place` and `message` say why. Reads nothing."""
     if not target.name or not target.name.isprintable():
         raise StoreError(Path(FILE_NAME), place="targets", found=repr(target.name), expected="the name of a target")
-    check_settings(TomlFile(Path(FILE_NAME), _table(target)))
+    check_settings(TomlFile(Path(FILE_NAME), _render_table(target)))
 
 
 def add_target(target: NewTarget, root: Path) -> Path:
@@ -574,7 +574,7 @@ def add_target(target: NewTarget, root: Path) -> Path:
     check_settings(before)
     if target.name in before.data.get("targets", {}):
         raise StoreError(path, "there is a target of that name already", place=f"targets.{target.name}")
-    table = _table(target)
+    table = _render_table(target)
     if not path.exists():
         write_new(path, table.encode())
         return path
@@ -591,12 +591,12 @@ def add_target(target: NewTarget, root: Path) -> Path:
     return path
 
 
-def eval_sets_by_default(kind: str, name: str) -> Sequence[str]:
+def get_default_eval_sets(kind: str, name: str) -> Sequence[str]:
     """The patterns that suit a new target: of agents without code here nothing else says which sets are theirs."""
     return () if kind in ("function", "adk", "langchain", "agent_engine") else (f"{name}/*.evalset.json",)
 
 
-def _table(target: NewTarget) -> str:
+def _render_table(target: NewTarget) -> str:
     import tomlkit
 
     table = tomlkit.table()

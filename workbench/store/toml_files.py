@@ -38,9 +38,9 @@ class TomlFile:
 
     def has(self, place: Place) -> bool:
         """Whether the file says anything of a place."""
-        return _is_in(place, self.data)
+        return _has_place(place, self.data)
 
-    def line_of(self, place: Place) -> int:
+    def find_line(self, place: Place) -> int:
         """The line, from 1, of the statement that defines a place, or of the nearest table around it.
 
         The reader itself is asked: the statement is the one with which the place appears when the file is read line by
@@ -56,7 +56,7 @@ class TomlFile:
             if parsed is None:
                 return without + 1
             end, data = parsed
-            if _is_in(place, data):
+            if _has_place(place, data):
                 whole = end
             else:
                 without = end
@@ -78,7 +78,7 @@ def read_toml(path: Path) -> TomlFile:
     try:
         file = TomlFile(path, text)
     except tomllib.TOMLDecodeError as error:
-        raise _not_toml(path, str(error)) from None
+        raise _make_toml_error(path, str(error)) from None
     except RecursionError:
         raise StoreError(path, found="a value nested too deeply", expected="at most some hundred levels") from None
     except ValueError:  # Python refuses to read integers of more than 4300 digits
@@ -86,18 +86,18 @@ def read_toml(path: Path) -> TomlFile:
     unusable = next(find_unusable(file.data), None) if may_be_unusable(text) else None
     if unusable is not None:
         place = ".".join(map(str, unusable.place))
-        line = file.line_of(unusable.place)
+        line = file.find_line(unusable.place)
         raise StoreError(path, line=line, place=place, found=unusable.found, expected=unusable.expected)
     return file
 
 
-def _not_toml(path: Path, message: str) -> StoreError:
+def _make_toml_error(path: Path, message: str) -> StoreError:
     position = _POSITION.search(message)
     line, column = (int(number) if number else None for number in position.groups()) if position else (None, None)
     return StoreError(path, f"is not TOML: {_POSITION.sub('', message)}", line=line, column=column)
 
 
-def _is_in(place: Place, data: Any) -> bool:
+def _has_place(place: Place, data: Any) -> bool:
     for step in place:
         try:
             data = data[step]

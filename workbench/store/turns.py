@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from workbench.store.files import PRIVATE
-from workbench.store.history.history_schema import file_of
+from workbench.store.history.history_schema import get_history_path
 
 _FILE_NAME = "watch.lock"
 
@@ -27,12 +27,12 @@ class Turns:
     """The turns of one watch. It may take several at once: they are one for the others. Lost with the process."""
 
     def __init__(self, root: Path) -> None:
-        self._path = file_of(root).with_name(_FILE_NAME)
+        self._path = get_history_path(root).with_name(_FILE_NAME)
         self._held: int | None = None
         self._count = 0
-        self._mark = self._last_mark()
+        self._mark = self._read_mark()
 
-    def take(self) -> Turn:
+    def acquire(self) -> Turn:
         """Take a turn unless another process has it. Where there can be no lock, nobody else is taken notice of."""
         if self._held is None:
             if sys.platform == "win32":
@@ -47,7 +47,7 @@ class Turns:
         self._count += 1
         return self._sign(self._held)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """A turn is over."""
         self._count = max(0, self._count - 1)
         if not self._count:
@@ -58,7 +58,7 @@ class Turns:
         self._count = 0
         self._close()
 
-    def _last_mark(self) -> bytes:
+    def _read_mark(self) -> bytes:
         try:
             return self._path.read_bytes()
         except OSError:

@@ -23,7 +23,7 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus, has_judgements
 from workbench.model.run_events import Notice
 from workbench.model.target import AgentKind, Target
-from workbench.model.text import counted, neutralise, redact
+from workbench.model.text import neutralise, pluralise, redact
 from workbench.report.report_formats import cell_text
 from workbench.report.run_report import SYMBOLS, ReportedCase, judging_lines, missing_samples_lines
 from workbench.report.text_report import (
@@ -39,14 +39,14 @@ from workbench.report.text_report import (
     width_of_names,
 )
 from workbench.report.turn_diff import calls_text
-from workbench.store.errors import StoreError, cannot
+from workbench.store.errors import StoreError, make_os_error
 from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.config_files import load_config
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.new_evalsets import migrate, with_initial_session
-from workbench.store.files import relative_name
+from workbench.store.evalsets.new_evalsets import migrate, migrate_with_session
+from workbench.store.files import make_relative_name
 from workbench.store.filetypes import EVAL_SET_SUFFIX, TEST_SUFFIX
-from workbench.store.project_discovery import EvalSetEntry, Project, criteria_beside
+from workbench.store.project_discovery import EvalSetEntry, Project, find_adjacent_criteria
 from workbench.store.settings import LoadedSettings
 from workbench.testing.model_calls import with_calls
 from workbench.testing.pytest_session import ALL_REQUIRED, session
@@ -74,7 +74,7 @@ def append_csv(file: Path, cases: Iterable[ReportedCase]) -> None:
             for case in cases:
                 writer.writerows(_rows(case))
     except OSError as error:
-        raise cannot("write", file, error) from error
+        raise make_os_error("write", file, error) from error
 
 
 def _rows(case: ReportedCase) -> Iterator[_Row]:
@@ -253,8 +253,8 @@ def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -
         f"{number} {word}" for word, status in counts.items() if (number := sum(v.status is status for v in bad)) > 0
     ]
     lines = [
-        f"{len(bad)} of {counted(len(verdicts), 'case')} of {safe(agent)} did not pass "
-        f"({counted(runs, 'run')} each): {', '.join(told)}"
+        f"{len(bad)} of {pluralise(len(verdicts), 'case')} of {safe(agent)} did not pass "
+        f"({pluralise(runs, 'run')} each): {', '.join(told)}"
     ]
     for verdict in bad:
         lines += ["", f"{SYMBOLS[verdict.status]} {verdict.status.value}  {safe(verdict.name)}"]
@@ -336,7 +336,7 @@ class AgentEvaluator:
         Raises ValueError where that file cannot be used.
         """
         __tracebackhide__ = True
-        beside = criteria_beside(Path(test_file))
+        beside = find_adjacent_criteria(Path(test_file))
         with _WrongInput():
             return default_config() if beside is None else load_config(beside)
 
@@ -549,7 +549,7 @@ def _project(agent_module: str, agent_name: str | None, files: Sequence[Path]) -
     project, loaded = project_of(place.folder, files)
     (target,) = project.targets.values()
     if target.name not in loaded.settings.targets:  # imported as the test would import it
-        location = relative_name(place.folder, place.import_root)
+        location = make_relative_name(place.folder, place.import_root)
         target = target.model_copy(update={"path": place.import_root, "location": location})
     if agent_name:
         target = _of_sub_agent(target, agent_name)
@@ -567,7 +567,7 @@ def _of_sub_agent(target: Target, agent_name: str) -> Target:
 def _open(file: Path, initial_session: Path | None) -> EvalSetDocument:
     __tracebackhide__ = True
     document = EvalSetDocument.open(file)
-    return document if initial_session is None else with_initial_session(document, initial_session)
+    return document if initial_session is None else migrate_with_session(document, initial_session)
 
 
 def _document(eval_set: Any) -> EvalSetDocument:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from workbench.model.text import counted, neutralise, one_line
+from workbench.model.text import neutralise, one_line, pluralise
 from workbench.testing.metric_classes import EvaluationError, Problem
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class EvalResult:
         return pd.DataFrame(columns, index=None if self._frame is None else self._frame.index)
 
     def __repr__(self) -> str:
-        lines = [f"EvalResult of {counted(len(self.rows), 'row')}{self._named()}"]
+        lines = [f"EvalResult of {pluralise(len(self.rows), 'row')}{self._named()}"]
         lines += [f"  {name}: {_number_text(value)}" for name, value in self.summary_metrics.items()]
         lines += [f"  {line}" for line in self._problem_lines()]
         return "\n".join(lines)
@@ -71,9 +71,9 @@ class EvalResult:
         summary = _html_table(("metric", "value"), ((n, _number_text(v)) for n, v in self.summary_metrics.items()))
         rows = _html_table(self._columns, ([row[name] for name in self._columns] for row in self.rows[:_ROWS_SHOWN]))
         left = len(self.rows) - _ROWS_SHOWN
-        more = f"<p>and {counted(left, 'row')} more, in <code>rows</code></p>" if left > 0 else ""
+        more = f"<p>and {pluralise(left, 'row')} more, in <code>rows</code></p>" if left > 0 else ""
         problems = "".join(f"<li>{_escaped(line)}</li>" for line in self._problem_lines())
-        heading = _escaped(f"{counted(len(self.rows), 'row')}{self._named()}")
+        heading = _escaped(f"{pluralise(len(self.rows), 'row')}{self._named()}")
         return f"<div><p>{heading}</p>{summary}{rows}{more}<ul>{problems}</ul></div>"
 
     def _named(self) -> str:
@@ -88,7 +88,7 @@ class EvalResult:
             counts[key] = counts.get(key, 0) + 1
         shown = sorted(counts.items(), key=lambda item: -item[1])[:_PROBLEMS_SHOWN]
         for (column, status, reason), count in shown:
-            yield one_line(f"{status} {column}: {counted(count, 'row')}: {reason}", width=_CELL_WIDTH)
+            yield one_line(f"{status} {column}: {pluralise(count, 'row')}: {reason}", width=_CELL_WIDTH)
         if len(counts) > len(shown):
             yield f"and {len(counts) - len(shown)} more reasons, in `problems`"
 

@@ -21,7 +21,7 @@ from workbench.model.criteria import BASELINE_COLUMN, EvalConfig
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.run_events import CaseFinished, Notice, RunEvent, RunFinished, RunSummary
 from workbench.model.target import AgentKind, Target
-from workbench.model.text import counted, one_line, redact
+from workbench.model.text import one_line, pluralise, redact
 from workbench.store.errors import StoreError
 from workbench.store.project_discovery import Project, find_root
 from workbench.store.settings import LoadedSettings, load_settings
@@ -76,7 +76,7 @@ class Progress:
     def _text(self) -> str:
         filled = _BAR * self._done // self._total
         errors = f"  {self._errors} with errors" if self._errors else ""
-        return f"{'█' * filled}{'░' * (_BAR - filled)}  {self._done}/{counted(self._total, 'row')}{errors}"
+        return f"{'█' * filled}{'░' * (_BAR - filled)}  {self._done}/{pluralise(self._total, 'row')}{errors}"
 
     def _show(self, text: str) -> None:
         if self._display is not None:
@@ -296,10 +296,10 @@ def _what_is_missing(table: Table, *, partly_judged: int) -> str | None:
     told = []
     for reasons, names in alike.items():
         why = _reasons_in_words(reason for _, reason in reasons)
-        told.append(f"{', '.join(names)}: {len(reasons)} of {counted(len(table.rows), 'row')} ({why})")
+        told.append(f"{', '.join(names)}: {len(reasons)} of {pluralise(len(table.rows), 'row')} ({why})")
     parts = [f"errors left values out: {'; '.join(told)}; see `problems` of the result"] if told else []
     if partly_judged:
-        parts.append(f"{counted(partly_judged, 'row')} judged by fewer samples than asked")
+        parts.append(f"{pluralise(partly_judged, 'row')} judged by fewer samples than asked")
     return ". ".join(parts) or None
 
 
@@ -316,7 +316,7 @@ def _results_of(run: Run) -> Sequence[CaseResult]:
     results = run.results()
     if run.interrupted or len(results) != run.plan.total:
         raise EvaluationError(
-            f"the evaluation ended early: there are results of {len(results)} of {counted(run.plan.total, 'row')}"
+            f"the evaluation ended early: there are results of {len(results)} of {pluralise(run.plan.total, 'row')}"
         )
     return results
 

@@ -19,7 +19,7 @@ from workbench.model.criteria import (
     read_judge_metric,
 )
 from workbench.model.criteria import CustomMetric as CustomCriterion
-from workbench.model.text import did_you_mean
+from workbench.model.text import suggest_name
 from workbench.testing.metric_classes import (
     PAIRWISE,
     CustomMetric,
@@ -261,6 +261,6 @@ class MetricPromptTemplateExamples:
         metric = named_metrics().get(metric_name)
         if metric is None:
             names = cls.list_example_metric_names()
-            expected = f"one of {', '.join(names)}{did_you_mean(str(metric_name), names)}"
+            expected = f"one of {', '.join(names)}{suggest_name(str(metric_name), names)}"
             raise EvaluationError(f"metric_name: found {metric_name!r}, expected {expected}")
         return prompt_text(metric)

@@ -66,6 +66,6 @@ def _asks_models(plan: Plan) -> bool:
     if any("judge" in collect_needs(config) for config in configs):
         return True
     environments = (case.tools.environment for case in plan.cases if case.tools is not None)
-    if any(environment is not None and environment.asks_model for environment in environments):
+    if any(environment is not None and environment.needs_model for environment in environments):
         return True
     return any(case.scenario is not None for case in plan.cases)

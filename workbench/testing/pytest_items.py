@@ -11,7 +11,7 @@ import pytest
 from workbench.engine.plan import NoCases, PlanError, PlannedCase
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus
-from workbench.model.text import did_you_mean, neutralise, one_line, redact
+from workbench.model.text import neutralise, one_line, redact, suggest_name
 from workbench.report.run_report import SYMBOLS, ReportedCase, missing_samples_lines, samples_text
 from workbench.report.text_report import aligned_lines, explain, explain_at_length, reasons
 from workbench.store.errors import StoreError
@@ -35,7 +35,7 @@ class EvalSetFile(pytest.File):
         cases = [name for name in known if not name.startswith("(")]
         unknown = [name for name in self._named() if name not in known]
         if unknown:
-            why = (f"{self.nodeid}: no eval case {name!r}{did_you_mean(name, cases)}" for name in unknown)
+            why = (f"{self.nodeid}: no eval case {name!r}{suggest_name(name, cases)}" for name in unknown)
             raise self.CollectError(_safe("\n".join(why)))
         return items
 

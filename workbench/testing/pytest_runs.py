@@ -24,7 +24,7 @@ from workbench.model.run_events import CaseFinished, Notice, RunEvent
 from workbench.report.text_report import ShownSetupFailures, spending_line
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.files import relative_name
+from workbench.store.files import make_relative_name
 from workbench.store.project_discovery import Project, discover
 from workbench.store.settings import load_settings
 from workbench.testing.model_calls import with_calls
@@ -62,7 +62,7 @@ class SessionRuns:
         """
         opened = self._project_of(file)
         project = with_named_sets(opened.project, [file], target=self._target)
-        relative = relative_name(file.resolve(), project.root)
+        relative = make_relative_name(file.resolve(), project.root)
         plan = opened.workspace.plan_documents(project, {relative: EvalSetDocument.open(file)}, self._options)
         opened.plans[relative] = plan
         return plan

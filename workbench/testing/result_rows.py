@@ -16,18 +16,18 @@ from workbench.metrics.judges.transcript import fill_template, find_variables, f
 from workbench.model.base import cache_by_identity
 from workbench.model.results import CaseResult, FailureKind, Judgement, MetricResult, MetricStatus
 from workbench.model.run_events import MetricSummary, RunSummary
-from workbench.model.text import did_you_mean, mask_named, redact
-from workbench.model.trace import trajectory_of
+from workbench.model.text import mask_named_secrets, redact, suggest_name
+from workbench.model.trace import get_trajectory
 from workbench.store.datasets.dataset_reader import (
     Recorded,
-    dataset_of_columns,
-    dataset_of_frame,
-    dataset_of_rows,
+    dataset_from_columns,
+    dataset_from_frame,
+    dataset_from_rows,
+    make_recorded_cases,
     read_dataset,
-    rows_as_recorded,
 )
 from workbench.store.datasets.dataset_rows import Dataset, Row
-from workbench.store.datasets.remote_data import address_below, check_address, is_address, put
+from workbench.store.datasets.remote_data import check_address, is_address, join_address, put
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import make_folder, write_atomic
 from workbench.store.filetypes import EVAL_SET_SUFFIXES
@@ -77,7 +77,7 @@ class Rows:
         variables = find_variables(template)
         for variable in variables:
             if variable not in known:
-                expected = f"a column of the dataset{did_you_mean(variable, known)}"
+                expected = f"a column of the dataset{suggest_name(variable, known)}"
                 raise EvaluationError(f"prompt_template: found the variable {variable!r}, expected {expected}")
         rows = tuple(_with_prompt(row, template, variables, self.source) for row in self.rows)
         return replace(self, rows=rows, frame=_without(self.frame, ["prompt"]))
@@ -111,7 +111,7 @@ class Rows:
 
     def as_recorded(self) -> Recorded:
         """The rows as cases."""
-        return Recorded(self.source, self.name, rows_as_recorded(Dataset(self.source, self.rows)))
+        return Recorded(self.source, self.name, make_recorded_cases(Dataset(self.source, self.rows)))
 
 
 def read_rows(dataset: Any, mapping: Mapping[str, str]) -> Rows:
@@ -124,12 +124,12 @@ def read_rows(dataset: Any, mapping: Mapping[str, str]) -> Rows:
         if isinstance(dataset, str | Path):
             return _of(_read(dataset, columns))
         if hasattr(dataset, "iloc") and hasattr(dataset, "columns"):
-            rows = _of(dataset_of_frame(dataset, columns=columns, name=_IN_MEMORY))
+            rows = _of(dataset_from_frame(dataset, columns=columns, name=_IN_MEMORY))
             return replace(rows, frame=_without(dataset.copy(deep=False), columns))
         if isinstance(dataset, Mapping):
-            return _of(dataset_of_columns(_listed(dataset), columns=columns, name=_IN_MEMORY))
+            return _of(dataset_from_columns(_listed(dataset), columns=columns, name=_IN_MEMORY))
         if isinstance(dataset, Sequence):
-            return _of(dataset_of_rows(dataset, columns=columns, name=_IN_MEMORY))
+            return _of(dataset_from_rows(dataset, columns=columns, name=_IN_MEMORY))
     except StoreError as error:
         raise EvaluationError(str(error)) from None
     expected = "a file, a pandas DataFrame, a dict of columns or a list of rows"
@@ -269,7 +269,7 @@ def _answer(result: CaseResult) -> Iterator[tuple[str, Any]]:
     asked = result.failure is None or result.failure.kind is not FailureKind.FILE
     yield FAILURE, int(turn is None) if asked else None
     if turn is not None and turn.invocation.intermediate_data is not None:
-        calls = trajectory_of(turn.invocation)
+        calls = get_trajectory(turn.invocation)
         yield TRAJECTORY, [{"tool_name": call.name, "tool_input": call.args} for call in calls]
 
 
@@ -377,7 +377,7 @@ def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> N
 
 def _write(folder: str, name: PurePath, data: bytes) -> None:
     if is_address(folder):
-        put(address_below(folder, name.as_posix()), data)
+        put(join_address(folder, name.as_posix()), data)
         return
     path = Path(folder) / name
     make_folder(path.parent)
@@ -385,7 +385,7 @@ def _write(folder: str, name: PurePath, data: bytes) -> None:
 
 
 def _as_lines(result: EvalResult) -> str:
-    return "".join(redact(json.dumps(mask_named(row), ensure_ascii=False)) + "\n" for row in result.rows)
+    return "".join(redact(json.dumps(mask_named_secrets(row), ensure_ascii=False)) + "\n" for row in result.rows)
 
 
 def _as_csv(result: EvalResult) -> str:
@@ -403,4 +403,4 @@ def _cell(value: Any) -> str | int | float:
         return ""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    return redact(value if isinstance(value, str) else json.dumps(mask_named(value), ensure_ascii=False))
+    return redact(value if isinstance(value, str) else json.dumps(mask_named_secrets(value), ensure_ascii=False))

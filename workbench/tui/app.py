@@ -156,10 +156,10 @@ class WorkbenchApp(App[None]):
         self._theme_changes = theme_changes
         wanted = settings.settings
         self._keymap_in_use, key_problems = check_keys(wanted.keys)
-        self._settings_problems = [settings.placed(("keys", name), text) for name, text in key_problems.items()]
+        self._settings_problems = [settings.add_location(("keys", name), text) for name, text in key_problems.items()]
         theme_fault = theme_problem(wanted.tui.theme, themes)
         if theme_fault is not None:
-            self._settings_problems.append(settings.placed(("tui", "theme"), theme_fault))
+            self._settings_problems.append(settings.add_location(("tui", "theme"), theme_fault))
         self._problems = [*themes.failed, *self._settings_problems]
         for theme in themes.themes.values():
             self.register_theme(theme)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textual.binding import Binding, BindingType
 from textual.keys import Keys
 
-from workbench.model.text import did_you_mean
+from workbench.model.text import suggest_name
 from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyAction
 from workbench.tui.state.text_layout import safe_line
 
@@ -46,7 +46,7 @@ def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
     problems: dict[str, str] = {}
     for action_id, keys in wanted.items():
         if action_id not in _BY_ID:
-            problems[action_id] = f"[keys] {safe_line(action_id)}: no such action{did_you_mean(action_id, _BY_ID)}"
+            problems[action_id] = f"[keys] {safe_line(action_id)}: no such action{suggest_name(action_id, _BY_ID)}"
             continue
         unknown = [key for key in _split(keys) if not _is_key(key)]
         if unknown or not keys.strip():

@@ -17,7 +17,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 import workbench
 from workbench.model.base import Fact
-from workbench.model.text import did_you_mean
+from workbench.model.text import suggest_name
 
 _NO_COLOUR = re.compile(r"(auto|initial|inherit)( \d+%)?")
 _TEXT_STYLES = frozenset({"none", "bold", "b", "italic", "i", "underline", "u", "reverse", "r", "strike", "dim", "not"})
@@ -119,7 +119,7 @@ def _what_is_wrong(error: ValidationError) -> str:
         if item["type"] == "missing":
             missing.append(place)
         elif item["type"] == "extra_forbidden":
-            wrong.append(f"{place}: unknown key{did_you_mean(place, ThemeFile.model_fields)}")
+            wrong.append(f"{place}: unknown key{suggest_name(place, ThemeFile.model_fields)}")
         else:
             wrong.append(f"{place}: {item['msg'].removeprefix('Value error, ')}")
     return "; ".join([*wrong, *([f"missing: {', '.join(missing)}"] if missing else [])])

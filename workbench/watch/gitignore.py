@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.model.patterns import FOLDERS_AT_MOST, without_backtracking
+from workbench.model.patterns import MAX_FOLDER_WILDCARDS, remove_backtracking
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -134,11 +134,11 @@ def _parse(text: bytes) -> GitIgnoreSpec | None:
             parsed = GitIgnoreSpec.from_lines([line]).patterns
         except ValueError:
             continue
-        if line.count("**") <= FOLDERS_AT_MOST:
+        if line.count("**") <= MAX_FOLDER_WILDCARDS:
             patterns += parsed
     for pattern in patterns:
         if isinstance(pattern, RegexPattern) and pattern.regex is not None:
-            pattern.regex = re.compile(without_backtracking(pattern.regex.pattern))
+            pattern.regex = re.compile(remove_backtracking(pattern.regex.pattern))
     return GitIgnoreSpec(patterns)
 
 

@@ -16,7 +16,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.identity import DependencyKind, JobKey
 from workbench.model.results import CaseStatus, MetricScores
 from workbench.model.run_events import CaseFinished, CaseStarted, Notice, RunEvent, RunFinished
-from workbench.model.text import counted
+from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.settings import WatchSettings
@@ -45,12 +45,12 @@ def beyond_cap(work: Sequence[Decision], settings: WatchSettings) -> str:
     ran = [each for each in work if each.action is not Action.JUDGE and each.planned.needs_agent]
     cases = len({each.job.case for each in ran})
     if settings.max_cases_per_change is not None and cases > settings.max_cases_per_change:
-        return f"{counted(cases, 'case')}, more than max_cases_per_change = {settings.max_cases_per_change:,}"
+        return f"{pluralise(cases, 'case')}, more than max_cases_per_change = {settings.max_cases_per_change:,}"
     if settings.max_turns_per_change is None:
         return ""
     turns = sum(1 if (known := each.planned.turns) is None else known for each in ran)
     if turns > settings.max_turns_per_change:
-        return f"{counted(turns, 'turn')}, more than max_turns_per_change = {settings.max_turns_per_change:,}"
+        return f"{pluralise(turns, 'turn')}, more than max_turns_per_change = {settings.max_turns_per_change:,}"
     return ""
 
 
@@ -465,7 +465,7 @@ class Runs:
             self._told_last = ""
         if not event.in_history:  # the disk may be full: to run it again at once would not help
             self._work.leave([decision])
-        elif event.result.met_outage:  # to judge again at once would be to hammer at what is out
+        elif event.result.has_outage:  # to judge again at once would be to hammer at what is out
             self._work.let_be([decision])
         elif decision.action in (Action.RUN, Action.JUDGE) and self._work.may_run(decision):
             self._run_soon(job)

@@ -18,7 +18,7 @@ from workbench.model.results import CaseResult, CaseStatus, Execution, FailureKi
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredVerdict
-from workbench.store.history.history_schema import file_of
+from workbench.store.history.history_schema import get_history_path
 from workbench.watch.snapshot import SOURCE_KINDS, Snapshot, Surroundings, make_question
 
 # What has to be done about each case: nothing, judge again what its agent did, or run the agent. A pure decision.
@@ -172,7 +172,7 @@ class Selector:
 
     def compute_judging_signature(self, decision: Decision) -> int | None:
         """The same for what it was judged with, where that was more than its criteria."""
-        number = None if decision.verdict is None else decision.verdict.scored_with
+        number = None if decision.verdict is None else decision.verdict.scoring_dependencies
         return None if number is None else self._compute_signature(number, str(decision.planned.target.path))
 
     def _compute_signature(self, number: int, folder: str) -> int:
@@ -262,16 +262,16 @@ class Selector:
 
     def _find_changed_or_opaque(self, number: int, folder: str, verdict: StoredVerdict) -> Sequence[Dependency]:
         """As `_changed`. If nothing did, the opaque rows, unless nothing at all has changed since the run began."""
-        changed = self._find_changed(number, folder, since=verdict.began_at)
+        changed = self._find_changed(number, folder, since=verdict.started_at)
         if changed or not (opaque := self._get_special_rows(number).opaque) or self._is_current(verdict):
             return changed
         return opaque[:_REASONS]
 
     def _find_changed_scoring(self, verdict: StoredVerdict, folder: str) -> Sequence[Dependency]:
         """What custom metrics depended on that would be another today."""
-        if verdict.scored_with is None:
+        if verdict.scoring_dependencies is None:
             return ()
-        return self._find_changed_or_opaque(verdict.scored_with, folder, verdict)
+        return self._find_changed_or_opaque(verdict.scoring_dependencies, folder, verdict)
 
     def _has_baseline_now(self, verdict: StoredVerdict) -> bool:
         """Whether it was to be compared with an earlier run, there was none, and the case has run since."""
@@ -376,7 +376,7 @@ def _explain_judging(usable: StoredVerdict, planned: PlannedCase) -> Why:
 
 def _is_unjudged(stored: StoredVerdict) -> bool:
     """Whether nobody has judged it: its judges were being asked, or it was played without any."""
-    return stored.job.was_only_played or not stored.is_judged
+    return stored.job.is_only_played or not stored.is_judged
 
 
 def _is_verdict(stored: StoredVerdict) -> bool:
@@ -419,7 +419,7 @@ def reuse_unjudged(workspace: Workspace, plan: Plan) -> Plan:
     knows of nothing: the run itself will say so, and go on without.
     """
     executed: dict[JobKey, Execution] = {}
-    if file_of(workspace.root).exists():  # opening the history would make one
+    if get_history_path(workspace.root).exists():  # opening the history would make one
         with contextlib.suppress(StoreError), workspace.history() as history:
             if history.has_unjudged or any(case.turns is None for case in plan.cases):
                 executed = {
@@ -507,7 +507,7 @@ def read_results(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> 
     """
     for job, verdict in verdicts.items():
         with contextlib.suppress(StoreError):  # the history may have been deleted, with all or some of its runs
-            read = history.result if verdict.is_judged else history.unjudged_result
+            read = history.result if verdict.is_judged else history.get_unjudged_result
             result = read(verdict.job.run_id, verdict.job.key)
             if result is not None:
                 yield job, result.model_copy(update={"case": job.case, "repeat": job.repeat})

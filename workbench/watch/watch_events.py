@@ -21,9 +21,9 @@ from workbench.engine.run import Run, Verdict, summarise, verdict_of
 from workbench.model.base import Fact
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import Dependency, DependencyKind, JobKey
-from workbench.model.results import CaseResult, MetricScores, ModelSpending, by_model
+from workbench.model.results import CaseResult, MetricScores, ModelSpending, merge_by_model
 from workbench.model.run_events import Notice, RunEvent, RunSummary
-from workbench.model.text import counted, neutralise
+from workbench.model.text import neutralise, pluralise
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.watch.file_watcher import Change
 from workbench.watch.selector import Action, Decision, Reason, VerdictKey, Why, get_path, get_verdict_key, rank_row
@@ -173,7 +173,7 @@ def describe_reach(row: Dependency, decisions: Iterable[Decision], *, total: int
     """A reason with how far it reaches: `tools.py: refund() changed <- 8 of 24 cases`."""
     concerned = sum(any(reason.row == row for reason in decision.reasons) for decision in decisions)
     words = describe_reason(Reason(row=row), root=root, state=state)
-    return f"{words} <- {_name_relation(row)} {concerned} of {counted(total, 'case')}"
+    return f"{words} <- {_name_relation(row)} {concerned} of {pluralise(total, 'case')}"
 
 
 def _name_relation(row: Dependency) -> str:
@@ -395,7 +395,7 @@ class WatchReporter:
     def all_known(self, decisions: Sequence[Decision]) -> None:
         """Nothing is running or waiting."""
         stale = sum(each.action is not Action.NOTHING for each in decisions)
-        summary = summarise(list(self.known.values())).model_copy(update={"models": by_model(self._spent)})
+        summary = summarise(list(self.known.values())).model_copy(update={"models": merge_by_model(self._spent)})
         self._spent.clear()
         self.tell(AllKnown(summary=summary, stale=stale))
 

@@ -13,7 +13,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.results import FailureKind
 from workbench.model.run_events import Notice
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.project_discovery import Project, claims, recordings_in
+from workbench.store.project_discovery import Project, can_claim, find_recordings
 from workbench.store.settings import FILE_NAME
 from workbench.watch.file_watcher import Change
 
@@ -107,7 +107,7 @@ class WatchPlanner:
         configs = {Path(source) for source in {case.config.source for case in self._last.cases}}
         targets = {case.target.name: case.target for case in self._last.cases}.values()
         tools = {file for case in self._last.cases if case.tools is not None for file in case.tools.files}
-        recordings = {path for target in targets if (path := recordings_in(target)) is not None}
+        recordings = {path for target in targets if (path := find_recordings(target)) is not None}
         return frozenset(path for path in {*sets, *configs, *tools, *recordings} if path.is_absolute())
 
     def is_affected(self, change: Change) -> bool:
@@ -127,7 +127,7 @@ class WatchPlanner:
         if path.suffix not in _ENDINGS or not path.is_relative_to(root):
             return False
         relative = path.relative_to(root).as_posix()
-        return any(claims(target, relative, root=root) for target in self._workspace.project.targets.values())
+        return any(can_claim(target, relative, root=root) for target in self._workspace.project.targets.values())
 
     def _has_project_changed(self) -> bool:
         """Whether there are other agents or eval sets than before: planning ten thousand cases takes a second."""

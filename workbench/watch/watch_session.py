@@ -378,11 +378,11 @@ class WatchSession:
         if run is not None:
             self._begin(self._follow(run))
         else:
-            self._turns.give_back()
+            self._turns.release()
 
     async def _take_turn(self, decisions: Sequence[Decision]) -> Sequence[Decision]:
         """Wait until no other watch of the project runs cases; what of the work that leaves. Nothing is no turn."""
-        while (turn := await self._off_loop(self._turns.take)) is Turn.OTHERS:
+        while (turn := await self._off_loop(self._turns.acquire)) is Turn.OTHERS:
             if not self._has_told_of_others:
                 self._has_told_of_others = True
                 message = "another watch of this project is running cases: this one waits for what that finds out"
@@ -396,7 +396,7 @@ class WatchSession:
         await show_stored(decided, self._news, self._workspace, off_loop=self._off_loop)
         left = self._work.of(decided, all_of_it=True)
         if not left:
-            self._turns.give_back()
+            self._turns.release()
         return left
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
@@ -408,7 +408,7 @@ class WatchSession:
         try:
             await self._runs.follow(run)
         finally:
-            self._turns.give_back()
+            self._turns.release()
         await self._sources.watch_dependencies()
         await self._look_when_idle()
 

@@ -82,7 +82,7 @@ def test_a_conversation_tells_its_story_in_order(project: Project) -> None:
     assert kinds == ["turn_began", "step_seen", "step_seen", "step_seen", "turn_answered", "state_seen"]
     began, first, *_, answered, _ = talk.heard
     assert isinstance(began, TurnBegan) and began.content.text() == "hello"
-    assert isinstance(first, StepSeen) and first.span.is_under_way
+    assert isinstance(first, StepSeen) and first.span.is_running
     assert isinstance(answered, TurnAnswered)
     assert answered.result.invocation.final_response == Content.of_text("HELLO", role="model")
     assert answered.result.usage is not None and answered.result.usage.total == 7

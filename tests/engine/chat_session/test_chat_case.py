@@ -167,7 +167,7 @@ def test_a_turn_of_which_nobody_knows_the_calls_is_not_kept_and_the_set_stays() 
     with pytest.raises(StoreError, match="new cannot be kept: which tools turn 1 called is not known: no span came"):
         write_case(document, NewCase(eval_id="new", turns=[said], session_input=SessionInput()))
 
-    assert not document.entries and not document.dirty
+    assert not document.entries and not document.is_dirty
 
 
 @pytest.mark.parametrize(

@@ -228,9 +228,9 @@ def test_the_fault_in_a_text_of_a_case_is_told_with_its_place(documents: OpenDoc
     document = documents.document(LIGHTS)
     text = document.case_text(0)
 
-    assert document.fault_in_text(text) is None
-    assert (document.fault_in_text('\n{"eval_id": "a",\n x') or "").startswith("line 3, column 2: found 'x'")
-    fault = document.fault_in_text('{"eval_id": "a",\n "conversation": 7}') or ""
+    assert document.find_fault_in_text(text) is None
+    assert (document.find_fault_in_text('\n{"eval_id": "a",\n x') or "").startswith("line 3, column 2: found 'x'")
+    fault = document.find_fault_in_text('{"eval_id": "a",\n "conversation": 7}') or ""
     assert fault.startswith("line 2, column 18: conversation: found 7")
 
 

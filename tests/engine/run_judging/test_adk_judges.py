@@ -131,7 +131,7 @@ def test_a_judge_that_says_nothing_useful_is_an_error_with_its_reason(
 
     assert (case.status, result.status, result.score) == (CaseStatus.ERROR, MetricStatus.ERROR, None)
     assert result.reason
-    assert result.met_outage == is_outage
+    assert result.has_outage == is_outage
 
 
 @pytest.mark.needs_litellm

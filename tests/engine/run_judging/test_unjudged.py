@@ -111,7 +111,7 @@ def test_what_is_not_judged_yet_is_no_result_of_anything(folder: Folder, server:
     with Workspace.open(folder.root) as workspace, workspace.history() as history:
         assert list(history.results(run.run_id)) == []
         assert history.latest_jobs() == {}
-        assert len(history.unjudged(run.run_id)) == 2
+        assert len(history.list_unjudged_jobs(run.run_id)) == 2
 
 
 def test_only_the_repeats_that_had_finished_are_taken(folder: Folder, server: Server) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from workbench.agents.agent_host import LeftByAgents
 from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.engine.verdict_index import LeftFiles, Leftovers, Names
-from workbench.store.history.history_queries import LeftFile
+from workbench.store.history.history_queries import AgentWrittenFile
 
 
 def left(
     state: str, told_at: float, *, found: str | None = None, seconds: float = 1.0, path: str = "/p/log"
-) -> LeftFile:
-    return LeftFile(path, state, told_at, told_at - seconds, found)
+) -> AgentWrittenFile:
+    return AgentWrittenFile(path, state, told_at, told_at - seconds, found)
 
 
 def test_the_state_in_which_an_agent_left_a_file_last() -> None:

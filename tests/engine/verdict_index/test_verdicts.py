@@ -8,7 +8,7 @@ from workbench.engine.verdict_index import Asked, Verdicts
 from workbench.model.identity import CaseKey, Dependencies, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.store.history.history_queries import StoredJob, StoredVerdict
-from workbench.store.history.history_writer import TRACES_OF_A_VARIANT
+from workbench.store.history.history_writer import MAX_TRACES_PER_VARIANT
 
 CASE = CaseKey(target="t", eval_set="s.evalset.json", eval_id="a")
 ASKED = Asked("t", "asked", 0)
@@ -34,13 +34,13 @@ def executions(verdicts: Verdicts) -> list[int | None]:
 
 def test_the_executions_that_are_known_are_the_newest_however_lately_an_older_one_was_judged() -> None:
     verdicts = Verdicts()
-    for number in range(TRACES_OF_A_VARIANT):
+    for number in range(MAX_TRACES_PER_VARIANT):
         add(verdicts, number)
     add(verdicts, 0, scoring="other criteria")
 
-    add(verdicts, TRACES_OF_A_VARIANT)
+    add(verdicts, MAX_TRACES_PER_VARIANT)
 
-    assert executions(verdicts) == list(range(TRACES_OF_A_VARIANT, 0, -1))
+    assert executions(verdicts) == list(range(MAX_TRACES_PER_VARIANT, 0, -1))
 
 
 def test_what_is_kept_of_a_case_does_not_grow_for_ever() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.model.criteria import default_config
 from workbench.model.evalset import EvalCase
-from workbench.model.results import Failure, FailureKind, MetricStatus, status_of_case
+from workbench.model.results import Failure, FailureKind, MetricStatus, decide_case_status
 
 FAILURE = Failure(kind=FailureKind.AGENT, message="boom", turn=1)
 
@@ -49,7 +49,7 @@ async def test_an_empty_conversation_is_undefined(judge: Any) -> None:
     judged = await judge(default_config(), actual=[])
 
     assert judged["tool_trajectory_avg_score"].reason == "the case has no turns"
-    assert status_of_case(judged.values()) == "NOT_EVALUATED"
+    assert decide_case_status(judged.values()) == "NOT_EVALUATED"
 
 
 async def test_a_simulated_conversation_has_no_reference(config: Any, judge: Any, turn: Any) -> None:

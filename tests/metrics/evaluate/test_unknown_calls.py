@@ -11,7 +11,7 @@ from workbench.metrics.case_view import CaseView, JudgedCase
 from workbench.metrics.dialects import compare_dialects
 from workbench.metrics.evaluate import judge_case
 from workbench.model.evalset import Invocation
-from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, status_of_case
+from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, decide_case_status
 from workbench.report.turn_diff import DifferenceKind, differences
 
 NO_ARGUMENTS = "the spans of the agent tell no arguments"
@@ -78,7 +78,7 @@ async def test_what_does_not_counts_and_measures_fail_nothing(turn: Any, config:
     assert found["exact_match"].score == 1.0
     assert found["tool_call_count_v1"].score == 1.0  # of the turn that is known
     assert (found["tool_call_count_v1"].scored, found["tool_call_count_v1"].total) == (1, 2)
-    assert status_of_case(tuple(found.values())) == "PASSED"
+    assert decide_case_status(tuple(found.values())) == "PASSED"
 
 
 async def test_a_custom_metric_is_told_of_which_turns_nobody_knows_the_calls(

@@ -91,7 +91,7 @@ async def test_what_the_service_does_not_score_is_an_error(
 
     result = (await judge(config({SAFE: VERTEX}), actual=[turn("a")]))[SAFE]
 
-    assert (result.status, result.score, result.met_outage) == (MetricStatus.ERROR, None, is_outage)
+    assert (result.status, result.score, result.has_outage) == (MetricStatus.ERROR, None, is_outage)
     assert result.reason
 
 

@@ -14,7 +14,7 @@ from workbench.model.results import (
     Judgement,
     MetricResult,
     MetricStatus,
-    status_of_case,
+    decide_case_status,
 )
 from workbench.store.history.history_codec import metrics_from_blob, metrics_to_blob
 
@@ -82,7 +82,7 @@ def test_the_prompts_of_judges_do_not_outlive_their_results() -> None:
     result = CaseResult.construct_unvalidated(case=None, eval_set_id="s", status=CaseStatus.PASSED, metrics=(metric,))
     held = weakref.ref(judgement)
 
-    assert status_of_case(result.metrics) is CaseStatus.PASSED
+    assert decide_case_status(result.metrics) is CaseStatus.PASSED
     assert verdict_of(result).scores == (("judged", 1.0),)
     assert metrics_from_blob(metrics_to_blob(result.metrics)) == result.metrics
     del judgement, scores, metric, result

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from workbench.model.evalset import EvalCase
-from workbench.model.results import Execution, case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
+from workbench.model.results import Execution, make_row_case, make_row_execution, make_row_prompt, make_row_turn
 from workbench.model.trace import ToolCall
 
 TEXT = st.none() | st.text(max_size=5) | st.just("\ud800")
@@ -21,7 +21,7 @@ CALLS = st.none() | st.lists(
 
 @given(TEXT, TEXT, CALLS)
 def test_a_row_is_what_its_data_would_be_read_as(prompt: str | None, answer: str | None, calls: Any) -> None:
-    turn = turn_of_row(prompt_of_row(prompt), answer, calls)
+    turn = make_row_turn(make_row_prompt(prompt), answer, calls)
     data = {
         "user_content": {"role": "user", "parts": [] if prompt is None else [{"text": prompt}]},
         "final_response": None if answer is None else {"role": "model", "parts": [{"text": answer}]},
@@ -31,9 +31,9 @@ def test_a_row_is_what_its_data_would_be_read_as(prompt: str | None, answer: str
     }
 
     for made, read in (
-        (case_of_turn("a", turn), EvalCase.model_validate({"eval_id": "a", "conversation": [data]})),
+        (make_row_case("a", turn), EvalCase.model_validate({"eval_id": "a", "conversation": [data]})),
         (
-            execution_of_turn(turn, seconds=1.5),
+            make_row_execution(turn, seconds=1.5),
             Execution.model_validate({"turns": [{"invocation": data, "duration_seconds": 1.5}]}),
         ),
     ):
@@ -42,13 +42,13 @@ def test_a_row_is_what_its_data_would_be_read_as(prompt: str | None, answer: str
 
 
 def test_rows_share_nothing_that_could_be_changed() -> None:
-    one, other = (turn_of_row(prompt_of_row("a"), None, [ToolCall("f")]) for _ in range(2))
+    one, other = (make_row_turn(make_row_prompt("a"), None, [ToolCall("f")]) for _ in range(2))
 
     assert one.intermediate_data is not None
     one.intermediate_data.tool_responses.append(None)  # type: ignore[arg-type]
     one.intermediate_data.__pydantic_extra__["b"] = 1
 
-    assert other == turn_of_row(prompt_of_row("a"), None, [ToolCall("f")])
+    assert other == make_row_turn(make_row_prompt("a"), None, [ToolCall("f")])
 
 
 def everything(value: Any) -> Any:

@@ -14,10 +14,10 @@ from workbench.model.results import (
     MetricStatus,
     RubricScore,
     SentenceScore,
-    agreement_of,
     cohen_kappa,
     fleiss_kappa,
     is_unsure,
+    measure_agreement,
     observed_agreement,
     weighted_kappa,
 )
@@ -38,14 +38,14 @@ def metric(*judgements: Judgement, threshold: float | None = 0.5) -> MetricResul
 
 
 def test_the_share_of_samples_that_say_what_most_say() -> None:
-    agreement = agreement_of(judged(1.0, 1.0, 1.0, 0.0, None))
+    agreement = measure_agreement(judged(1.0, 1.0, 1.0, 0.0, None))
 
     assert agreement is not None
     assert (agreement.share, agreement.votes, agreement.spread) == (0.75, 4, None)
 
 
 def test_grades_have_a_spread() -> None:
-    agreement = agreement_of(judged(3.0, 5.0, 4.0, 4.0, spread=0.8))
+    agreement = measure_agreement(judged(3.0, 5.0, 4.0, 4.0, spread=0.8))
 
     assert agreement is not None
     assert (agreement.share, agreement.votes, agreement.spread) == (0.5, 4, 0.8)
@@ -56,7 +56,7 @@ def test_of_sentences_it_is_a_vote_whether_each_may_stand() -> None:
     sentences = tuple(SentenceScore(sentence="s", response=1, score=None, votes=each) for each in votes)
     judgement = judged(1.0, 0.5, 0.5).model_copy(update={"sentences": sentences})
 
-    agreement = agreement_of(judgement)
+    agreement = measure_agreement(judgement)
 
     assert agreement is not None
     assert (agreement.share, agreement.votes) == (5 / 6, 6)
@@ -67,7 +67,7 @@ def test_of_rubrics_every_verdict_is_a_vote() -> None:
         RubricScore(rubric_id="a", text="a", score=1.0, yes=3, no=0),
         RubricScore(rubric_id="b", text="b", score=0.0, yes=1, no=2),
     )
-    agreement = agreement_of(judged(None, None, None, rubrics=rubrics))
+    agreement = measure_agreement(judged(None, None, None, rubrics=rubrics))
 
     assert agreement is not None
     assert (agreement.share, agreement.votes) == (5 / 6, 6)
@@ -77,7 +77,7 @@ def test_of_rubrics_every_verdict_is_a_vote() -> None:
 
 @pytest.mark.parametrize("scores", [(), (1.0,), (None, None), (1.0, None)])
 def test_a_single_opinion_agrees_with_nobody(scores: tuple[float | None, ...]) -> None:
-    assert agreement_of(judged(*scores)) is None
+    assert measure_agreement(judged(*scores)) is None
     assert not is_unsure(metric(judged(*scores)))
 
 

@@ -39,7 +39,7 @@ def test_the_tools_of_a_chat_are_simulated_as_the_settings_say(project: Project)
     answers = [event.result.invocation.final_response for event in heard if isinstance(event, TurnAnswered)]
     assert [answer.text() for answer in answers if answer is not None] == ['"MADE UP"', '{"cancelled": "7"}']
     spans = [event.span for event in heard if isinstance(event, StepSeen) and event.span.kind == "tool"]
-    assert [span.simulated_by for span in spans] == ["injected", None]
+    assert [span.simulator for span in spans] == ["injected", None]
     assert project.called == ["cancel_order 7"]
 
 

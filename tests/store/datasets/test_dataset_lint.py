@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from workbench.store.datasets.dataset_lint import lint
-from workbench.store.datasets.dataset_reader import dataset_of_rows, read_dataset
+from workbench.store.datasets.dataset_reader import dataset_from_rows, read_dataset
 
 GOOD: dict[str, Any] = {"prompt": "a", "reference": "b", "reference_trajectory": ["set_light"]}
 
 
 def found(*rows: dict[str, Any], tools: set[str] | None = None) -> list[tuple[int | None, str, str]]:
-    return [(item.row, item.rule, item.message) for item in lint(dataset_of_rows(rows), tools=tools)]
+    return [(item.row, item.rule, item.message) for item in lint(dataset_from_rows(rows), tools=tools)]
 
 
 def test_a_sound_dataset_has_no_findings() -> None:
     rows = [{**GOOD, "prompt": str(number), "context": "[sic]"} for number in range(3)]
 
     assert found(*rows, tools={"set_light"}) == []
-    assert lint(dataset_of_rows([])) == []
+    assert lint(dataset_from_rows([])) == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from workbench.model.trace import ToolCall
-from workbench.store.datasets.dataset_reader import dataset_of_rows, read_dataset
+from workbench.store.datasets.dataset_reader import dataset_from_rows, read_dataset
 from workbench.store.datasets.dataset_rows import Row
 from workbench.store.datasets.message_rows import ToolResult, Turn, read_messages
 from workbench.store.errors import StoreError
@@ -109,7 +109,7 @@ def test_langchains_own_messages_are_read_as_they_are_and_as_it_writes_them() ->
     ]
     forms: list[Any] = [messages, messages_to_dict(messages), [dumpd(message) for message in messages]]
 
-    for row in dataset_of_rows([{"messages": form} for form in forms]).rows:
+    for row in dataset_from_rows([{"messages": form} for form in forms]).rows:
         assert facts_of(row) == ("light", "done", [CALL], ())
 
 
@@ -159,7 +159,7 @@ def test_nobody_knows_the_calls_of_messages_in_which_no_assistant_speaks() -> No
         {"messages": asked, "reference_messages": [*asked, {"role": "assistant", "content": "done"}]},
     ]
 
-    first, second = dataset_of_rows(rows).rows
+    first, second = dataset_from_rows(rows).rows
 
     assert (first.prompt, first.response, first.predicted_trajectory) == ("light", "done", None)
     assert (second.predicted_trajectory, second.reference_trajectory) == (None, [])
@@ -282,7 +282,7 @@ def test_calls_are_found_wherever_an_sdk_writes_them(form: str) -> None:
     turns = read_messages(OTHERS[form]).turns
 
     assert [replace(turn, left_out=[]) for turn in turns] == ANSWERED
-    (row,) = dataset_of_rows([{"contents": OTHERS[form]}]).rows
+    (row,) = dataset_from_rows([{"contents": OTHERS[form]}]).rows
     assert (row.predicted_trajectory, row.response) == ([CALL], "done")
 
 
@@ -300,7 +300,7 @@ def test_calls_are_found_wherever_an_sdk_writes_them(form: str) -> None:
 def test_the_input_of_a_custom_tool_is_text_whatever_it_says(message: dict[str, Any]) -> None:
     calls = [message, *message.get("tool_calls", ())][-1:]
 
-    by_messages, by_calls = dataset_of_rows(
+    by_messages, by_calls = dataset_from_rows(
         [
             {"messages": [{"role": "user", "content": "light"}, message]},
             {"prompt": "light", "response": "", "predicted_trajectory": calls},
@@ -333,7 +333,7 @@ def test_the_input_of_a_custom_tool_is_text_whatever_it_says(message: dict[str, 
 def test_what_an_assistant_says_in_an_unknown_shape_is_never_no_call(message: dict[str, Any], place: str) -> None:
     rows = [{"messages": OPENAI}, {"messages": [{"role": "user", "content": "light"}, message]}]
 
-    _, row = dataset_of_rows(rows).rows
+    _, row = dataset_from_rows(rows).rows
 
     assert row.predicted_trajectory is None
     assert place in str(row.problems[0])
@@ -352,7 +352,7 @@ def test_what_an_assistant_says_in_an_unknown_shape_is_never_no_call(message: di
 def test_other_fields_of_what_an_assistant_says_are_no_calls(field: dict[str, Any]) -> None:
     messages = [{"role": "user", "content": "light"}, {"role": "assistant", "content": "done", **field}]
 
-    (row,) = dataset_of_rows([{"messages": messages}]).rows
+    (row,) = dataset_from_rows([{"messages": messages}]).rows
 
     assert (row.predicted_trajectory, row.response) == ([], "done")
 
@@ -395,9 +395,9 @@ def test_an_agent_may_speak_first() -> None:
 
 
 def test_the_json_text_of_messages_is_those_messages() -> None:
-    text = dataset_of_rows([{"messages": json.dumps(OPENAI)}])
+    text = dataset_from_rows([{"messages": json.dumps(OPENAI)}])
 
-    assert text == dataset_of_rows([{"messages": OPENAI}])
+    assert text == dataset_from_rows([{"messages": OPENAI}])
     assert text.rows[0].columns["messages"] == OPENAI
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.serving import QuietHandler, served
 from workbench.model.trace import ToolCall
 from workbench.store.datasets import remote_data
-from workbench.store.datasets.dataset_reader import reach_dataset, read_dataset, read_recorded
+from workbench.store.datasets.dataset_reader import check_dataset_reachable, read_dataset, read_recorded
 from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import StoreError
 
@@ -112,10 +112,10 @@ def test_a_file_in_a_storage_is_reached_where_it_is_one() -> None:
     fsspec.filesystem("memory").pipe_file("/far/rows.jsonl/part", b"{}")
     fsspec.filesystem("memory").pipe_file("/far/good.jsonl", b"{}")
 
-    reach_dataset("memory://far/good.jsonl")
+    check_dataset_reachable("memory://far/good.jsonl")
     for name in ("rows", "none"):
         with pytest.raises(StoreError, match=rf"{name}\.jsonl: cannot read it: there is no such file"):
-            reach_dataset(f"memory://far/{name}.jsonl")
+            check_dataset_reachable(f"memory://far/{name}.jsonl")
 
 
 @pytest.mark.needs_fsspec
@@ -177,7 +177,7 @@ def test_a_table_of_bigquery_is_a_dataset(site: Site, monkeypatch: pytest.Monkey
     site.answers[place] = (200, "application/json", json.dumps(table).encode())
     site.answers[f"{place}/data"] = (200, "application/json", json.dumps({"totalRows": "2", "rows": rows}).encode())
 
-    reach_dataset("bq://p.d.t")
+    check_dataset_reachable("bq://p.d.t")
     assert "maxResults=1&" in f"{site.asked[-1]}&"
     first, second = read_dataset("bq://p.d.t").rows
 
@@ -198,7 +198,7 @@ def test_what_bigquery_refuses_is_one_error(site: Site, monkeypatch: pytest.Monk
     with pytest.raises(StoreError, match=r"bq://p\.d\.t: cannot read it: .*Access Denied"):
         read_dataset("bq://p.d.t")
     with pytest.raises(StoreError, match=r"bq://p\.d\.t: cannot read it: .*Access Denied"):
-        reach_dataset("bq://p.d.t")
+        check_dataset_reachable("bq://p.d.t")
     with pytest.raises(StoreError, match=r"bq://p\.d\.other: cannot read it"):
         read_dataset("bq://p.d.other")
     with pytest.raises(StoreError, match=r"found 'bq://table', expected bq://PROJECT\.DATASET\.TABLE"):

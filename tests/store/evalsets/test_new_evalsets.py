@@ -13,21 +13,21 @@ import pytest
 
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.new_evalsets import add_scenarios, migrate, new_eval_set, read_scenarios
+from workbench.store.evalsets.new_evalsets import add_scenarios, create_eval_set, migrate, read_scenarios
 
 
 def test_a_new_set_is_empty_and_never_replaces_a_file(tmp_path: Path) -> None:
     path = tmp_path / "tea_1.evalset.json"
 
-    document = new_eval_set(path, "tea_1")
+    document = create_eval_set(path, "tea_1")
 
     data = json.loads(path.read_text())
     assert list(data) == ["eval_set_id", "name", "eval_cases", "creation_timestamp"]
     assert (data["eval_set_id"], data["eval_cases"], len(document)) == ("tea_1", [], 0)
     with pytest.raises(StoreError, match="it exists already"):
-        new_eval_set(path, "tea_1")
+        create_eval_set(path, "tea_1")
     with pytest.raises(StoreError, match="letters, digits and underscores"):
-        new_eval_set(tmp_path / "b.json", "a/b")
+        create_eval_set(tmp_path / "b.json", "a/b")
 
 
 def test_scenarios_become_cases_once_and_everything_else_keeps_its_bytes(own: Callable[[str], Path]) -> None:

@@ -57,7 +57,7 @@ def stored_run(history: History) -> Callable[..., str]:
             history.finish_job(run_id, result, execution_key=f"{execution_key} {result.case.eval_id}")
         summary = RunSummary(total=len(results), passed=len(results))
         history.end_run(run_id, summary, duration_seconds=1.5, interrupted=False)
-        history.forget_old(run_id)
+        history.delete_old_results(run_id)
         return run_id
 
     return store

@@ -75,13 +75,13 @@ def test_jobs_say_whether_a_verdict_lacks_samples(history: History, stored_run: 
     stored = list(history.finish_jobs("r", map(FinishedJob, [make_result("a", metrics=(metric,)), make_result("b")])))
     (a, b) = history.jobs("r")
     history.begin_run(make_record("later", total=1))
-    history.take_over("later", {a.key: ("r", a.key)})
+    history.reuse_results("later", {a.key: ("r", a.key)})
 
     assert [each.job.misses_samples for each in stored] == [a.misses_samples, b.misses_samples] == [True, False]
     assert [job.misses_samples for job in history.jobs("later")] == [True]
     assert [each.job.misses_samples for each in history.last_verdicts()] == [True, False]
     assert history.run("r").summary == RunSummary(total=2, passed=2, partly_judged=1)
-    assert [part.summary.partly_judged for part in history.runs_of("t")] == [1, 1]
+    assert [part.summary.partly_judged for part in history.list_runs_of_target("t")] == [1, 1]
 
 
 def test_runs_are_listed_newest_first_and_as_many_as_asked_for(history: History, stored_run: StoredRun) -> None:
@@ -207,14 +207,14 @@ def test_an_error_takes_the_place_of_a_verdict_unless_it_was_only_played(
 
     assert history.latest_judged_results([error.case]) == {error.case: [make_result("a")]}
     assert [job.run_id for job in history.latest_judged_jobs()[error.case]] == ["1"]
-    assert [job.was_of_playing for job in history.latest_jobs()[error.case]] == [True]
+    assert [job.is_from_unscored_run for job in history.latest_jobs()[error.case]] == [True]
 
     history.begin_run(make_record("3", options={SCORES_OPTION: True}))
     history.finish_job("3", error, execution_key="k")
 
     assert history.latest_judged_results([error.case]) == {error.case: [error]}
     assert [job.run_id for job in history.latest_judged_jobs()[error.case]] == ["3"]
-    assert [job.was_of_playing for job in history.latest_jobs()[error.case]] == [False]
+    assert [job.is_from_unscored_run for job in history.latest_jobs()[error.case]] == [False]
 
 
 def test_the_latest_results_of_a_case_are_all_repeats_of_its_newest_run(
@@ -261,7 +261,7 @@ def test_of_each_variant_five_traces_are_kept_and_all_verdicts(history: History,
 def test_scores_of_old_executions_are_forgotten_but_never_those_of_the_run_itself(
     history: History, stored_run: StoredRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_writer, "SCORED_EXECUTIONS", 3)
+    monkeypatch.setattr(history_writer, "MAX_SCORED_EXECUTIONS", 3)
     monkeypatch.setattr(history_writer, "_AT_ONCE", 2)
     stored_run("1", *(make_result(f"{n}") for n in range(3)))
     stored_run("2", *(make_result(f"{n}") for n in range(5)))
@@ -269,7 +269,7 @@ def test_scores_of_old_executions_are_forgotten_but_never_those_of_the_run_itsel
     assert list(history.results("2")) == [make_result(f"{n}") for n in range(5)]
     assert [(result.status, result.metrics) for result in history.results("1")] == [(CaseStatus.PASSED, ())] * 3
 
-    monkeypatch.setattr(history_writer, "NEWEST_OF_CASES", 3)
+    monkeypatch.setattr(history_writer, "MAX_EXECUTIONS", 3)
     stored_run("3", make_result("new"))
     assert [bool(result.metrics) for result in history.results("2")] == [False, False, False, True, True]
     assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -279,7 +279,7 @@ def test_scores_of_old_executions_are_forgotten_but_never_those_of_the_run_itsel
 def test_each_case_keeps_its_newest_scores_however_often_others_run(
     history: History, stored_run: StoredRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_writer, "SCORED_EXECUTIONS", 3)
+    monkeypatch.setattr(history_writer, "MAX_SCORED_EXECUTIONS", 3)
     stored_run("1", *(make_result(f"{n}") for n in range(3)))
     for number in range(2, 8):
         stored_run(str(number), make_result("0", answer=str(number)))

@@ -22,8 +22,8 @@ from workbench.model.results import (
     ModelSpending,
     TokenUsage,
     TurnResult,
-    prompt_of_row,
-    turn_of_row,
+    make_row_prompt,
+    make_row_turn,
 )
 from workbench.model.trace import Span, ToolCall
 from workbench.store.history.history import History
@@ -92,8 +92,8 @@ EXECUTIONS = st.builds(
 METRICS = st.builds(MetricResult, name=TEXT, score=st.none() | FLOATS, threshold=st.none() | FLOATS, details=OBJECT)
 KEYS = st.builds(CaseKey, target=TEXT, eval_set=TEXT, eval_id=TEXT, occurrence=st.integers(0, 3))
 ROW_TURNS = st.builds(
-    turn_of_row,
-    (st.none() | TEXT).map(prompt_of_row),
+    make_row_turn,
+    (st.none() | TEXT).map(make_row_prompt),
     st.none() | TEXT,
     st.none() | st.lists(st.builds(ToolCall, TEXT, st.none() | OBJECT), max_size=2),
 )

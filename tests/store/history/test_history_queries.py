@@ -25,7 +25,7 @@ def test_the_executions_of_a_case_come_newest_first_with_scores_and_keys(history
         results = [make_result("a"), make_result("a", repeat=1, status=FAILED), make_result("b")]
         history.finish_jobs(run_id, [FinishedJob(result, f"e{run_id}", f"s{run_id}") for result in results])
 
-    found = history.executions_of(make_result("a").case)
+    found = history.list_executions(make_result("a").case)
 
     assert [(job.run_id, job.key.repeat, job.status.value, job.execution_key) for job, _ in found] == [
         ("2", 1, "FAILED", "e2"),
@@ -34,14 +34,14 @@ def test_the_executions_of_a_case_come_newest_first_with_scores_and_keys(history
         ("1", 0, "PASSED", "e1"),
     ]
     assert all([metric.name for metric in metrics] == ["m"] for _, metrics in found)
-    assert [job.run_id for job, _ in history.executions_of(make_result("a").case, limit=1)] == ["2"]
-    assert history.executions_of(make_result("c").case) == []
+    assert [job.run_id for job, _ in history.list_executions(make_result("a").case, limit=1)] == ["2"]
+    assert history.list_executions(make_result("c").case) == []
 
 
 def test_a_case_that_never_ran_to_scores_has_none(history: History, stored_run: StoredRun) -> None:
     stored_run("r", make_result("a", status=CaseStatus.ERROR, metrics=(), execution=Execution()))
 
-    assert [metrics for _, metrics in history.executions_of(make_result("a").case)] == [()]
+    assert [metrics for _, metrics in history.list_executions(make_result("a").case)] == [()]
 
 
 def test_runs_of_a_target_count_only_its_cases(history: History, stored_run: StoredRun) -> None:
@@ -49,15 +49,15 @@ def test_runs_of_a_target_count_only_its_cases(history: History, stored_run: Sto
     stored_run("2", make_result("x", target="other"))
     stored_run("3", make_result("a"))
 
-    parts = history.runs_of("t")
+    parts = history.list_runs_of_target("t")
 
     assert [(part.run.run_id, part.summary) for part in parts] == [
         ("3", RunSummary(total=1, passed=1)),
         ("1", RunSummary(total=2, passed=1, failed=1)),
     ]
-    assert [part.run.run_id for part in history.runs_of("t", limit=1)] == ["3"]
-    assert len(history.runs_of("t", "sets/a.evalset.json")) == 2
-    assert history.runs_of("t", "sets/b.evalset.json") == []
+    assert [part.run.run_id for part in history.list_runs_of_target("t", limit=1)] == ["3"]
+    assert len(history.list_runs_of_target("t", "sets/a.evalset.json")) == 2
+    assert history.list_runs_of_target("t", "sets/b.evalset.json") == []
 
 
 def test_the_scores_of_a_run_come_without_what_the_agent_did(history: History, stored_run: StoredRun) -> None:
@@ -85,7 +85,7 @@ def test_scores_that_cannot_be_decoded_are_an_error_that_names_the_case(
     history._database.execute("UPDATE score SET metrics = x'00'")
 
     with pytest.raises(StoreError, match=r"the scores of sets/a\.evalset\.json:a cannot be read"):
-        history.executions_of(make_result("a").case)
+        history.list_executions(make_result("a").case)
 
 
 def test_the_newest_run_of_a_dataset_is_the_last_that_says_something_of_it(
@@ -99,5 +99,5 @@ def test_the_newest_run_of_a_dataset_is_the_last_that_says_something_of_it(
     stored_run("r2", row("lights"), make_result("of an eval set"))
     stored_run("r3", row("lights", CaseStatus.CANCELLED))
 
-    found = [(name, run.run_id) for name, run in history.newest_of_datasets()]
+    found = [(name, run.run_id) for name, run in history.list_dataset_runs()]
     assert found == [("lights", "r2"), ("\udcff", "r1")]

@@ -161,11 +161,11 @@ def test_a_damaged_file_is_moved_aside_and_never_deleted(tmp_path: Path, damage:
         (tmp_path / ".workbench").mkdir(exist_ok=True)
         file_of(tmp_path).write_bytes(damage)
         with History.open(tmp_path) as history:
-            assert "was damaged: it is kept as history.db.corrupt-" in (history.take_notice() or "")
+            assert "was damaged: it is kept as history.db.corrupt-" in (history.pop_notice() or "")
             history.begin_run(make_record("r"))
 
     with History.open(tmp_path) as history:
-        assert history.take_notice() is None
+        assert history.pop_notice() is None
     kept = sorted(path.name for path in (tmp_path / ".workbench").glob("*corrupt*"))
     assert kept == ["history.db.corrupt-1", "history.db.corrupt-2"]
     assert (tmp_path / ".workbench" / kept[0]).read_bytes() == damage
@@ -195,8 +195,8 @@ def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Pat
     assert file_of(tmp_path).with_name("history.db.corrupt-1").read_bytes()[: len(data)] == data
     with History.open(tmp_path) as history:
         assert history.runs() == []
-        assert "it is kept as history.db.corrupt-1" in (history.take_notice() or "")
-        assert history.take_notice() is None
+        assert "it is kept as history.db.corrupt-1" in (history.pop_notice() or "")
+        assert history.pop_notice() is None
 
 
 def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,8 +209,8 @@ def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monke
 
     with History.open(tmp_path) as history:
         assert [run.run_id for run in history.runs()] == ["r"]
-        history.keep_unjudged("r", [FinishedJob(make_result("a"), execution_key="k")])
-        assert list(history.unjudged("r").values()) == ["k"]
+        history.store_unjudged("r", [FinishedJob(make_result("a"), execution_key="k")])
+        assert list(history.list_unjudged_jobs("r").values()) == ["k"]
 
 
 def make_format_4(history: History) -> None:
@@ -230,7 +230,7 @@ def test_results_of_older_programs_show_the_time_of_the_whole_case(tmp_path: Pat
     with History.open(tmp_path) as history:
         history.begin_run(make_record("r"))
         history.finish_job("r", make_result("a"))
-        history.keep_unjudged("r", [FinishedJob(make_result("b"), execution_key="k")])
+        history.store_unjudged("r", [FinishedJob(make_result("b"), execution_key="k")])
         make_format_4(history)
 
     with History.open(tmp_path) as history:
@@ -238,8 +238,8 @@ def test_results_of_older_programs_show_the_time_of_the_whole_case(tmp_path: Pat
         assert (job.duration_seconds, job.agent_seconds) == (0.01, 0.01)
         (result,) = history.results("r")
         assert result.agent_seconds == 0.01
-        (waiting,) = history.unjudged("r")
-        unjudged = history.unjudged_result("r", waiting)
+        (waiting,) = history.list_unjudged_jobs("r")
+        unjudged = history.get_unjudged_result("r", waiting)
         assert unjudged is not None and unjudged.agent_seconds == 0.01
 
 

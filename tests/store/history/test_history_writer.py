@@ -13,11 +13,11 @@ from tests.store.history.conftest import make_record, make_result
 from workbench.model.identity import Dependencies, Dependency
 from workbench.model.results import CaseResult
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import FinishedJob, LeftFile
+from workbench.store.history.history_queries import AgentWrittenFile, FinishedJob
 
 
 def told(*rows: tuple[str, str, str], at: float) -> Dependencies:
-    return Dependencies(rows=frozenset(Dependency(*row) for row in rows), complete=True, told_at=at)
+    return Dependencies(rows=frozenset(Dependency(*row) for row in rows), complete=True, recorded_at=at)
 
 
 def result(eval_id: str, dependencies: Dependencies, *, seconds: float = 0.01) -> CaseResult:
@@ -36,14 +36,14 @@ def test_states_in_which_agents_left_files_with_when_that_was_last(history: Hist
     metric = scored.metrics[0].model_copy(update={"dependencies": told(("written", "/p/scores", "z"), at=60.0)})
     history.finish_job("r", scored.model_copy(update={"metrics": (metric,)}))
 
-    left = [each for each in history.left_by_agents() if each.path == "/p/log"]
+    left = [each for each in history.list_agent_written_files() if each.path == "/p/log"]
 
     assert left == [
-        LeftFile("/p/log", "two", 200.0, pytest.approx(199.99)),  # type: ignore[arg-type]
-        LeftFile("/p/log", "one", 300.0, pytest.approx(295.0), "zero"),  # type: ignore[arg-type]
+        AgentWrittenFile("/p/log", "two", 200.0, pytest.approx(199.99)),  # type: ignore[arg-type]
+        AgentWrittenFile("/p/log", "one", 300.0, pytest.approx(295.0), "zero"),  # type: ignore[arg-type]
     ]
-    assert {each.path for each in history.left_by_agents()} == {"/p/log", "/p/scores"}
-    assert history.listed_folders() == {"/p/out"}
+    assert {each.path for each in history.list_agent_written_files()} == {"/p/log", "/p/scores"}
+    assert history.list_folder_dependencies() == {"/p/out"}
 
 
 def test_a_verdict_says_when_its_agent_began_however_late_it_was_judged(history: History) -> None:
@@ -52,11 +52,11 @@ def test_a_verdict_says_when_its_agent_began_however_late_it_was_judged(history:
     (stored,) = history.finish_jobs("r", [FinishedJob(ran, "asked", "criteria")])
     history.begin_run(make_record("later"))
     without = ran.model_copy(update={"execution": ran.execution.model_copy(update={"dependencies": None})})
-    (again,) = history.finish_jobs("later", [FinishedJob(without, "asked", "other criteria", judged_again=True)])
+    (again,) = history.finish_jobs("later", [FinishedJob(without, "asked", "other criteria", is_rescored=True)])
 
-    assert stored.began_at == again.began_at == pytest.approx(995.0)
+    assert stored.started_at == again.started_at == pytest.approx(995.0)
     assert again.execution == stored.execution
-    assert [each.began_at for each in history.last_verdicts()] == [pytest.approx(995.0)] * 2
+    assert [each.started_at for each in history.last_verdicts()] == [pytest.approx(995.0)] * 2
 
 
 def test_a_fresh_execution_beside_one_that_is_judged_again_is_one_of_its_own(history: History) -> None:
@@ -68,7 +68,7 @@ def test_a_fresh_execution_beside_one_that_is_judged_again_is_one_of_its_own(his
     again, fresh = history.finish_jobs(
         "later",
         [
-            FinishedJob(ran, "asked", "other criteria", judged_again=True),
+            FinishedJob(ran, "asked", "other criteria", is_rescored=True),
             FinishedJob(make_result("b"), "asked", "other criteria"),
         ],
     )
@@ -77,7 +77,7 @@ def test_a_fresh_execution_beside_one_that_is_judged_again_is_one_of_its_own(his
 
 
 def test_what_was_recorded_is_stored_once_for_all_that_judge_it_until_it_is_forgotten(history: History) -> None:
-    job = FinishedJob(make_result("a"), "what was said", "criteria", judged_again=True, recorded=True)
+    job = FinishedJob(make_result("a"), "what was said", "criteria", is_rescored=True, is_recorded=True)
     stored: list[Any] = []
     for run in ("first", "again", "anew"):
         history.begin_run(make_record(run))
@@ -102,8 +102,8 @@ def test_what_an_older_program_wrote_in_other_bytes_is_the_same_execution(histor
     connection.close()
 
     history.begin_run(make_record("later"))
-    (again,) = history.finish_jobs("later", [FinishedJob(ran, "asked", "other criteria", judged_again=True)])
-    (other,) = history.finish_jobs("later", [FinishedJob(make_result("a"), "asked", "criteria", judged_again=True)])
+    (again,) = history.finish_jobs("later", [FinishedJob(ran, "asked", "other criteria", is_rescored=True)])
+    (other,) = history.finish_jobs("later", [FinishedJob(make_result("a"), "asked", "criteria", is_rescored=True)])
 
     assert again.execution == stored.execution != other.execution
     assert list(history.results("r")) == [ran]

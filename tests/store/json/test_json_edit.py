@@ -38,4 +38,4 @@ def test_a_key_that_is_taken_or_not_there_cannot_be_renamed(
     with pytest.raises(StoreError):
         document.rename_key(place, key, case=0)
 
-    assert not document.dirty
+    assert not document.is_dirty

@@ -10,7 +10,7 @@ import pytest
 from tests.store.project_discovery.conftest import ADK_AGENT, ProjectFolder
 from workbench.model.target import AgentKind
 from workbench.store.errors import StoreError
-from workbench.store.project_discovery import adk_target, criteria_file, find_root
+from workbench.store.project_discovery import find_criteria_file, find_root, make_adk_target
 
 
 def test_the_root_is_the_nearest_workbench_toml_else_git_or_pyproject_else_the_path(tmp_path: Path) -> None:
@@ -377,34 +377,34 @@ def test_criteria_come_from_the_target_else_from_beside_the_set(folder: ProjectF
     project = folder.discover()
     y, x = project.eval_sets
 
-    assert criteria_file(x, project.targets["a"]) == x.config == folder.root / "a/test_config.json"
-    assert criteria_file(y, project.targets["a"]) is y.config is None
+    assert find_criteria_file(x, project.targets["a"]) == x.config == folder.root / "a/test_config.json"
+    assert find_criteria_file(y, project.targets["a"]) is y.config is None
     configured = project.targets["a"].model_copy(update={"config": folder.root / "c.json"})
-    assert criteria_file(x, configured) == folder.root / "c.json"
+    assert find_criteria_file(x, configured) == folder.root / "c.json"
 
 
 def test_an_agent_folder_that_is_none_is_refused(folder: ProjectFolder) -> None:
     folder.write("empty/readme.txt")
 
     with pytest.raises(StoreError, match=r"missing: there is no such agent"):
-        adk_target(folder.root / "missing", root=folder.root)
+        make_adk_target(folder.root / "missing", root=folder.root)
     with pytest.raises(StoreError, match=r"empty: holds no agent: expected agent.py or __init__.py"):
-        adk_target(folder.root / "empty", root=folder.root)
+        make_adk_target(folder.root / "empty", root=folder.root)
     folder.write("yaml/root_agent.yaml", "name: yaml")
     with pytest.raises(StoreError, match=r"yaml: holds no agent: root_agent.yaml alone is not read"):
-        adk_target(folder.root / "yaml", root=folder.root)
+        make_adk_target(folder.root / "yaml", root=folder.root)
 
 
 def test_an_agent_can_be_named_by_folder_or_file(folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write_agent("pkg/bot")
     monkeypatch.chdir(folder.root / "pkg")
 
-    by_folder = adk_target(Path("bot"), root=folder.root)
+    by_folder = make_adk_target(Path("bot"), root=folder.root)
 
-    assert by_folder == adk_target(folder.root / "pkg/bot/agent.py", root=folder.root)
+    assert by_folder == make_adk_target(folder.root / "pkg/bot/agent.py", root=folder.root)
     assert (by_folder.name, by_folder.path, by_folder.location) == ("bot", folder.root / "pkg", "bot")
     monkeypatch.chdir(folder.root / "pkg/bot")
-    assert adk_target(Path(), root=folder.root) == by_folder
+    assert make_adk_target(Path(), root=folder.root) == by_folder
 
 
 def test_a_pipe_named_like_an_eval_set_is_none(folder: ProjectFolder) -> None:

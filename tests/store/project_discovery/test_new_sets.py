@@ -23,7 +23,7 @@ eval_sets = ["sets/*.evalset.json", "inner/exact.evalset.json", "*/open.json", "
 def test_a_set_that_is_made_has_the_target_that_was_foretold(folder: ProjectFolder, relative: str) -> None:
     folder.write("workbench.toml", SETTINGS)
     folder.write("inner/agent.py")
-    foretold = NewSets(folder.discover()).pairing(relative)
+    foretold = NewSets(folder.discover()).pair(relative)
 
     folder.write_set(relative)
 
@@ -34,7 +34,7 @@ def test_a_set_that_is_made_has_the_target_that_was_foretold(folder: ProjectFold
 def test_patterns_name_paths_for_a_new_set(folder: ProjectFolder) -> None:
     folder.write("workbench.toml", SETTINGS)
 
-    assert list(NewSets(folder.discover()).paths_of("one", name="new")) == [
+    assert list(NewSets(folder.discover()).suggest_paths("one", name="new")) == [
         "inner/sets/new.evalset.json",
         "inner/inner/exact.evalset.json",
         "sets/new.evalset.json",
@@ -46,7 +46,7 @@ def test_an_agent_without_patterns_has_its_new_sets_in_its_folder(folder: Projec
     folder.write_agent("agents/weather")
     sets = NewSets(folder.discover())
 
-    (path,) = sets.paths_of("weather", name="new")
+    (path,) = sets.suggest_paths("weather", name="new")
 
     assert path == "agents/weather/new.evalset.json"
-    assert sets.pairing(path).target == "weather" and not sets.lists_sets("weather")
+    assert sets.pair(path).target == "weather" and not sets.has_listed_sets("weather")

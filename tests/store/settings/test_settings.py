@@ -215,9 +215,9 @@ def test_the_users_settings_hold_where_the_project_says_nothing(tmp_path: Path) 
 def test_a_sentence_about_a_setting_begins_with_the_place_that_it_holds_from(tmp_path: Path) -> None:
     loaded = load(tmp_path, "[run]\nruns = 2\n[keys]\na = 'b'", user="[keys]\na = 'x'\n\nc = 'd'\n")
 
-    assert loaded.placed(("keys", "a"), "no") == f"{tmp_path / 'workbench.toml'}:4: no"
-    assert loaded.placed(("keys", "c"), "no") == f"{tmp_path / 'user' / 'workbench.toml'}:4: no"
-    assert loaded.placed(("tui", "theme"), "no") == "no"
+    assert loaded.add_location(("keys", "a"), "no") == f"{tmp_path / 'workbench.toml'}:4: no"
+    assert loaded.add_location(("keys", "c"), "no") == f"{tmp_path / 'user' / 'workbench.toml'}:4: no"
+    assert loaded.add_location(("tui", "theme"), "no") == "no"
 
 
 def test_a_wrong_value_in_the_users_file_names_that_file(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_the_line_of_every_key_is_found(
 
     file = read_toml(path)
 
-    assert {place: file.line_of(place) for place in lines} == lines
+    assert {place: file.find_line(place) for place in lines} == lines
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from workbench.model.target import Target
 from workbench.store.errors import StoreError
-from workbench.store.project_discovery import configured_target, folder_of
+from workbench.store.project_discovery import find_agent_folder, make_configured_target
 from workbench.store.settings import load_settings
 
 URL = "an http:// or https:// URL, without user and password (a header may hold them)"
@@ -18,7 +18,7 @@ ENGINE = "package.module:name, or projects/PROJECT/locations/LOCATION/reasoningE
 def read(root: Path, text: str) -> Target:
     (root / "workbench.toml").write_text(text, encoding="utf-8")
     settings = load_settings(root, user_file=root / "none.toml").settings
-    return configured_target("x", settings.targets["x"], root=root)
+    return make_configured_target("x", settings.targets["x"], root=root)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,6 @@ def test_what_runs_elsewhere_has_no_folder_and_shares_a_process(tmp_path: Path) 
         )
     }
 
-    assert {name for name, target in targets.items() if target.runs_elsewhere} == {"http", "a2a", "deployed"}
+    assert {name for name, target in targets.items() if target.is_remote} == {"http", "a2a", "deployed"}
     assert {name for name, target in targets.items() if target.runs_in_worker} == {"local"}
-    assert {name for name, target in targets.items() if folder_of(target)} == {"local"}
+    assert {name for name, target in targets.items() if find_agent_folder(target)} == {"local"}

@@ -110,7 +110,7 @@ def test_whatever_is_added_leaves_a_sound_case(case: Any, choose: st.DataObject)
 
     after = _make(document, 0, slot.edit(typed, case))
 
-    assert document.fault_of(after) is None
+    assert document.find_fault(after) is None
     assert slot.instead_of is not None or len(json.dumps(after)) > len(json.dumps(case))
 
 
@@ -119,13 +119,13 @@ def test_whatever_is_added_to_a_sound_case_of_a_file_leaves_it_sound(path: Path)
     document = EvalSetDocument.open(path)
     for index in sound_cases(document):
         data, rows = document.raw_case(index), rows_of(document, index)
-        if document.fault_of(data) is not None or "odd_values" in path.name:
+        if document.find_fault(data) is not None or "odd_values" in path.name:
             continue
         for at in range(0, len(rows), 1 + len(rows) // 12):
             for addition in list_additions(rows, at, data):
                 slot = addition.with_key("a new key") if addition.needs_key else addition.slot
                 typed = {"text": "x"} if slot.input is Input.JSON else TYPED[slot.input]
-                assert document.fault_of(_make(document, index, slot.edit(typed, data))) is None
+                assert document.find_fault(_make(document, index, slot.edit(typed, data))) is None
 
 
 def _added(case: Any, at: str, wanted: str) -> Any:
@@ -170,10 +170,10 @@ def test_a_scenario_takes_the_place_of_a_conversation_and_back() -> None:
     after = _make(document, 0, scenario.slot.edit("Tea?", case))
 
     assert after == {"eval_id": "x", "conversation_scenario": {"starting_prompt": "Tea?", "conversation_plan": ""}}
-    assert document.fault_of(after) is None
+    assert document.find_fault(after) is None
     back = next(item for item in list_additions(case_rows(after), 0, after) if item.label.startswith("conversation"))
     again = _make(document_of(after), 0, back.slot.edit("hi", after))
-    assert list(again) == ["eval_id", "conversation"] and document.fault_of(again) is None
+    assert list(again) == ["eval_id", "conversation"] and document.find_fault(again) is None
 
 
 def test_a_case_of_flat_lists_gets_calls() -> None:

@@ -34,7 +34,7 @@ from workbench.model.results import (
     FailureKind,
     MetricResult,
     TurnResult,
-    status_of_case,
+    decide_case_status,
 )
 from workbench.store.evalsets.config_files import load_config
 
@@ -200,7 +200,7 @@ def _judged(case: EvalCase, raw: dict[str, Any], *, config: EvalConfig, root: Pa
     result = CaseResult(
         case=CaseKey(target="generated", eval_set=EVAL_SET, eval_id=case.eval_id),
         eval_set_id="set",
-        status=status_of_case(metrics, failure=failure),
+        status=decide_case_status(metrics, failure=failure),
         failure=failure,
         metrics=metrics,
         execution=execution,

@@ -59,7 +59,7 @@ class Known:
         self._number += 1
         ended = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=self._number)
         told = Dependencies(
-            rows=frozenset(Dependency(*row) for row in rows), complete=certain, told_at=ended.timestamp()
+            rows=frozenset(Dependency(*row) for row in rows), complete=certain, recorded_at=ended.timestamp()
         )
         by = Dependencies(rows=frozenset(Dependency(*row) for row in scored_with), complete=True)
         metric = MetricResult(
@@ -89,7 +89,7 @@ class Known:
             1000 + self._number if known else None,
             2000 + self._number if scored_with else None,
             is_certain=certain and known,
-            began_at=ended.timestamp() - job.duration_seconds,
+            started_at=ended.timestamp() - job.duration_seconds,
         )
         self.verdicts.add(stored, result)
         return stored

@@ -79,10 +79,10 @@ def test_turns(tmp_path: Path) -> None:
     (tmp_path / ".workbench").mkdir()
     one, other = Turns(tmp_path), Turns(tmp_path)
 
-    assert [one.take(), one.take(), other.take()] == [Turn.MINE, Turn.MINE, Turn.OTHERS]
-    one.give_back()
-    assert other.take() is Turn.OTHERS
-    one.give_back()
-    assert other.take() is Turn.MINE_AGAIN
+    assert [one.acquire(), one.acquire(), other.acquire()] == [Turn.MINE, Turn.MINE, Turn.OTHERS]
+    one.release()
+    assert other.acquire() is Turn.OTHERS
+    one.release()
+    assert other.acquire() is Turn.MINE_AGAIN
     other.close()
-    assert one.take() is Turn.MINE_AGAIN
+    assert one.acquire() is Turn.MINE_AGAIN

@@ -20,8 +20,8 @@ from workbench.metrics.metric_types import (
     describe,
     find_nearest,
 )
-from workbench.model.criteria import wrong_vendor
-from workbench.model.results import STANDING, RubricScore, SentenceScore
+from workbench.model.criteria import explain_wrong_vendor
+from workbench.model.results import SUPPORTED_LABELS, RubricScore, SentenceScore
 
 # What the samples of a judge come to: votes by the majority, grades by their mean, parts of a whole one by one.
 
@@ -115,7 +115,7 @@ def _score_sentence(number: int, sentence: Sentence, opinions: Sequence[Opinion]
 
 def score_label(label: str) -> float:
     """1 for a sentence that may stand."""
-    return 1.0 if label in STANDING else 0.0
+    return 1.0 if label in SUPPORTED_LABELS else 0.0
 
 
 def _find_most_frequent(said: Sequence[SentenceLabel]) -> SentenceLabel | None:
@@ -189,7 +189,7 @@ def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOpti
     if model is not None and not (isinstance(model, str) and model.strip()):
         options.refuse(f"{OPTION}.judge_model", found=describe(model), expected="the name of a model")
         model = None
-    elif model is not None and (wanted := wrong_vendor(model)) is not None:
+    elif model is not None and (wanted := explain_wrong_vendor(model)) is not None:
         options.refuse(f"{OPTION}.judge_model", found=repr(model), expected=wanted)
     config = values.get("judge_model_config")
     if config is not None and not isinstance(config, Mapping):

@@ -14,14 +14,14 @@ from workbench.metrics.case_view import CaseView, Turn
 from workbench.model.evalset import Content, Invocation, InvocationEvents, Part
 from workbench.model.results import Score
 from workbench.model.trace import (
-    FoundGrounding,
-    GotResponse,
-    MadeCall,
-    SaidText,
+    CallEvent,
+    GroundingEvent,
+    ResponseEvent,
+    TextEvent,
     Trajectory,
     TurnEvent,
-    events_of,
-    final_author_of,
+    find_final_author,
+    iterate_events,
 )
 
 # What happened, as text for judges: the steps of a turn, and a whole conversation.
@@ -34,15 +34,19 @@ def format_response(invocation: Invocation | None, *, with_intermediate: bool = 
     """The text of the final response, thoughts left out; on request after what was said on the way to it."""
     if invocation is None:
         return ""
-    events = events_of(invocation) if with_intermediate else ()
-    said = [event.text for event in events if isinstance(event, SaidText)]
+    events = iterate_events(invocation) if with_intermediate else ()
+    said = [event.text for event in events if isinstance(event, TextEvent)]
     return "\n".join([*said, _read_text(invocation.final_response)]).strip()
 
 
 def format_steps(invocation: Invocation) -> str:
     """Tool calls and what the tools answered, in order, as lines of JSON; empty where there were none."""
     ids: dict[str, str] = {}
-    steps = [_describe_step(event, ids) for event in events_of(invocation) if isinstance(event, MadeCall | GotResponse)]
+    steps = [
+        _describe_step(event, ids)
+        for event in iterate_events(invocation)
+        if isinstance(event, CallEvent | ResponseEvent)
+    ]
     return "\n".join(_dump({"step": number, **step}) for number, step in enumerate(steps, start=1))
 
 
@@ -67,7 +71,7 @@ def list_intermediate_parts(invocation: Invocation) -> list[tuple[str, Sequence[
             (event.author, event.content.parts or ()) for event in data.invocation_events if event.content is not None
         ]
     said = [(response.author, response.parts) for response in data.intermediate_responses] if data is not None else []
-    return [("agent", [part for event in events_of(invocation) for part in _iter_tool_parts(event)]), *said]
+    return [("agent", [part for event in iterate_events(invocation) for part in _iter_tool_parts(event)]), *said]
 
 
 def format_instructions(turns: Iterable[Turn]) -> str:
@@ -107,7 +111,7 @@ def format_conversation(turns: Sequence[Turn], *, with_steps: bool = True) -> st
 
 def label_final_speaker(invocation: Invocation) -> str:
     """`AGENT` with the name of the agent that gave the final response, as far as it is known."""
-    author = final_author_of(invocation)
+    author = find_final_author(invocation)
     return f"AGENT {author}" if author else "AGENT"
 
 
@@ -125,21 +129,21 @@ class TranscriptEvent(NamedTuple):
 def iter_events(invocation: Invocation) -> Iterator[TranscriptEvent]:
     """What happened in a turn before its final response, in order as far as the order is known."""
     ids: dict[str, str] = {}
-    for event in events_of(invocation):
+    for event in iterate_events(invocation):
         match event:
-            case SaidText(author, text):
+            case TextEvent(author, text):
                 yield TranscriptEvent("said", text, author)
-            case FoundGrounding(author, metadata):
+            case GroundingEvent(author, metadata):
                 yield TranscriptEvent("grounding", f"{_dump(metadata)} (of {author})", author)
-            case MadeCall(author):
+            case CallEvent(author):
                 yield TranscriptEvent("call", _dump(_describe_step(event, ids)), author or "")
-            case GotResponse():
+            case ResponseEvent():
                 yield TranscriptEvent("answer", _dump(_describe_step(event, ids)))
 
 
-def _describe_step(event: MadeCall | GotResponse, ids: dict[str, str]) -> dict[str, Any]:
+def _describe_step(event: CallEvent | ResponseEvent, ids: dict[str, str]) -> dict[str, Any]:
     """A call or its answer with the id that pairs them; `ids` are those of the turn, as they are shown."""
-    if isinstance(event, MadeCall):
+    if isinstance(event, CallEvent):
         call_id = event.call.id
         step = {"tool": event.call.name, "arguments": event.call.args}
     else:
@@ -152,9 +156,9 @@ def _describe_step(event: MadeCall | GotResponse, ids: dict[str, str]) -> dict[s
 
 
 def _iter_tool_parts(event: TurnEvent) -> Iterator[Part]:
-    if isinstance(event, MadeCall):
+    if isinstance(event, CallEvent):
         yield Part(function_call=event.call)
-    elif isinstance(event, GotResponse):
+    elif isinstance(event, ResponseEvent):
         yield Part(function_response=event.response)
 
 

@@ -22,7 +22,7 @@ from workbench.metrics.judges.judge_calls import by_majority, make_judge_info, r
 from workbench.metrics.judges.judge_prompts import render
 from workbench.metrics.judges.reply_parser import iter_json_objects, normalise_words, read_verdict, to_text
 from workbench.metrics.metric_types import Definition, Judge, ModelJudge, ModelQuestion, Opinion, Options, describe
-from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UserPersona, persona_of
+from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UserPersona, find_persona
 from workbench.model.results import ConversationEnd, Score
 
 NAME = "per_turn_user_simulator_quality_v1"
@@ -136,7 +136,7 @@ def _build_question(
 
     Raises ValueError for a persona that does not exist, or whose texts are no templates.
     """
-    persona = persona_of(scenario)
+    persona = find_persona(scenario)
     criteria = _number_violations(persona, stop_signal)
     prompt = render(
         "user_quality",

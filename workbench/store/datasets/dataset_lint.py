@@ -10,12 +10,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from workbench.model.text import counted, did_you_mean
+from workbench.model.text import pluralise, suggest_name
 from workbench.store.datasets.dataset_reader import read_records
 from workbench.store.datasets.dataset_rows import (
-    AS_PYTHON_PRINTS,
     ID,
     MESSAGES,
+    PYTHON_REPR,
     REFERENCE_MESSAGES,
     TEXTS,
     TRAJECTORIES,
@@ -23,9 +23,9 @@ from workbench.store.datasets.dataset_rows import (
     Fault,
     Record,
     Row,
-    is_python,
+    is_python_literal,
 )
-from workbench.store.datasets.message_rows import is_messages, kind_of, read_messages
+from workbench.store.datasets.message_rows import describe_kind, is_messages, read_messages
 from workbench.store.errors import StoreError, raise_all
 
 # What is probably wrong with a dataset, row by row, before anything is judged by it.
@@ -57,28 +57,28 @@ class Finding:
 def lint(dataset: Dataset, *, tools: Collection[str] | None = None) -> list[Finding]:
     """Everything that is found, in the order of the rows. `tools`: those that the agent has, where that is known."""
     checks = (
-        _unreadable(dataset.rows),
-        _missing(dataset.rows),
-        _empty(dataset.rows),
-        _printed_by_python(dataset.rows),
-        _twice(dataset.rows),
-        _unknown_tools(dataset.rows, tools),
-        _similar_tools(dataset.rows),
-        _conversations(dataset.rows),
+        _find_unreadable_rows(dataset.rows),
+        _find_missing_values(dataset.rows),
+        _find_empty_trajectories(dataset.rows),
+        _find_python_reprs(dataset.rows),
+        _find_duplicates(dataset.rows),
+        _find_unknown_tools(dataset.rows, tools),
+        _find_similar_tools(dataset.rows),
+        _check_conversations(dataset.rows),
     )
     found = [finding for check in checks for finding in check]
     return sorted(found, key=lambda finding: finding.row or 0)
 
 
-def _of(row: Row, rule: Rule, message: str) -> Finding:
+def _make_finding(row: Row, rule: Rule, message: str) -> Finding:
     return Finding(rule=rule, message=message, row=row.number, eval_id=row.eval_id, line=row.line)
 
 
-def _unreadable(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_unreadable_rows(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         for problem in row.problems:
             yield Finding(
-                rule="python-repr" if problem.found == AS_PYTHON_PRINTS else "unreadable",
+                rule="python-repr" if problem.found == PYTHON_REPR else "unreadable",
                 message=f"{problem.place}: {problem.message}" if problem.place else problem.message,
                 row=row.number,
                 eval_id=row.eval_id,
@@ -87,9 +87,9 @@ def _unreadable(rows: Sequence[Row]) -> Iterator[Finding]:
             )
 
 
-def _missing(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_missing_values(rows: Sequence[Row]) -> Iterator[Finding]:
     """Values that other rows have; and references where no row has any."""
-    columns = [name for name in (*TEXTS, *TRAJECTORIES) if any(_tells(row, name) for row in rows)]
+    columns = [name for name in (*TEXTS, *TRAJECTORIES) if any(_has_value(row, name) for row in rows)]
     if rows and not any(name in columns for name in _REFERENCES):
         message = "no row has a reference or a reference_trajectory: what compares with one has no score"
         yield Finding(rule="missing-reference", message=message)
@@ -97,32 +97,32 @@ def _missing(rows: Sequence[Row]) -> Iterator[Finding]:
         if row.problems:
             continue
         for name in columns:
-            if not _tells(row, name):
+            if not _has_value(row, name):
                 rule: Rule = "missing-reference" if name in _REFERENCES else "missing-value"
-                yield _of(row, rule, f"{name} is missing, which other rows have")
+                yield _make_finding(row, rule, f"{name} is missing, which other rows have")
 
 
-def _tells(row: Row, name: str) -> bool:
+def _has_value(row: Row, name: str) -> bool:
     """Whether a column has a value: a text may be empty, while an empty text is no trajectory."""
     value = row.columns.get(name)
     return value is not None and (value != "" or name in TEXTS)
 
 
-def _empty(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_empty_trajectories(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row.reference_trajectory == []:
-            yield _of(row, "empty-trajectory", "reference_trajectory is empty: recall has no score")
+            yield _make_finding(row, "empty-trajectory", "reference_trajectory is empty: recall has no score")
         if row.predicted_trajectory == []:
-            yield _of(row, "empty-trajectory", "predicted_trajectory is empty: precision has no score")
+            yield _make_finding(row, "empty-trajectory", "predicted_trajectory is empty: precision has no score")
 
 
-def _printed_by_python(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_python_reprs(rows: Sequence[Row]) -> Iterator[Finding]:
     """Text in a column of which nobody expects anything: it reaches judges and custom metrics as text."""
     for row in rows:
         for name, value in row.columns.items():
             is_other = name not in TEXTS and name not in TRAJECTORIES
-            if is_other and isinstance(value, str) and is_python(value) and not _is_json(value):
-                yield _of(row, "python-repr", f"{name}: found {AS_PYTHON_PRINTS}, which stays text; expected JSON")
+            if is_other and isinstance(value, str) and is_python_literal(value) and not _is_json(value):
+                yield _make_finding(row, "python-repr", f"{name}: found {PYTHON_REPR}, which stays text; expected JSON")
 
 
 def _is_json(text: str) -> bool:
@@ -133,63 +133,63 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _twice(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_duplicates(rows: Sequence[Row]) -> Iterator[Finding]:
     ids: dict[str, int] = {}
     contents: dict[str, int] = {}
     for row in rows:
         first = ids.setdefault(row.eval_id, row.number)
         if first != row.number:
-            yield _of(row, "duplicate-id", f"eval_id {row.eval_id!r} stands in row {first} already")
+            yield _make_finding(row, "duplicate-id", f"eval_id {row.eval_id!r} stands in row {first} already")
         if row.problems:
             continue
         content = json.dumps({name: row.columns[name] for name in row.columns if name != ID}, sort_keys=True)
         first = contents.setdefault(content, row.number)
         if first != row.number:
-            yield _of(row, "duplicate-row", f"the same as row {first}")
+            yield _make_finding(row, "duplicate-row", f"the same as row {first}")
 
 
-def _unknown_tools(rows: Sequence[Row], tools: Collection[str] | None) -> Iterator[Finding]:
+def _find_unknown_tools(rows: Sequence[Row], tools: Collection[str] | None) -> Iterator[Finding]:
     if tools is None:
         return
     for row in rows:
-        for column, names in _tools_in(row):
+        for column, names in _list_tools(row):
             for name in names:
                 if name not in tools:
-                    message = f"{column}: the agent has no tool {name!r}{did_you_mean(name, tools)}"
-                    yield _of(row, "unknown-tool", message)
+                    message = f"{column}: the agent has no tool {name!r}{suggest_name(name, tools)}"
+                    yield _make_finding(row, "unknown-tool", message)
 
 
-def _similar_tools(rows: Sequence[Row]) -> Iterator[Finding]:
+def _find_similar_tools(rows: Sequence[Row]) -> Iterator[Finding]:
     """Tools of one trajectory alone that are called almost as another is."""
-    used = Counter(name for row in rows for _, names in _tools_in(row) for name in names)
+    used = Counter(name for row in rows for _, names in _list_tools(row) for name in names)
     often = [name for name, times in used.items() if times > 1]
     for row in rows:
-        for column, names in _tools_in(row):
+        for column, names in _list_tools(row):
             for name in names:
                 near = get_close_matches(name, often, n=1, cutoff=_ALIKE) if used[name] == 1 else []
                 if near:
                     message = f"{column}: {name!r} stands in no other trajectory, and {near[0]!r} in {used[near[0]]}"
-                    yield _of(row, "similar-tool", message)
+                    yield _make_finding(row, "similar-tool", message)
 
 
-def _tools_in(row: Row) -> Iterator[tuple[str, list[str]]]:
+def _list_tools(row: Row) -> Iterator[tuple[str, list[str]]]:
     """The names in each trajectory, each once."""
     for column, calls in zip(TRAJECTORIES, (row.predicted_trajectory, row.reference_trajectory), strict=True):
         yield column, list(dict.fromkeys(call.name for call in calls or ()))
 
 
-def _conversations(rows: Sequence[Row]) -> Iterator[Finding]:
+def _check_conversations(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         for column in (MESSAGES, REFERENCE_MESSAGES):
             if row.problems or not is_messages(row.columns.get(column)):
                 continue
             turns = read_messages(row.columns[column]).turns
             if len(turns) > 1:
-                message = f"{column}: {counted(len(turns), 'turn')}, which are judged as one"
-                yield _of(row, "several-turns", message)
+                message = f"{column}: {pluralise(len(turns), 'turn')}, which are judged as one"
+                yield _make_finding(row, "several-turns", message)
             kinds = sorted({kind for turn in turns for kind in turn.left_out})
             if kinds:
-                yield _of(row, "left-out", f"{column}: what is no text is left out ({', '.join(kinds)})")
+                yield _make_finding(row, "left-out", f"{column}: what is no text is left out ({', '.join(kinds)})")
 
 
 # Labels that people gave to answers, to hold a judge against: rows of JSONL, CSV or JSON.
@@ -232,14 +232,14 @@ def read_labels(path: Path) -> list[Label]:
         if record.problems:
             errors += record.problems
             continue
-        fault = _fault_of_columns(record)
+        fault = _check_columns(record)
         if fault is not None:
             if fault not in told:  # the header of a table says it for every row
                 told.add(fault)
                 errors.append(record.error(fault))
             continue
         try:
-            labels.append(_label(record, row=row))
+            labels.append(_read_label(record, row=row))
         except StoreError as error:
             errors.append(error)
     raise_all(errors)
@@ -248,21 +248,21 @@ def read_labels(path: Path) -> list[Label]:
     return labels
 
 
-def _label(record: Record, *, row: int) -> Label:
+def _read_label(record: Record, *, row: int) -> Label:
     return Label(
-        eval_id=_name(record, "eval_id"),
-        label=_value(record),
-        eval_set=_optional_name(record, "eval_set"),
-        repeat=_count(record, "repeat"),
-        turn=_count(record, "turn"),
-        criterion=_optional_name(record, "criterion"),
-        rubric=_optional_name(record, "rubric"),
+        eval_id=_read_name(record, "eval_id"),
+        label=_read_value(record),
+        eval_set=_read_optional_name(record, "eval_set"),
+        repeat=_read_count(record, "repeat"),
+        turn=_read_count(record, "turn"),
+        criterion=_read_optional_name(record, "criterion"),
+        rubric=_read_optional_name(record, "rubric"),
         row=row,
         error=record.error,
     )
 
 
-def _fault_of_columns(record: Record) -> Fault | None:
+def _check_columns(record: Record) -> Fault | None:
     """What is wrong with the names of the columns: a label under another name would be none."""
     absent = [name for name in _COLUMNS if name not in record.columns]
     unknown = [name for name in record.columns if name not in _COLUMNS]
@@ -278,14 +278,14 @@ def _fault_of_columns(record: Record) -> Fault | None:
     return None
 
 
-def _name(record: Record, column: str) -> str:
-    name = _optional_name(record, column)
+def _read_name(record: Record, column: str) -> str:
+    name = _read_optional_name(record, column)
     if name is None:
         raise record.error(Fault(column, "nothing", "the id of a case"))
     return name
 
 
-def _optional_name(record: Record, column: str) -> str | None:
+def _read_optional_name(record: Record, column: str) -> str | None:
     value = record.columns.get(column)
     if value is None or value == "":
         return None
@@ -293,10 +293,10 @@ def _optional_name(record: Record, column: str) -> str | None:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise record.error(Fault(column, kind_of(value), "text"))
+    raise record.error(Fault(column, describe_kind(value), "text"))
 
 
-def _count(record: Record, column: str) -> int | None:
+def _read_count(record: Record, column: str) -> int | None:
     value: Any = record.columns.get(column)
     if value is None or value == "":
         return None
@@ -307,7 +307,7 @@ def _count(record: Record, column: str) -> int | None:
     raise record.error(Fault(column, repr(value), "a whole number from 1 on"))
 
 
-def _value(record: Record) -> LabelValue:
+def _read_value(record: Record) -> LabelValue:
     value = record.columns.get("label")
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -318,4 +318,6 @@ def _value(record: Record) -> LabelValue:
             return float(value)
         except ValueError:
             return value.strip()
-    raise record.error(Fault("label", "nothing" if value in (None, "") else kind_of(value), "a verdict or a rating"))
+    raise record.error(
+        Fault("label", "nothing" if value in (None, "") else describe_kind(value), "a verdict or a rating")
+    )

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.model.base import LazyField, LazyValue, pause_gc
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.results import Execution, TurnResult, case_of_turn, execution_of_turn, prompt_of_row, turn_of_row
-from workbench.model.text import counted
+from workbench.model.results import (
+    Execution,
+    TurnResult,
+    make_row_case,
+    make_row_execution,
+    make_row_prompt,
+    make_row_turn,
+)
+from workbench.model.text import pluralise
 from workbench.store.datasets.dataset_rows import (
     LATENCY,
     MESSAGES,
@@ -21,18 +28,18 @@ from workbench.store.datasets.dataset_rows import (
     Dataset,
     Record,
     Row,
-    csv_records,
-    records_of_json,
-    records_of_lines,
-    records_of_mappings,
-    records_of_values,
-    row_of,
-    text_of,
-    with_columns,
+    decode_rows,
+    read_row,
+    records_from_csv,
+    records_from_json,
+    records_from_lines,
+    records_from_mappings,
+    records_from_values,
+    rename_columns,
 )
-from workbench.store.datasets.remote_data import SCHEME, fetch, reach, shown_address
+from workbench.store.datasets.remote_data import SCHEME, check_reachable, fetch, shown_address
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.files import read_bytes, stamp_of
+from workbench.store.files import make_stamp, read_bytes
 from workbench.store.filetypes import EVAL_SET_SUFFIXES
 
 if TYPE_CHECKING:
@@ -55,15 +62,15 @@ def read_dataset(source: Path | str, *, columns: Columns | None = None) -> Datas
     is none that can be.
     """
     shown = shown_address(source) if isinstance(source, str) else source
-    return dataset_of(shown, read_records(source, columns=columns), columns=columns)
+    return dataset_from_records(shown, read_records(source, columns=columns), columns=columns)
 
 
-def dataset_of(source: Path | str, records: Iterable[Record], *, columns: Columns | None = None) -> Dataset:
+def dataset_from_records(source: Path | str, records: Iterable[Record], *, columns: Columns | None = None) -> Dataset:
     """The dataset that records are. Raises StoreError as `read_dataset`."""
     if columns:
-        records = with_columns(records, columns, source=source)
+        records = rename_columns(records, columns, source=source)
     with pause_gc():
-        rows = tuple(row_of(record, number=number) for number, record in enumerate(records, start=1))
+        rows = tuple(read_row(record, number=number) for number, record in enumerate(records, start=1))
     if rows and all(row.problems for row in rows):
         raise rows[0].problems[0]
     return Dataset(source, rows)
@@ -72,59 +79,59 @@ def dataset_of(source: Path | str, records: Iterable[Record], *, columns: Column
 def read_records(source: Path | str, *, columns: Columns | None = None) -> Iterator[Record]:
     """The rows of a file as they are, by the ending of its name, or of what stands at an address. Raises StoreError."""
     if isinstance(source, str) and source.startswith(SCHEME):
-        from workbench.store.datasets.table_files import records_of_table
+        from workbench.store.datasets.table_files import records_from_table
 
-        return records_of_table(source)
+        return records_from_table(source)
     path = shown_address(source) if isinstance(source, str) else source
-    reader = _reader_of(path)
+    reader = _find_reader(path)
     data = fetch(source) if isinstance(source, str) else read_bytes(source)[0]
     return reader(path, data, columns or {})
 
 
-def reach_dataset(address: str) -> None:
+def check_dataset_reachable(address: str) -> None:
     """See whether what stands at an address can be read, and read as little of it as can be. Raises StoreError."""
     if address.startswith(SCHEME):
-        from workbench.store.datasets.table_files import reach_table
+        from workbench.store.datasets.table_files import check_table_reachable
 
-        reach_table(address)
+        check_table_reachable(address)
         return
-    _reader_of(shown_address(address))
-    reach(address)
+    _find_reader(shown_address(address))
+    check_reachable(address)
 
 
-def _reader_of(path: Path | str) -> _Reader:
+def _find_reader(path: Path | str) -> _Reader:
     reader = _READERS.get(PurePath(path).suffix.lower())
     if reader is None:
         raise StoreError(path, f"is no dataset: expected a name that ends in {ENDINGS}")
     return reader
 
 
-def _lines(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
-    return records_of_lines(path, text_of(path, data).split("\n"))
+def _read_lines(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
+    return records_from_lines(path, decode_rows(path, data).split("\n"))
 
 
-def _csv(path: Path | str, data: bytes, columns: Columns) -> Iterator[Record]:
-    return csv_records(path, text_of(path, data), columns)
+def _read_csv(path: Path | str, data: bytes, columns: Columns) -> Iterator[Record]:
+    return records_from_csv(path, decode_rows(path, data), columns)
 
 
-def _json(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
-    from workbench.store.evalsets.config_files import json_in
+def _read_json(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
+    from workbench.store.evalsets.config_files import parse_json
 
-    return records_of_json(json_in(path, data, stamp_of(data)))
+    return records_from_json(parse_json(path, data, make_stamp(data)))
 
 
-def _parquet(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
-    from workbench.store.datasets.table_files import records_of_parquet
+def _read_parquet(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
+    from workbench.store.datasets.table_files import records_from_parquet
 
-    return records_of_parquet(path, data)
+    return records_from_parquet(path, data)
 
 
 _READERS: Mapping[str, _Reader] = {
-    ".jsonl": _lines,
-    ".ndjson": _lines,
-    ".csv": _csv,
-    ".json": _json,
-    ".parquet": _parquet,
+    ".jsonl": _read_lines,
+    ".ndjson": _read_lines,
+    ".csv": _read_csv,
+    ".json": _read_json,
+    ".parquet": _read_parquet,
 }
 
 ENDINGS = ".jsonl, .csv, .json or .parquet"
@@ -134,7 +141,7 @@ ENDINGS = ".jsonl, .csv, .json or .parquet"
 # Datasets that are in memory: pandas frames, lists of rows, and dicts of columns.
 
 
-def dataset_of_frame(frame: DataFrame, *, columns: Columns | None = None, name: str = "data frame") -> Dataset:
+def dataset_from_frame(frame: DataFrame, *, columns: Columns | None = None, name: str = "data frame") -> Dataset:
     """The rows of a pandas frame, in its order and whatever its index.
 
     Values of numpy and pandas become JSON values, and what is missing (NaN, None, NA, NaT) None. `columns` as in
@@ -148,34 +155,34 @@ def dataset_of_frame(frame: DataFrame, *, columns: Columns | None = None, name: 
     values = [frame.iloc[:, position].tolist() for position in range(len(names))]
     rows = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
     shown = [f"row {n}" if label == n - 1 else f"row {n} (index {label})" for n, label in enumerate(labels, start=1)]
-    return dataset_of(name, records_of_mappings(rows, shown, source=name), columns=columns)
+    return dataset_from_records(name, records_from_mappings(rows, shown, source=name), columns=columns)
 
 
-def dataset_of_columns(
+def dataset_from_columns(
     values: Mapping[str, Sequence[Any]], *, columns: Columns | None = None, name: str = "dataset"
 ) -> Dataset:
-    """The rows of a dict of columns, each a sequence with a value for each row. As `dataset_of_frame` otherwise."""
+    """The rows of a dict of columns, each a sequence with a value for each row. As `dataset_from_frame` otherwise."""
     lengths = {key: len(column) for key, column in values.items()}
     first = next(iter(lengths.items()), ("", 0))
     for key, length in lengths.items():
         if length != first[1]:
-            expected = f"the {counted(first[1], 'row')} that {first[0]} has"
-            raise StoreError(name, place=key, found=counted(length, "row"), expected=expected)
-    return dataset_of_rows(
+            expected = f"the {pluralise(first[1], 'row')} that {first[0]} has"
+            raise StoreError(name, place=key, found=pluralise(length, "row"), expected=expected)
+    return dataset_from_rows(
         (dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)), columns=columns, name=name
     )
 
 
-def dataset_of_rows(
+def dataset_from_rows(
     rows: Iterable[Mapping[str, Any]], *, columns: Columns | None = None, name: str = "dataset"
 ) -> Dataset:
-    """The rows of a sequence of mappings. As `dataset_of_frame` otherwise."""
-    return dataset_of(name, records_of_values(rows, source=name), columns=columns)
+    """The rows of a sequence of mappings. As `dataset_from_frame` otherwise."""
+    return dataset_from_records(name, records_from_values(rows, source=name), columns=columns)
 
 
 # Recorded cases: what an agent once did beside what it should have done, as a run judges them.
 
-_TELLS_NOTHING: Mapping[str, Any] = {"prompt": None}
+_NO_COLUMNS: Mapping[str, Any] = {"prompt": None}
 """The columns of a row without any: a case without columns is none of a dataset, and made no calls."""
 _CASES = frozenset({"eval_cases", "evalCases"})
 
@@ -216,7 +223,7 @@ def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Co
     `read_dataset`. Raises StoreError where a file cannot be read at all, or has no column that metrics know.
     """
     with pause_gc():
-        if isinstance(path, Path) and not holds_rows(path):
+        if isinstance(path, Path) and not is_dataset(path):
             if columns:
                 raise StoreError(path, "is an eval set: only columns of a dataset can be named")
             return _read_sessions(path, expected)
@@ -224,7 +231,7 @@ def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Co
             raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
         dataset = read_dataset(path, columns=columns)
         _refuse_without_known_columns(dataset)
-        return Recorded(dataset.source, PurePath(dataset.source).stem, rows_as_recorded(dataset))
+        return Recorded(dataset.source, PurePath(dataset.source).stem, make_recorded_cases(dataset))
 
 
 def _refuse_without_known_columns(dataset: Dataset) -> None:
@@ -236,7 +243,7 @@ def _refuse_without_known_columns(dataset: Dataset) -> None:
         raise StoreError(dataset.source, found=f"the columns {found}", expected=expected)
 
 
-def holds_rows(path: Path) -> bool:
+def is_dataset(path: Path) -> bool:
     """Whether a file is a dataset and no eval set: told by the name, or for any other JSON file by what it holds.
 
     Raises StoreError where that cannot be read.
@@ -249,13 +256,13 @@ def holds_rows(path: Path) -> bool:
     return not isinstance(data, dict) or _CASES.isdisjoint(data)
 
 
-def rows_as_recorded(dataset: Dataset) -> tuple[RecordedCase, ...]:
+def make_recorded_cases(dataset: Dataset) -> tuple[RecordedCase, ...]:
     """The rows as cases of one turn."""
     with pause_gc():
-        return tuple(_cases_of_rows(dataset))
+        return tuple(_iterate_cases(dataset))
 
 
-def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
+def _iterate_cases(dataset: Dataset) -> Iterator[RecordedCase]:
     seen: Counter[str] = Counter()
     for row in dataset.rows:
         occurrence = seen[row.eval_id]
@@ -263,25 +270,25 @@ def _cases_of_rows(dataset: Dataset) -> Iterator[RecordedCase]:
         yield RecordedCase(
             eval_id=row.eval_id,
             occurrence=occurrence,
-            case=LazyValue(_expected_of, row),
-            execution=LazyValue(_execution_of_row, row),
-            columns=row.columns or _TELLS_NOTHING,
+            case=LazyValue(_make_expected_case, row),
+            execution=LazyValue(_make_actual_execution, row),
+            columns=row.columns or _NO_COLUMNS,
             problem="; ".join(map(str, row.problems)) or None,
             errors=row.problems,
         )
 
 
-def _expected_of(row: Row) -> EvalCase:
-    expected = turn_of_row(prompt_of_row(row.prompt), row.reference, row.reference_trajectory)
-    return case_of_turn(row.eval_id, expected)
+def _make_expected_case(row: Row) -> EvalCase:
+    expected = make_row_turn(make_row_prompt(row.prompt), row.reference, row.reference_trajectory)
+    return make_row_case(row.eval_id, expected)
 
 
-def _execution_of_row(row: Row) -> Execution:
-    actual = turn_of_row(prompt_of_row(row.prompt), row.response, row.predicted_trajectory)
-    return execution_of_turn(actual, seconds=_seconds(row))
+def _make_actual_execution(row: Row) -> Execution:
+    actual = make_row_turn(make_row_prompt(row.prompt), row.response, row.predicted_trajectory)
+    return make_row_execution(actual, seconds=_read_latency(row))
 
 
-def _seconds(row: Row) -> float:
+def _read_latency(row: Row) -> float:
     """How long the turn took, where the row says so."""
     seconds = row.columns.get(LATENCY)
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
@@ -293,13 +300,13 @@ def _read_sessions(path: Path, expected: Path | None) -> Recorded:
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
     actual = EvalSetDocument.open(path)
-    sessions = _cases_of(actual)
-    problems = _problems_of(actual)
+    sessions = _read_cases(actual)
+    problems = _list_set_problems(actual)
     if expected is None:
-        cases = [_session(eval_id, session, None) for eval_id, session in sessions.items()]
+        cases = [_pair_session(eval_id, session, None) for eval_id, session in sessions.items()]
         return Recorded(path, actual.eval_set_id, tuple(cases), problems)
     document = EvalSetDocument.open(expected)
-    wanted = _cases_of(document)
+    wanted = _read_cases(document)
     cases = []
     for eval_id in dict.fromkeys((*wanted, *sessions)):
         if eval_id not in sessions:
@@ -309,18 +316,18 @@ def _read_sessions(path: Path, expected: Path | None) -> Recorded:
         elif eval_id not in wanted:
             cases.append(RecordedCase(eval_id=eval_id, problem=f"{shown_path(expected)}: there is no case {eval_id!r}"))
         else:
-            cases.append(_session(eval_id, sessions[eval_id], wanted[eval_id]))
-    return Recorded(path, actual.eval_set_id, tuple(cases), (*problems, *_problems_of(document)))
+            cases.append(_pair_session(eval_id, sessions[eval_id], wanted[eval_id]))
+    return Recorded(path, actual.eval_set_id, tuple(cases), (*problems, *_list_set_problems(document)))
 
 
-def _problems_of(document: EvalSetDocument) -> tuple[str, ...]:
+def _list_set_problems(document: EvalSetDocument) -> tuple[str, ...]:
     """The errors of a set besides those that stop a case, which the case reports."""
     from workbench.store.evalsets.adk_rules import format_problems
 
     return tuple(format_problems(error for error in document.errors if not error.stops_case))
 
 
-def _cases_of(document: EvalSetDocument) -> dict[str, EvalCase | str]:
+def _read_cases(document: EvalSetDocument) -> dict[str, EvalCase | str]:
     """The cases by id, or instead of a case what is wrong with it."""
     counts = Counter(entry.eval_id for entry in document.entries)
     cases: dict[str, EvalCase | str] = {}
@@ -338,7 +345,7 @@ def _cases_of(document: EvalSetDocument) -> dict[str, EvalCase | str]:
     return cases
 
 
-def _session(eval_id: str, session: EvalCase | str, wanted: EvalCase | str | None) -> RecordedCase:
+def _pair_session(eval_id: str, session: EvalCase | str, wanted: EvalCase | str | None) -> RecordedCase:
     """A recorded session with what was expected of it."""
     for side in (session, wanted):
         if isinstance(side, str):
@@ -352,11 +359,11 @@ def _session(eval_id: str, session: EvalCase | str, wanted: EvalCase | str | Non
         return RecordedCase(
             eval_id=eval_id,
             case=wanted,
-            problem=f"{eval_id!r}: found {counted(len(session.conversation), 'turn')}, expected {len(turns)}",
+            problem=f"{eval_id!r}: found {pluralise(len(session.conversation), 'turn')}, expected {len(turns)}",
         )
-    return RecordedCase(eval_id=eval_id, case=wanted, execution=_execution_of(session, session.conversation))
+    return RecordedCase(eval_id=eval_id, case=wanted, execution=_make_execution(session, session.conversation))
 
 
-def _execution_of(session: EvalCase, conversation: list[Invocation]) -> Execution:
+def _make_execution(session: EvalCase, conversation: list[Invocation]) -> Execution:
     turns = tuple(TurnResult(invocation=invocation, duration_seconds=0.0) for invocation in conversation)
     return Execution(turns=turns, final_state=session.final_session_state)

@@ -20,14 +20,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.model.text import counted, did_you_mean
-from workbench.model.trace import ToolCall, TrajectoryError, read_trajectory, written
-from workbench.store.datasets.message_rows import MessageError, is_messages, kind_of, read_messages
+from workbench.model.text import pluralise, suggest_name
+from workbench.model.trace import ToolCall, TrajectoryError, dump_trajectory, read_trajectory
+from workbench.store.datasets.message_rows import MessageError, describe_kind, is_messages, read_messages
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8
 
 if TYPE_CHECKING:
-    from workbench.store.evalsets.config_files import Loaded
+    from workbench.store.evalsets.config_files import JsonFile
     from workbench.store.json.json_path import Place
 
 
@@ -45,7 +45,7 @@ MESSAGES = "messages"
 _CONTENTS = "contents"  # what Gemini calls them
 REFERENCE_MESSAGES = "reference_messages"
 
-AS_PYTHON_PRINTS = "a value as Python prints it"
+PYTHON_REPR = "a value as Python prints it"
 _MOST_CALLS = 10_000  # as many as are kept of a turn of an agent (see limits.py of the worker)
 _LONGEST_PYTHON = 1_000_000  # characters: what Python's parser makes of a text takes hundreds of times its room
 REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
@@ -100,12 +100,12 @@ class Record(NamedTuple):
     problems: tuple[StoreError, ...] = ()
 
 
-def broken_record(problem: StoreError) -> Record:
+def make_broken_record(problem: StoreError) -> Record:
     """A row of which nothing can be read."""
     return Record({}, problem.line, lambda _: problem, (problem,))
 
 
-def row_of(record: Record, *, number: int) -> Row:
+def read_row(record: Record, *, number: int) -> Row:
     """The row with its named columns read; what of them cannot be is a problem of the row."""
     columns = record.columns
     problems = list(record.problems)
@@ -121,18 +121,18 @@ def row_of(record: Record, *, number: int) -> Row:
     return Row(
         number,
         record.line,
-        _id(record, problems) or f"row_{number}",
-        _text(record, "prompt", problems),
-        _answer(record, "response", problems),
-        _answer(record, "reference", problems),
-        _trajectory(record, "predicted_trajectory", problems),
-        _trajectory(record, "reference_trajectory", problems),
+        _read_id(record, problems) or f"row_{number}",
+        _read_text(record, "prompt", problems),
+        _read_answer(record, "response", problems),
+        _read_answer(record, "reference", problems),
+        _read_trajectory(record, "predicted_trajectory", problems),
+        _read_trajectory(record, "reference_trajectory", problems),
         columns,
         tuple(problems),
     )
 
 
-def is_python(text: str) -> bool:
+def is_python_literal(text: str) -> bool:
     """Whether a text is a list, dict or tuple as Python prints it; False for one that is too long to be looked into."""
     if text[:1] not in ("[", "{", "(") or len(text) > _LONGEST_PYTHON:
         return False
@@ -156,7 +156,7 @@ def _read_conversation(
     columns = record.columns
     value = columns.get(column)
     if isinstance(value, str):
-        value = columns[column] = _messages_in(value)
+        value = columns[column] = _parse_messages(value)
     if value is None or not (is_messages(value) or all(columns.get(name) is None for name in (prompt, answer, calls))):
         return
     try:
@@ -165,13 +165,13 @@ def _read_conversation(
         problems.append(record.error(Fault(column, error.found, error.expected, inner=error.place)))
         return
     known = conversation.calls
-    said = (conversation.prompt, conversation.answer, None if known is None else written(known))
+    said = (conversation.prompt, conversation.answer, None if known is None else dump_trajectory(known))
     for name, found in zip((prompt, answer, calls), said, strict=True):
         if columns.get(name) is None:
             columns[name] = found
 
 
-def _messages_in(text: str) -> Any:
+def _parse_messages(text: str) -> Any:
     """The list of messages that a text is; any other text as it is."""
     if not text.lstrip().startswith("["):
         return text
@@ -182,31 +182,31 @@ def _messages_in(text: str) -> Any:
     return value if is_messages(value) else text
 
 
-def _id(record: Record, problems: list[StoreError]) -> str | None:
+def _read_id(record: Record, problems: list[StoreError]) -> str | None:
     value = record.columns.get(ID)
     if isinstance(value, dict | list):
-        problems.append(record.error(Fault(ID, kind_of(value), "text or a number")))
+        problems.append(record.error(Fault(ID, describe_kind(value), "text or a number")))
         return None
     return None if value is None else str(value)
 
 
-def _text(record: Record, column: str, problems: list[StoreError]) -> str | None:
+def _read_text(record: Record, column: str, problems: list[StoreError]) -> str | None:
     value = record.columns.get(column)
     if value is None or isinstance(value, str):
         return value
-    problems.append(record.error(Fault(column, kind_of(value), "text")))
+    problems.append(record.error(Fault(column, describe_kind(value), "text")))
     return None
 
 
-def _answer(record: Record, column: str, problems: list[StoreError]) -> str | None:
+def _read_answer(record: Record, column: str, problems: list[StoreError]) -> str | None:
     """The text of an answer; of agents with structured output the JSON of a number, true, false or an object."""
     value = record.columns.get(column)
     if isinstance(value, int | float | dict):
         return json.dumps(value, ensure_ascii=False)
-    return _text(record, column, problems)
+    return _read_text(record, column, problems)
 
 
-def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list[ToolCall] | None:
+def _read_trajectory(record: Record, column: str, problems: list[StoreError]) -> list[ToolCall] | None:
     """The calls; JSON text is parsed, and replaced in the columns by its value.
 
     More calls than are judged are a problem of the row, and are not kept.
@@ -217,10 +217,10 @@ def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list
     try:
         calls = None if isinstance(value, list) and len(value) > _MOST_CALLS else read_trajectory(value)
     except TrajectoryError as error:
-        if isinstance(value, str) and not error.place and is_python(value):
-            problems.append(record.error(Fault(column, AS_PYTHON_PRINTS, REMEDY)))
+        if isinstance(value, str) and not error.place and is_python_literal(value):
+            problems.append(record.error(Fault(column, PYTHON_REPR, REMEDY)))
             return None
-        found = kind_of(_value_at(error.place, value))
+        found = describe_kind(_get_value(error.place, value))
         problems.append(record.error(Fault(column, found, error.expected, inner=error.place)))
         return None
     if calls is None or len(calls) > _MOST_CALLS:
@@ -233,7 +233,7 @@ def _trajectory(record: Record, column: str, problems: list[StoreError]) -> list
     return calls
 
 
-def _value_at(place: str, value: Any) -> Any:
+def _get_value(place: str, value: Any) -> Any:
     """The value at a place inside another, of which JSON text is looked into."""
     from workbench.store.json.json_path import parse_place
 
@@ -277,10 +277,10 @@ def check_columns(columns: Columns) -> None:
     """Raise InvalidColumns where one is named that has no meaning here."""
     for known in columns:
         if known not in KNOWN:
-            raise InvalidColumns(f"one of {', '.join(KNOWN)} before the name{did_you_mean(known, KNOWN)}")
+            raise InvalidColumns(f"one of {', '.join(KNOWN)} before the name{suggest_name(known, KNOWN)}")
 
 
-def with_columns(records: Iterable[Record], columns: Columns, *, source: Path | str) -> Iterator[Record]:
+def rename_columns(records: Iterable[Record], columns: Columns, *, source: Path | str) -> Iterator[Record]:
     """The records with what they have under other names also under the known ones.
 
     Raises StoreError at the end where no record has a column that is named.
@@ -296,7 +296,7 @@ def with_columns(records: Iterable[Record], columns: Columns, *, source: Path | 
         raise StoreError(
             source,
             found=f"the columns {', '.join(sorted(seen)[:8])}",
-            expected=f"{name!r}, which was named for {known}{did_you_mean(name, seen)}",
+            expected=f"{name!r}, which was named for {known}{suggest_name(name, seen)}",
         )
 
 
@@ -310,8 +310,8 @@ def _column_error(record: Record, columns: Columns, fault: Fault) -> StoreError:
 _NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
-def text_of(path: Path | str, data: bytes) -> str:
-    """The text of a file of rows, in which bytes that are not UTF-8 are what `no_text_in` finds.
+def decode_rows(path: Path | str, data: bytes) -> str:
+    """The text of a file of rows, in which bytes that are not UTF-8 are what `find_invalid_byte` finds.
 
     Raises StoreError where the whole file is of another kind.
     """
@@ -324,17 +324,17 @@ def text_of(path: Path | str, data: bytes) -> str:
     return text.removeprefix("\ufeff")
 
 
-class NoText(NamedTuple):
+class InvalidByte(NamedTuple):
     """A byte that is not UTF-8: its offset in the text, and what it is in words."""
 
     offset: int
     found: str
 
 
-def no_text_in(text: str) -> NoText | None:
+def find_invalid_byte(text: str) -> InvalidByte | None:
     """The first byte in a text that is not UTF-8."""
     match = None if text.isascii() else _NO_TEXT.search(text)
-    return None if match is None else NoText(match.start(), f"the byte 0x{ord(match[0]) - 0xDC00:02x}")
+    return None if match is None else InvalidByte(match.start(), f"the byte 0x{ord(match[0]) - 0xDC00:02x}")
 
 
 # CSV: rows of text, whose cells with trajectories or other values are JSON.
@@ -349,7 +349,7 @@ class _Column(NamedTuple):
     meaning: str
 
 
-def csv_records(path: Path | str, text: str, columns: Columns) -> Iterator[Record]:
+def records_from_csv(path: Path | str, text: str, columns: Columns) -> Iterator[Record]:
     """The rows of a CSV file with a header.
 
     Cells of `prompt`, `response`, `reference` and `eval_id` are text, those of `latency_in_seconds` and `failure`
@@ -359,14 +359,14 @@ def csv_records(path: Path | str, text: str, columns: Columns) -> Iterator[Recor
     """
     csv.field_size_limit(sys.maxsize if sys.maxsize < 2**31 else 2**31 - 1)
     lines = list(io.StringIO(text, newline=""))
-    names, line = _header(path, lines)
+    names, line = _read_header(path, lines)
     known = {name: column for column, name in columns.items()}
     header = [_Column(name, known.get(name, name)) for name in names]
     while line < len(lines):
-        line = yield from _rows(path, header, lines, line)
+        line = yield from _read_rows(path, header, lines, line)
 
 
-def _rows(path: Path | str, header: list[_Column], lines: list[str], start: int) -> Generator[Record, None, int]:
+def _read_rows(path: Path | str, header: list[_Column], lines: list[str], start: int) -> Generator[Record, None, int]:
     """The rows from a line on (lines count from 0); gives the line from which to read on.
 
     A quotation mark without an end takes the lines behind it, up to the next one or all: what is no CSV ends the
@@ -378,22 +378,22 @@ def _rows(path: Path | str, header: list[_Column], lines: list[str], start: int)
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            yield broken_record(StoreError(path, f"is not CSV: {error}", line=first + 1))
+            yield make_broken_record(StoreError(path, f"is not CSV: {error}", line=first + 1))
             return first + 1
         if cells is None:
             return len(lines)
         if cells:
-            yield _record(path, header, cells, line=first + 1)
+            yield _read_record(path, header, cells, line=first + 1)
 
 
-def _record(path: Path | str, header: list[_Column], cells: list[str], *, line: int) -> Record:
+def _read_record(path: Path | str, header: list[_Column], cells: list[str], *, line: int) -> Record:
     if len(cells) != len(header):
-        found, expected = counted(len(cells), "cell"), f"{len(header)} as in the header"
-        return broken_record(StoreError(path, line=line, found=found, expected=expected))
+        found, expected = pluralise(len(cells), "cell"), f"{len(header)} as in the header"
+        return make_broken_record(StoreError(path, line=line, found=found, expected=expected))
     columns: dict[str, Any] = {}
     problems = []
     for column, cell in zip(header, cells, strict=True):
-        value = _value(column, cell)
+        value = _read_cell(column, cell)
         if isinstance(value, Fault):
             problems.append(_cell_error(path, line, value))
             value = None  # the column is there
@@ -401,7 +401,7 @@ def _record(path: Path | str, header: list[_Column], cells: list[str], *, line: 
     return Record(columns, line, partial(_cell_error, path, line), tuple(problems))
 
 
-def _header(path: Path | str, lines: list[str]) -> tuple[list[str], int]:
+def _read_header(path: Path | str, lines: list[str]) -> tuple[list[str], int]:
     """The names of the columns, and the number of lines that they take."""
     reader = csv.reader(lines, strict=True)
     try:
@@ -416,14 +416,14 @@ def _header(path: Path | str, lines: list[str]) -> tuple[list[str], int]:
     return header, reader.line_num
 
 
-def _value(column: _Column, cell: str) -> Any:
+def _read_cell(column: _Column, cell: str) -> Any:
     """What a cell says, or the Fault that it is."""
-    if (byte := no_text_in(cell)) is not None:
+    if (byte := find_invalid_byte(cell)) is not None:
         return Fault(column.name, byte.found, "UTF-8 text")
     if cell == "":
         return None
     if column.meaning in MEASURES:
-        return _number(cell)
+        return _read_number(cell)
     if column.meaning in _PLAIN or (column.meaning not in TRAJECTORIES and cell[0] not in "[{"):
         return cell
     try:
@@ -431,12 +431,12 @@ def _value(column: _Column, cell: str) -> Any:
     except (ValueError, RecursionError) as error:
         if column.meaning not in TRAJECTORIES:
             return cell  # nobody but the user knows what it should be
-        if is_python(cell):
-            return Fault(column.name, AS_PYTHON_PRINTS, REMEDY)
+        if is_python_literal(cell):
+            return Fault(column.name, PYTHON_REPR, REMEDY)
         return Fault(column.name, "text that is no JSON", f"a list of tool calls as JSON ({error})")
 
 
-def _number(cell: str) -> float | str:
+def _read_number(cell: str) -> float | str:
     """The number that a cell is; text that is none stays, as in other formats, and is no measure."""
     try:
         number = int(cell) if cell.isdecimal() else float(cell)
@@ -461,7 +461,7 @@ class _Repeated(Exception):
     """A key occurs twice in an object."""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose names are the same strings in all rows: there are few, a hundred thousand times."""
     made = {sys.intern(name): value for name, value in pairs}
     if len(made) != len(pairs):
@@ -469,38 +469,40 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_object).decode
+_decode = json.JSONDecoder(object_pairs_hook=_make_object).decode
 
 
-def records_of_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]:
+def records_from_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]:
     """The rows of JSON lines; a line that is none is a row with a problem."""
     for number, line in enumerate(lines, start=1):
         if not line or line.isspace():
             continue
-        if (byte := no_text_in(line)) is not None:
+        if (byte := find_invalid_byte(line)) is not None:
             problem = StoreError(path, line=number, column=byte.offset + 1, found=byte.found, expected="UTF-8 text")
-            yield broken_record(problem)
+            yield make_broken_record(problem)
             continue
         try:
-            columns = _columns_in(path, number, line)
+            columns = _parse_line(path, number, line)
         except StoreError as problem:
-            yield broken_record(problem)
+            yield make_broken_record(problem)
             continue
         row = {MESSAGES: columns} if is_messages(columns) else columns
         if isinstance(row, dict):
             yield Record(row, number, partial(_error_in_line, path, number, line))
         else:
-            yield broken_record(StoreError(path, line=number, found=kind_of(columns), expected=_A_ROW))
+            yield make_broken_record(StoreError(path, line=number, found=describe_kind(columns), expected=_A_ROW))
 
 
-def _columns_in(path: Path | str, number: int, line: str) -> Any:
+def _parse_line(path: Path | str, number: int, line: str) -> Any:
     """What a line says. Raises StoreError, also for a key that occurs twice with different values."""
     try:
         return _decode(line)
     except _Repeated:
-        lost = _lost_keys(line)
+        lost = _find_lost_keys(line)
         if lost:
-            raise _error_at(path, number, line, lost[0], found=_twice(lost[0]), expected=_ONCE) from None
+            raise _make_line_error(
+                path, number, line, lost[0], found=_describe_duplicate(lost[0]), expected=_ONCE
+            ) from None
         return json.loads(line)
     except json.JSONDecodeError as error:
         raise StoreError(path, f"is not JSON: {error.msg}", line=number, column=error.pos + 1) from None
@@ -510,30 +512,30 @@ def _columns_in(path: Path | str, number: int, line: str) -> Any:
         raise StoreError(path, f"is not JSON: {error}", line=number) from None
 
 
-def _lost_keys(text: str) -> list[Place]:
+def _find_lost_keys(text: str) -> list[Place]:
     """The keys that occur twice in an object with different values, of which readers take the last."""
-    from workbench.store.json.json_path import repeated_keys
+    from workbench.store.json.json_path import find_repeated_keys
 
-    return [place for place, loses_data in repeated_keys(text) if loses_data]
+    return [place for place, loses_data in find_repeated_keys(text) if loses_data]
 
 
-def _twice(place: Place) -> str:
+def _describe_duplicate(place: Place) -> str:
     return f"the key {place[-1]!r} twice, with different values"
 
 
-def records_of_json(loaded: Loaded) -> Iterator[Record]:
+def records_from_json(loaded: JsonFile) -> Iterator[Record]:
     """The rows of a JSON file. Raises StoreError where it holds no rows at all."""
-    lost = _lost_keys(loaded.text)
+    lost = _find_lost_keys(loaded.text)
     is_list_of_rows = isinstance(loaded.data, list) and not _is_conversation(loaded.data)
     if lost and not is_list_of_rows:
-        raise loaded.error(lost[0], found=_twice(lost[0]), expected=_ONCE)
+        raise loaded.error(lost[0], found=_describe_duplicate(lost[0]), expected=_ONCE)
     if _is_conversation(loaded.data) or (isinstance(loaded.data, dict) and is_messages(loaded.data.get(MESSAGES))):
-        return _record_of_messages(loaded, loaded.data)
+        return _records_from_conversation(loaded, loaded.data)
     if isinstance(loaded.data, list):
-        return _records_of_list(loaded, loaded.data, {place[0]: place for place in reversed(lost)})
+        return _records_from_list(loaded, loaded.data, {place[0]: place for place in reversed(lost)})
     if isinstance(loaded.data, dict):
-        return _records_of_columns(loaded, loaded.data)
-    raise loaded.error((), found=kind_of(loaded.data), expected="a list of rows, or an object of columns")
+        return _records_from_columns(loaded, loaded.data)
+    raise loaded.error((), found=describe_kind(loaded.data), expected="a list of rows, or an object of columns")
 
 
 def _is_conversation(data: Any) -> bool:
@@ -541,7 +543,7 @@ def _is_conversation(data: Any) -> bool:
     return is_messages(data) and (not isinstance(data[0], dict) or data[0].keys().isdisjoint(KNOWN))
 
 
-def _record_of_messages(loaded: Loaded, data: Any) -> Iterator[Record]:
+def _records_from_conversation(loaded: JsonFile, data: Any) -> Iterator[Record]:
     """The only row of a file that is one conversation: a list of messages, or an object with one."""
     if isinstance(data, list):
         yield Record({MESSAGES: data}, None, partial(_error_in_messages, loaded, ()))
@@ -553,69 +555,71 @@ def _error_in_line(path: Path | str, number: int, line: str, fault: Fault) -> St
     from workbench.store.json.json_path import parse_place
 
     place = (fault.column, *parse_place(fault.inner))
-    return _error_at(path, number, line, place, found=fault.found, expected=fault.expected)
+    return _make_line_error(path, number, line, place, found=fault.found, expected=fault.expected)
 
 
-def _error_at(path: Path | str, number: int, line: str, place: Place, *, found: str, expected: str) -> StoreError:
-    from workbench.store.json.json_path import format_place, locate
+def _make_line_error(
+    path: Path | str, number: int, line: str, place: Place, *, found: str, expected: str
+) -> StoreError:
+    from workbench.store.json.json_path import find_offset, format_place
 
-    column = locate(line, place) + 1
+    column = find_offset(line, place) + 1
     return StoreError(path, place=format_place(place), line=number, column=column, found=found, expected=expected)
 
 
-def _records_of_list(loaded: Loaded, rows: list[Any], lost: dict[int | str, Place]) -> Iterator[Record]:
+def _records_from_list(loaded: JsonFile, rows: list[Any], lost: dict[int | str, Place]) -> Iterator[Record]:
     """`lost` are the keys, by row, that occur twice with different values."""
     for index, columns in enumerate(rows):
         if index in lost:
-            yield broken_record(loaded.error(lost[index], found=_twice(lost[index]), expected=_ONCE))
+            yield make_broken_record(loaded.error(lost[index], found=_describe_duplicate(lost[index]), expected=_ONCE))
         elif is_messages(columns):
             yield Record({MESSAGES: columns}, None, partial(_error_in_messages, loaded, (index,)))
         elif isinstance(columns, dict):
             yield Record(columns, None, partial(_error_in_list, loaded, index))
         else:
-            yield broken_record(loaded.error((index,), found=kind_of(columns), expected=_A_ROW))
+            yield make_broken_record(loaded.error((index,), found=describe_kind(columns), expected=_A_ROW))
 
 
-def _records_of_columns(loaded: Loaded, columns: dict[str, Any]) -> Iterator[Record]:
+def _records_from_columns(loaded: JsonFile, columns: dict[str, Any]) -> Iterator[Record]:
     """Rows of `{"column": [values]}` or of pandas' `{"column": {"0": value}}`: all columns have the same rows."""
     by_index: dict[str, dict[int | str, Any]] = {}
     for name, values in columns.items():
         if not isinstance(values, list | dict):
-            raise loaded.error((name,), found=kind_of(values), expected="a list with a value for each row")
+            raise loaded.error((name,), found=describe_kind(values), expected="a list with a value for each row")
         by_index[name] = dict(enumerate(values)) if isinstance(values, list) else values
     first, *others = by_index.items() if by_index else [("", {})]
     for name, indexed in others:
         if indexed.keys() != first[1].keys():
             raise loaded.error(
                 (name,),
-                found=counted(len(indexed), "row"),
-                expected=f"the {counted(len(first[1]), 'row')} that {first[0]} has",
+                found=pluralise(len(indexed), "row"),
+                expected=f"the {pluralise(len(first[1]), 'row')} that {first[0]} has",
             )
     for key in first[1]:
         row = {name: values[key] for name, values in by_index.items()}
         yield Record(row, None, partial(_error_in_column, loaded, key))
 
 
-def _error_in_list(loaded: Loaded, index: int, fault: Fault) -> StoreError:
+def _error_in_list(loaded: JsonFile, index: int, fault: Fault) -> StoreError:
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((index, fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_messages(loaded: Loaded, above: Place, fault: Fault) -> StoreError:
+def _error_in_messages(loaded: JsonFile, above: Place, fault: Fault) -> StoreError:
     """The error in a row that is a list of messages, and not an object that has one."""
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((*above, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_row(loaded: Loaded, fault: Fault) -> StoreError:
+def _error_in_row(loaded: JsonFile, fault: Fault) -> StoreError:
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((fault.column, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
 
 
-def _error_in_column(loaded: Loaded, key: int | str, fault: Fault) -> StoreError:
+def _error_in_column(loaded: JsonFile, key: int | str, fault: Fault) -> StoreError:
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((fault.column, key, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
@@ -626,12 +630,12 @@ def _error_in_column(loaded: Loaded, key: int | str, fault: Fault) -> StoreError
 _JSON_SCALARS = frozenset((type(None), bool, str, int, float))
 
 
-def records_of_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Record]:
+def records_from_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Record]:
     """Rows of Python values as records; one that is no mapping is a row with a problem."""
-    return records_of_mappings(rows, (f"row {number}" for number in count(1)), source=source)
+    return records_from_mappings(rows, (f"row {number}" for number in count(1)), source=source)
 
 
-def json_value(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """A value of Python, numpy or pandas as JSON has it; what JSON has no word for as text.
 
     Raises RecursionError for one that is nested too deeply, and what the methods of the value raise.
@@ -644,21 +648,21 @@ def json_value(value: Any) -> Any:
     if kind is dict:
         made = {}
         for key, item in value.items():
-            made[key if type(key) is str else str(key)] = item if type(item) in _JSON_SCALARS else json_value(item)
+            made[key if type(key) is str else str(key)] = item if type(item) in _JSON_SCALARS else to_json_value(item)
         return made
     if kind is list:
-        return [item if type(item) in _JSON_SCALARS else json_value(item) for item in value]
-    return _foreign_value(value)
+        return [item if type(item) in _JSON_SCALARS else to_json_value(item) for item in value]
+    return _convert_foreign_value(value)
 
 
-def _foreign_value(value: Any) -> Any:
+def _convert_foreign_value(value: Any) -> Any:
     for kind in (str, int, float):  # also those of numpy that are one, as plain ones
         if isinstance(value, kind):
             return kind(value)
     if isinstance(value, Mapping):
-        return {str(key): json_value(item) for key, item in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [json_value(item) for item in value]
+        return [to_json_value(item) for item in value]
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, bytes):
@@ -669,27 +673,27 @@ def _foreign_value(value: Any) -> Any:
         return value.isoformat()
     for as_python in ("tolist", "model_dump"):  # of numpy; of pydantic, such as LangChain's messages
         if callable(convert := getattr(value, as_python, None)):
-            return json_value(convert())
+            return to_json_value(convert())
     return str(value)
 
 
-def records_of_mappings(rows: Iterable[Any], labels: Iterable[str], *, source: Path | str) -> Iterator[Record]:
+def records_from_mappings(rows: Iterable[Any], labels: Iterable[str], *, source: Path | str) -> Iterator[Record]:
     for label, row in zip(labels, rows, strict=False):
         if isinstance(row, Mapping):
-            yield _record_of_mapping(row, partial(_error_in_row_of_values, source, label))
+            yield _record_from_mapping(row, partial(_error_in_row_of_values, source, label))
         else:
             found = type(row).__name__
-            yield broken_record(
+            yield make_broken_record(
                 StoreError(source, place=label, found=found, expected="a mapping, the columns of a row")
             )
 
 
-def _record_of_mapping(row: Mapping[Any, Any], error: Callable[[Fault], StoreError]) -> Record:
+def _record_from_mapping(row: Mapping[Any, Any], error: Callable[[Fault], StoreError]) -> Record:
     columns: dict[str, Any] = {}
     problems = []
     for key, value in row.items():
         try:
-            columns[str(key)] = json_value(value)
+            columns[str(key)] = to_json_value(value)
         except RecursionError:
             problems.append(error(Fault(str(key), "a value that is nested too deeply", "a JSON value")))
         except Exception as failure:  # values are of any type, whose methods may raise anything

@@ -21,21 +21,21 @@ Loss = tuple[str, int]
 """What a format cannot hold of a row, in words, and the number of that row from 1."""
 
 
-def content_of(path: Path, rows: Rows) -> bytes:
+def encode_rows(path: Path, rows: Rows) -> bytes:
     """The file that rows are, in the format of its name. Raises StoreError for a name or a value that has none."""
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise StoreError(path, f"is no dataset: expected a name that ends in {', '.join(_WRITERS)}")
-    return writer(path, [as_json(row) for row in rows])
+    return writer(path, [replace_unwritable(row) for row in rows])
 
 
-def as_json(value: Any) -> Any:
+def replace_unwritable(value: Any) -> Any:
     """A JSON value with all that JSON and UTF-8 cannot hold replaced."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     return json.loads(text, parse_constant=lambda _: None)
 
 
-def lost_in_json(value: Any) -> Iterator[str]:
+def find_json_losses(value: Any) -> Iterator[str]:
     """What `as_json` replaces of a value, in words."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -46,19 +46,19 @@ def lost_in_json(value: Any) -> Iterator[str]:
         yield "halves of characters become question marks"
 
 
-def losses_of(path: Path, rows: Rows) -> Iterator[Loss]:
+def find_losses(path: Path, rows: Rows) -> Iterator[Loss]:
     """What reading the file of these rows again would not give back."""
     suffix = path.suffix.lower()
     for number, row in enumerate(rows, start=1):
         for name, value in row.items():
-            yield from ((f"{what}: {as_json(name)}", number) for what in lost_in_json({name: value}))
+            yield from ((f"{what}: {replace_unwritable(name)}", number) for what in find_json_losses({name: value}))
             if suffix == ".csv":
-                yield from ((what, number) for what in _lost_in_csv(name, value))
+                yield from ((what, number) for what in _find_csv_losses(name, value))
             elif suffix == ".parquet" and isinstance(value, list | dict) and not _is_read_from_text(name):
                 yield f"lists and objects become text: {name}", number
 
 
-def _lost_in_csv(name: str, value: Any) -> Iterator[str]:
+def _find_csv_losses(name: str, value: Any) -> Iterator[str]:
     if value == "":
         yield f"empty text becomes a missing value: {name}"
     elif isinstance(value, bool | int | float) and name != ID and (name not in MEASURES or isinstance(value, bool)):
@@ -78,40 +78,40 @@ def _is_read_from_text(name: str) -> bool:
     return name.endswith(("trajectory", "messages"))
 
 
-def _lines(_: Path, rows: Rows) -> bytes:
+def _encode_lines(_: Path, rows: Rows) -> bytes:
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
 
 
-def _json(_: Path, rows: Rows) -> bytes:
+def _encode_json(_: Path, rows: Rows) -> bytes:
     return (json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def _csv(_: Path, rows: Rows) -> bytes:
+def _encode_csv(_: Path, rows: Rows) -> bytes:
     stream = io.StringIO(newline="")
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.writer(stream)  # ends lines as RFC 4180 has it: with "\\n" alone a "\\r" in a cell would not be quoted
     writer.writerow(names)
     for row in rows:
-        cells = [_cell(row.get(name)) for name in names]
+        cells = [_format_cell(row.get(name)) for name in names]
         writer.writerow(cells)
     return stream.getvalue().encode()
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _parquet(path: Path, rows: Rows) -> bytes:
-    from workbench.store.datasets.table_files import parquet_of
+def _encode_parquet(path: Path, rows: Rows) -> bytes:
+    from workbench.store.datasets.table_files import encode_parquet
 
-    return parquet_of(path, rows)
+    return encode_parquet(path, rows)
 
 
 _WRITERS: Mapping[str, Callable[[Path, Rows], bytes]] = {
-    ".jsonl": _lines,
-    ".csv": _csv,
-    ".json": _json,
-    ".parquet": _parquet,
+    ".jsonl": _encode_lines,
+    ".csv": _encode_csv,
+    ".json": _encode_json,
+    ".parquet": _encode_parquet,
 }

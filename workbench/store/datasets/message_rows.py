@@ -13,7 +13,7 @@ from workbench.model.trace import CUSTOM, UNNAMED_ARGUMENT, ToolCall
 # Kinds of values, in words.
 
 
-def kind_of(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     """What a value is, in the words of JSON."""
     names = {type(None): "null", bool: "true or false", dict: "an object", list: "a list", str: "text"}
     return names.get(type(value), "a number")
@@ -29,7 +29,7 @@ _ROLES: Mapping[str, Role] = {
     "assistant": "assistant", "ai": "assistant", "model": "assistant",
     "tool": "tool", "function": "tool",
 }  # fmt: skip
-_SAYING = frozenset(
+_CONTENT_FIELDS = frozenset(
     {
         "content", "parts", "tool_calls", "toolCalls", "toolInvocations", "function_call", "additional_kwargs",
         "invalid_tool_calls",
@@ -118,7 +118,7 @@ class Conversation:
     @property
     def prompt(self) -> str | None:
         """All that the user said."""
-        return joined(turn.prompt for turn in self.turns)
+        return join_texts(turn.prompt for turn in self.turns)
 
     @property
     def answer(self) -> str | None:
@@ -145,11 +145,11 @@ def read_messages(value: Any) -> Conversation:
         except (ValueError, RecursionError):
             raise MessageError(place="", found="text", expected="a list of messages or the JSON text of one") from None
     if not isinstance(value, list) or not value:
-        found = "an empty list" if value == [] else kind_of(value)
+        found = "an empty list" if value == [] else describe_kind(value)
         raise MessageError(place="", found=found, expected="a list of messages")
     reader = _Reader()
     for index, message in enumerate(value):
-        reader.take(message, place=f"[{index}]")
+        reader.read_message(message, place=f"[{index}]")
     return reader.conversation
 
 
@@ -159,53 +159,53 @@ class _Reader:
         self._names: dict[str, str] = {}
         self._speaking = False  # the user has begun a turn that nobody has answered yet
 
-    def take(self, message: Any, *, place: str) -> None:
-        message = _with_role(message)
-        role = _role_of(message)
+    def read_message(self, message: Any, *, place: str) -> None:
+        message = _add_role(message)
+        role = _get_role(message)
         if role is None:
-            raise MessageError(place=place, found=kind_of(message), expected="a message with a role")
-        fields = _fields_of(message)
+            raise MessageError(place=place, found=describe_kind(message), expected="a message with a role")
+        fields = _get_fields(message)
         if role == "assistant":
             _refuse_unknown(fields, place=place)
-        content = _content_of(fields, role=role, place=place)
+        content = _read_content(fields, role=role, place=place)
         if role == "system":
-            self.conversation.system = joined((self.conversation.system, content.text))
+            self.conversation.system = join_texts((self.conversation.system, content.text))
             return
         # Anthropic's results of tools come as a message of the user, who says nothing in it.
         speaks = role == "user" and (content.text is not None or not content.results)
         if not self.conversation.turns and (content.results or not speaks):
             self._begin_turn(None)
         if role != "assistant":
-            self._take_results(content)
+            self._add_results(content)
         if speaks:
             self._begin_turn(content.text)
         turn = self.conversation.turns[-1]
         turn.left_out += content.left_out
         self._speaking = speaks
         if role == "assistant":
-            self._take_answer(turn, fields, content, place=place)
-            self._take_results(content)  # of tools that ran where the model does
+            self._add_answer(turn, fields, content, place=place)
+            self._add_results(content)  # of tools that ran where the model does
         elif role == "tool" and not content.results:
             name, call_id = fields.get("name"), str(fields.get("tool_call_id"))
-            self._take_result(_Result(name if isinstance(name, str) else None, call_id, content.text))
+            self._add_result(_Result(name if isinstance(name, str) else None, call_id, content.text))
 
-    def _take_results(self, content: _Content) -> None:
+    def _add_results(self, content: _Content) -> None:
         for result in content.results:
-            self._take_result(result)
+            self._add_result(result)
 
-    def _take_result(self, result: _Result) -> None:
+    def _add_result(self, result: _Result) -> None:
         told = ToolResult(result.name or self._names.get(result.call_id), result.text or "")
         self.conversation.turns[-1].results.append(told)
 
     def _begin_turn(self, text: str | None) -> None:
         if self._speaking:
             turn = self.conversation.turns[-1]
-            turn.prompt = joined((turn.prompt, text))
+            turn.prompt = join_texts((turn.prompt, text))
         else:
             self.conversation.turns.append(Turn(prompt=text, calls=None))  # known as soon as an assistant speaks
 
-    def _take_answer(self, turn: Turn, fields: Mapping[str, Any], content: _Content, *, place: str) -> None:
-        calls = _calls_of(fields, content, place=place)
+    def _add_answer(self, turn: Turn, fields: Mapping[str, Any], content: _Content, *, place: str) -> None:
+        calls = _collect_calls(fields, content, place=place)
         if turn.answer:
             turn.said.append(turn.answer)
         # What the model says behind the result of a tool that ran where it does is its answer.
@@ -220,12 +220,12 @@ class _Reader:
 
 def _is_message(value: Any) -> bool:
     """Whether a value has a role and also something that was said or done: other things have a role, or a type, too."""
-    if _role_of(value) is None:
+    if _get_role(value) is None:
         return False
-    return not isinstance(value, Mapping) or not _SAYING.isdisjoint(_fields_of(value))
+    return not isinstance(value, Mapping) or not _CONTENT_FIELDS.isdisjoint(_get_fields(value))
 
 
-def _with_role(message: Any) -> Any:
+def _add_role(message: Any) -> Any:
     """The message that an item of OpenAI's Responses would be: calls, outputs and reasoning have a type and no role."""
     kind = message.get("type") if isinstance(message, Mapping) and "role" not in message else None
     if not isinstance(kind, str):
@@ -237,7 +237,7 @@ def _with_role(message: Any) -> Any:
     return message
 
 
-def _role_of(message: Any) -> Role | None:
+def _get_role(message: Any) -> Role | None:
     if isinstance(message, list | tuple):
         is_pair = len(message) == 2 and all(isinstance(item, str) for item in message)
         return _ROLES.get(message[0]) if is_pair else None
@@ -251,7 +251,7 @@ def _role_of(message: Any) -> Role | None:
     return _ROLES.get(match[1].lower() if match else name.lower())
 
 
-def _fields_of(message: Any) -> Mapping[str, Any]:
+def _get_fields(message: Any) -> Mapping[str, Any]:
     if not isinstance(message, Mapping):
         return {"content": message[1]}
     for inner in ("kwargs", "data"):  # LangChain's dumpd, and its message_to_dict
@@ -286,7 +286,7 @@ class _Content:
     left_out: list[str] = field(default_factory=list)
 
 
-def _content_of(fields: Mapping[str, Any], *, role: Role, place: str) -> _Content:
+def _read_content(fields: Mapping[str, Any], *, role: Role, place: str) -> _Content:
     """The content of a message; Gemini and the AI SDK call it `parts`."""
     key = next((key for key in ("content", "parts") if fields.get(key) is not None), "content")
     content = fields.get(key)
@@ -295,10 +295,10 @@ def _content_of(fields: Mapping[str, Any], *, role: Role, place: str) -> _Conten
     place = f"{place}.{key}"
     if content is None or isinstance(content, str):
         read = _Content(content)
-        read.results += [_result_of(each, read) for each in _calls_with_results(fields)]
+        read.results += [_read_result(each, read) for each in _list_finished_calls(fields)]
         return read
     if not isinstance(content, list):
-        raise MessageError(place=place, found=kind_of(content), expected="text, or a list of parts")
+        raise MessageError(place=place, found=describe_kind(content), expected="text, or a list of parts")
     read = _Content()
     texts: list[str] = []
     for index, part in enumerate(content):
@@ -307,7 +307,7 @@ def _content_of(fields: Mapping[str, Any], *, role: Role, place: str) -> _Conten
     return read
 
 
-def _calls_with_results(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _list_finished_calls(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The calls of a message of the AI SDK 4, which has them beside its text, that have ended."""
     invocations = fields.get("toolInvocations")
     for each in invocations if isinstance(invocations, list) else ():
@@ -321,7 +321,7 @@ def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place
         texts.append(part)
         return
     if not isinstance(part, Mapping):
-        raise MessageError(place=place, found=kind_of(part), expected="text, or a part that is an object")
+        raise MessageError(place=place, found=describe_kind(part), expected="text, or a part that is an object")
     # Bedrock and Gemini have the kind of a part as its key.
     key = next((key for key in _KEYED if isinstance(part.get(key), Mapping)), None)
     kind, inner = (_KEYED[key], part[key]) if key is not None else (str(part.get("type") or ""), part)
@@ -329,15 +329,15 @@ def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place
         inner = part["toolInvocation"]
     if kind == "executable_code" and role == "assistant":
         code = {name: inner[name] for name in ("language", "code") if name in inner}
-        read.calls.append(_Call(_ids_of(inner), ToolCall(_CODE_EXECUTION, code)))
+        read.calls.append(_Call(_get_ids(inner), ToolCall(_CODE_EXECUTION, code)))
     elif kind == "code_execution_result":
-        read.results.append(_result_of(inner, read)._replace(name=_CODE_EXECUTION))
+        read.results.append(_read_result(inner, read)._replace(name=_CODE_EXECUTION))
     elif kind in _RESULTS or kind.endswith(("_tool_result", "_call_output")):
-        read.results.append(_result_of(inner, read))
+        read.results.append(_read_result(inner, read))
     elif kind not in _NO_CALLS and (kind in _CALLS or _is_named_tool(kind) or kind.endswith("_call")):
-        read.calls.append(_call_of(inner, place=place, kind=kind))
+        read.calls.append(_read_call(inner, place=place, kind=kind))
         if any(inner.get(key) is not None for key in ("output", "result", "errorText")):
-            read.results.append(_result_of(inner, read))
+            read.results.append(_read_result(inner, read))
     elif isinstance(part.get("text"), str) and kind in _TEXTS and not part.get("thought"):
         if role == "assistant":
             _refuse_unknown_fields(part, place=place)
@@ -346,11 +346,11 @@ def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place
         read.left_out.append(kind or next(iter(part), "part"))
     else:
         raise MessageError(
-            place=place, found=f"a part {_named(kind, part)}", expected="text, a call of a tool, or its result"
+            place=place, found=f"a part {_describe_part(kind, part)}", expected="text, a call of a tool, or its result"
         )
 
 
-def _named(kind: str, part: Mapping[str, Any]) -> str:
+def _describe_part(kind: str, part: Mapping[str, Any]) -> str:
     return f"of the unknown type {kind!r}" if kind else f"with {', '.join(map(str, part)) or 'nothing in it'}"
 
 
@@ -359,14 +359,14 @@ def _is_named_tool(kind: str) -> bool:
     return kind.startswith("tool-")
 
 
-def _result_of(part: Mapping[str, Any], read: _Content) -> _Result:
+def _read_result(part: Mapping[str, Any], read: _Content) -> _Result:
     name = part.get("name") or part.get("toolName")
     value = next((part[key] for key in ("content", "output", "result", "response", "errorText") if key in part), None)
-    ids = _ids_of(part)
-    return _Result(name if isinstance(name, str) else None, ids[0] if ids else "", _result_text(value, read.left_out))
+    ids = _get_ids(part)
+    return _Result(name if isinstance(name, str) else None, ids[0] if ids else "", _format_result(value, read.left_out))
 
 
-def _result_text(value: Any, left_out: list[str]) -> str | None:
+def _format_result(value: Any, left_out: list[str]) -> str | None:
     """A result as text: the texts in it where it has parts, else JSON. The kinds of other parts go to `left_out`."""
     if value is None or isinstance(value, str):
         return value
@@ -379,53 +379,53 @@ def _result_text(value: Any, left_out: list[str]) -> str | None:
     return "\n".join(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in told)
 
 
-def _ids_of(call: Mapping[str, Any]) -> tuple[str, ...]:
+def _get_ids(call: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(call[key]) for key in _IDS if call.get(key) is not None)
 
 
-def _calls_of(fields: Mapping[str, Any], content: _Content, *, place: str) -> list[_Call]:
+def _collect_calls(fields: Mapping[str, Any], content: _Content, *, place: str) -> list[_Call]:
     """The calls of a message. One that has a field for them, as LangChain's, may say the same again in its parts."""
-    told = [*_field_calls(fields, place=place)]
+    told = [*_read_field_calls(fields, place=place)]
     known = {each for call in told for each in call.ids}
     more = [call for call in content.calls if not told or (call.ids and known.isdisjoint(call.ids))]
     return [*told, *more]
 
 
-def _field_calls(fields: Mapping[str, Any], *, place: str) -> Iterable[_Call]:
+def _read_field_calls(fields: Mapping[str, Any], *, place: str) -> Iterable[_Call]:
     additional = fields.get("additional_kwargs")
     places = [(fields, ""), (additional if isinstance(additional, Mapping) else {}, ".additional_kwargs")]
     for holder, where in places:
         for key in ("tool_calls", "toolCalls", "toolInvocations"):
             if holder.get(key):
-                yield from _each_call(holder[key], place=f"{place}{where}.{key}")
-                yield from _each_call(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
+                yield from _read_calls(holder[key], place=f"{place}{where}.{key}")
+                yield from _read_calls(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
                 return
         if isinstance(holder.get("function_call"), Mapping):  # OpenAI's before there were tools
-            yield _call_of(holder["function_call"], place=f"{place}{where}.function_call[0]")
+            yield _read_call(holder["function_call"], place=f"{place}{where}.function_call[0]")
             return
-    yield from _each_call(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
+    yield from _read_calls(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
 
 
-def _each_call(calls: Any, *, place: str) -> Iterable[_Call]:
+def _read_calls(calls: Any, *, place: str) -> Iterable[_Call]:
     if not isinstance(calls, list):
-        raise MessageError(place=place, found=kind_of(calls), expected="a list of tool calls")
+        raise MessageError(place=place, found=describe_kind(calls), expected="a list of tool calls")
     for index, call in enumerate(calls):
-        yield _call_of(call, place=f"{place}[{index}]")
+        yield _read_call(call, place=f"{place}[{index}]")
 
 
-def _call_of(call: Any, *, place: str, kind: str = "") -> _Call:
+def _read_call(call: Any, *, place: str, kind: str = "") -> _Call:
     if not isinstance(call, Mapping):
-        raise MessageError(place=place, found=kind_of(call), expected="a tool call")
+        raise MessageError(place=place, found=describe_kind(call), expected="a tool call")
     inner = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), Mapping)), call)
     name = inner.get("name", inner.get("toolName"))
     if name is None and kind not in _CALLS:  # the type names the tool: `tool-weather`, `web_search_call`
         name = kind.removeprefix("tool-") if _is_named_tool(kind) else kind.removesuffix("_call") or None
     if not isinstance(name, str):
-        raise MessageError(place=place, found=kind_of(name), expected="a tool call with a name")
+        raise MessageError(place=place, found=describe_kind(name), expected="a tool call with a name")
     key = next((key for key in ("args", "input", "arguments", "action") if key in inner), "arguments")
     args = inner.get(key)
     if call.get("type") in CUSTOM and key == "input":
-        return _Call(_ids_of(call), ToolCall(name, {UNNAMED_ARGUMENT: args}))
+        return _Call(_get_ids(call), ToolCall(name, {UNNAMED_ARGUMENT: args}))
     is_invalid = ".invalid_tool_calls" in place  # the tool is known, its arguments are not
     if isinstance(args, str) and not is_invalid:
         try:
@@ -435,13 +435,13 @@ def _call_of(call: Any, *, place: str, kind: str = "") -> _Call:
     if is_invalid:
         args = None
     if args is not None and not isinstance(args, Mapping):
-        raise MessageError(place=place, found=kind_of(args), expected=f"{key} that are an object")
-    return _Call(_ids_of(call), ToolCall(name, args))
+        raise MessageError(place=place, found=describe_kind(args), expected=f"{key} that are an object")
+    return _Call(_get_ids(call), ToolCall(name, args))
 
 
 def _refuse_unknown(fields: Mapping[str, Any], *, place: str) -> None:
     """Raise MessageError for a message of an assistant that may hold calls where nobody looks for them."""
-    if _SAYING.isdisjoint(fields):
+    if _CONTENT_FIELDS.isdisjoint(fields):
         found = f"a message with {', '.join(map(str, fields))}"
         raise MessageError(place=place, found=found, expected="content, parts or tool_calls in what an assistant says")
     _refuse_unknown_fields(fields, place=place)
@@ -450,9 +450,11 @@ def _refuse_unknown(fields: Mapping[str, Any], *, place: str) -> None:
 def _refuse_unknown_fields(fields: Mapping[str, Any], *, place: str) -> None:
     """Raise MessageError for a field of an assistant's message, or of a text in it, that may hold calls."""
     for key, value in fields.items():
-        if value and key not in _SAYING and _MAY_BE_CALLS.search(str(key)) and key not in _NO_CALL_FIELDS:
-            raise MessageError(place=f"{place}.{key}", found=kind_of(value), expected="calls in tool_calls or content")
-        if key not in _SAYING and key not in _NAMED_FIELDS and _looks_like_calls(value):
+        if value and key not in _CONTENT_FIELDS and _MAY_BE_CALLS.search(str(key)) and key not in _NO_CALL_FIELDS:
+            raise MessageError(
+                place=f"{place}.{key}", found=describe_kind(value), expected="calls in tool_calls or content"
+            )
+        if key not in _CONTENT_FIELDS and key not in _NAMED_FIELDS and _looks_like_calls(value):
             found = "objects that look like calls of tools"
             raise MessageError(place=f"{place}.{key}", found=found, expected="calls in tool_calls or content")
 
@@ -467,7 +469,7 @@ def _looks_like_calls(value: Any) -> bool:
     return any(not _TOOL_NAMES.isdisjoint(item) and not _ARGUMENTS.isdisjoint(item) for item in found)
 
 
-def joined(texts: Iterable[str | None]) -> str | None:
+def join_texts(texts: Iterable[str | None]) -> str | None:
     """The texts that are there, with an empty line between."""
     there = [text for text in texts if text is not None]
     return "\n\n".join(there) if there else None
@@ -476,14 +478,14 @@ def joined(texts: Iterable[str | None]) -> str | None:
 # Conversations written as message lists: as OpenAI has them, and as LangChain does.
 
 
-def openai_messages(conversation: Conversation) -> list[dict[str, Any]]:
+def to_openai_messages(conversation: Conversation) -> list[dict[str, Any]]:
     """The messages as OpenAI has them; ids of calls are numbers."""
-    return [_openai(message) for message in _messages_of(conversation)]
+    return [_to_openai(message) for message in _iterate_messages(conversation)]
 
 
-def langchain_messages(conversation: Conversation) -> list[dict[str, Any]]:
+def to_langchain_messages(conversation: Conversation) -> list[dict[str, Any]]:
     """The messages as LangChain's `messages_from_dict` reads them; ids of calls are numbers."""
-    return [_langchain(message) for message in _messages_of(conversation)]
+    return [_to_langchain(message) for message in _iterate_messages(conversation)]
 
 
 class _Message(NamedTuple):
@@ -494,7 +496,7 @@ class _Message(NamedTuple):
     tool: str | None = None
 
 
-def _messages_of(conversation: Conversation) -> Iterable[_Message]:
+def _iterate_messages(conversation: Conversation) -> Iterable[_Message]:
     """The messages of a conversation: what was said on the way, the calls, their results, the answer."""
     if conversation.system is not None:
         yield _Message("system", conversation.system)
@@ -520,7 +522,7 @@ def _messages_of(conversation: Conversation) -> Iterable[_Message]:
             yield _Message("assistant", turn.answer)
 
 
-def _openai(message: _Message) -> dict[str, Any]:
+def _to_openai(message: _Message) -> dict[str, Any]:
     written: dict[str, Any] = {"role": message.role, "content": message.text}
     if message.calls:
         written["content"] = None
@@ -539,7 +541,7 @@ def _openai(message: _Message) -> dict[str, Any]:
     return written
 
 
-def _langchain(message: _Message) -> dict[str, Any]:
+def _to_langchain(message: _Message) -> dict[str, Any]:
     kinds: Mapping[Role, str] = {"system": "system", "user": "human", "assistant": "ai", "tool": "tool"}
     data: dict[str, Any] = {"content": message.text, "type": kinds[message.role]}
     if message.calls:

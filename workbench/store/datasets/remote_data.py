@@ -53,7 +53,7 @@ def shown_address(address: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def address_below(folder: str, name: str) -> str:
+def join_address(folder: str, name: str) -> str:
     """The address of a file in a folder elsewhere; a query, which may be a signature, stays behind it."""
     if urlsplit(folder).scheme not in ("http", "https"):  # elsewhere names may hold a question mark
         return f"{folder.rstrip('/')}/{name}"
@@ -63,7 +63,7 @@ def address_below(folder: str, name: str) -> str:
 
 def fetch(address: str) -> bytes:
     """The content of a file elsewhere. Raises StoreError, in which the address is the shown one."""
-    with _clients(address, to="read") as fsspec:
+    with _open_fsspec(address, to="read") as fsspec:
         system, place = fsspec.url_to_fs(address, **_options(address))
         data = system.cat_file(place)
         if not isinstance(data, bytes):
@@ -71,19 +71,19 @@ def fetch(address: str) -> bytes:
         return data
 
 
-def reach(address: str) -> None:
+def check_reachable(address: str) -> None:
     """Open a file elsewhere and read nothing of it. Raises StoreError, in which the address is the shown one."""
-    with _clients(address, to="read") as fsspec:
+    with _open_fsspec(address, to="read") as fsspec:
         system, place = fsspec.url_to_fs(address, **_options(address))
         if urlsplit(address).scheme in ("http", "https"):
             from fsspec.asyn import sync
 
-            sync(system.loop, _reach_on_the_web, system, place)
+            sync(system.loop, _check_reachable_by_http, system, place)
         elif system.info(place)["type"] == "directory":
             raise FileNotFoundError(place)
 
 
-async def _reach_on_the_web(system: Any, place: str) -> None:
+async def _check_reachable_by_http(system: Any, place: str) -> None:
     """By the request that reads it, as signed addresses may refuse any other."""
     session = await system.set_session()
     async with session.get(system.encode_url(place), **system.kwargs) as response:
@@ -92,7 +92,7 @@ async def _reach_on_the_web(system: Any, place: str) -> None:
 
 def put(address: str, data: bytes) -> None:
     """Write a file elsewhere, over what is there. Raises StoreError, in which the address is the shown one."""
-    with _clients(address, to="write") as fsspec:
+    with _open_fsspec(address, to="write") as fsspec:
         system, place = fsspec.url_to_fs(address, **_options(address))
         with suppress(PermissionError):  # who may write into a bucket may not be allowed to make one
             system.makedirs(place.rpartition("/")[0], exist_ok=True)
@@ -111,12 +111,12 @@ def _options(address: str) -> dict[str, Any]:
 
 def check_address(address: str) -> None:
     """Raise StoreError where nothing that is installed can write to an address. Nobody is asked."""
-    with _clients(address, to="write") as fsspec:
+    with _open_fsspec(address, to="write") as fsspec:
         fsspec.get_filesystem_class(urlsplit(address).scheme)
 
 
 @contextmanager
-def _clients(address: str, *, to: _Purpose) -> Iterator[Any]:
+def _open_fsspec(address: str, *, to: _Purpose) -> Iterator[Any]:
     """fsspec, and what goes wrong with it as a StoreError."""
     shown = shown_address(address)
     scheme = urlsplit(address).scheme
@@ -129,17 +129,17 @@ def _clients(address: str, *, to: _Purpose) -> Iterator[Any]:
     try:
         yield fsspec
     except ImportError:
-        raise StoreError(shown, _needs(scheme)) from None
+        raise StoreError(shown, _describe_missing_package(scheme)) from None
     except Exception as error:  # each storage raises what its client library does
-        _refuse(shown, scheme, error, to=to)
+        _raise_store_error(shown, scheme, error, to=to)
 
 
-def said_by(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What an error of reading or writing an address says, in one line and without keys and signatures."""
-    return one_line(redact(_QUERY.sub("", _words(error))), width=200) or type(error).__name__
+    return one_line(redact(_QUERY.sub("", _explain_error(error))), width=200) or type(error).__name__
 
 
-def _needs(scheme: str) -> str:
+def _describe_missing_package(scheme: str) -> str:
     """What to install for addresses of a kind."""
     if scheme in ("http", "https"):
         return f"{scheme}:// needs aiohttp: pip install 'agent-eval-workbench[fsspec]'"
@@ -149,7 +149,7 @@ def _needs(scheme: str) -> str:
     return f"{scheme}:// needs {package}: pip install {package}"
 
 
-def _words(error: Exception) -> str:
+def _explain_error(error: Exception) -> str:
     """What went wrong; of aiohttp, whose words are for programmers, in others."""
     if isinstance(error, TimeoutError):
         return f"no answer within {_SILENT_SECONDS} s"
@@ -160,8 +160,8 @@ def _words(error: Exception) -> str:
     return f"cannot connect to {getattr(error, 'host', '')}:{getattr(error, 'port', '')}: {why}"
 
 
-def _refuse(shown: str, scheme: str, error: Exception, *, to: _Purpose) -> NoReturn:
-    said = said_by(error)
+def _raise_store_error(shown: str, scheme: str, error: Exception, *, to: _Purpose) -> NoReturn:
+    said = describe_error(error)
     status = getattr(error, "status", None) or getattr(error, "code", None)
     if isinstance(error, FileNotFoundError) or status == 404:
         missing = "file" if to == "read" else "bucket or folder"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.model.text import one_line, redact
-from workbench.store.datasets.dataset_rows import Record, records_of_values
+from workbench.store.datasets.dataset_rows import Record, records_from_values
 from workbench.store.datasets.remote_data import SCHEME
 from workbench.store.errors import StoreError
 
@@ -21,20 +21,20 @@ _SIGN_IN = "sign in with `gcloud auth application-default login`, or set GOOGLE_
 _PATIENCE = 60.0  # seconds for one request with all its tries; the client's own default is ten minutes
 
 
-def records_of_table(address: str) -> Iterator[Record]:
+def records_from_table(address: str) -> Iterator[Record]:
     """The rows of a table. Credentials are those of the environment; BIGQUERY_EMULATOR_HOST needs none.
 
     Raises StoreError.
     """
-    return records_of_values(_rows_of_table(address), source=address)
+    return records_from_values(_read_table(address), source=address)
 
 
-def reach_table(address: str) -> None:
+def check_table_reachable(address: str) -> None:
     """Read one row of a table, which needs the same permission as all. Raises StoreError."""
-    _rows_of_table(address, most=1)
+    _read_table(address, most=1)
 
 
-def _rows_of_table(address: str, *, most: int | None = None) -> list[dict[str, Any]]:
+def _read_table(address: str, *, most: int | None = None) -> list[dict[str, Any]]:
     project, *others = address.removeprefix(SCHEME).split(".")
     if not project or len(others) != 2 or not all(others):
         raise StoreError(address, found=f"{address!r}", expected=f"{SCHEME}PROJECT.DATASET.TABLE")
@@ -54,16 +54,16 @@ def _rows_of_table(address: str, *, most: int | None = None) -> list[dict[str, A
         rows = client.list_rows(table, max_results=most, retry=retry, timeout=_PATIENCE)
         return [dict(row.items()) for row in rows]
     except GoogleAuthError as error:
-        raise StoreError(address, f"cannot read it: {_said(error)}; {_SIGN_IN}") from error
+        raise StoreError(address, f"cannot read it: {_describe_error(error)}; {_SIGN_IN}") from error
     except RetryError as error:
-        raise StoreError(address, f"cannot read it: {_said(error.cause or error)}") from error
+        raise StoreError(address, f"cannot read it: {_describe_error(error.cause or error)}") from error
     except GoogleAPICallError as error:
-        raise StoreError(address, f"cannot read it: {_said(error.message)}") from error
+        raise StoreError(address, f"cannot read it: {_describe_error(error.message)}") from error
     except (OSError, ValueError) as error:  # requests' own errors of connections are OSErrors
-        raise StoreError(address, f"cannot read it: {_said(error)}") from error
+        raise StoreError(address, f"cannot read it: {_describe_error(error)}") from error
 
 
-def _said(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     return one_line(redact(str(error)), width=200).rstrip(".")
 
 
@@ -73,13 +73,13 @@ _NO_PARQUET = "Parquet needs pyarrow: pip install 'agent-eval-workbench[pandas]'
 _INDEX = re.compile(r"__index_level_\d+__")  # so pandas calls the column of an index without a name
 
 
-def records_of_parquet(path: Path | str, data: bytes) -> Iterator[Record]:
+def records_from_parquet(path: Path | str, data: bytes) -> Iterator[Record]:
     """The rows of a Parquet file. Raises StoreError.
 
     Parquet gives each object of a column the keys of all of them, with null where one had none: such keys are left out,
     so that a call has the arguments that it had.
     """
-    pyarrow = _pyarrow(path)
+    pyarrow = _import_pyarrow(path)
     from pyarrow import parquet
 
     try:
@@ -87,19 +87,19 @@ def records_of_parquet(path: Path | str, data: bytes) -> Iterator[Record]:
     except (pyarrow.ArrowException, OSError) as error:
         raise StoreError(path, f"is no Parquet file that can be read: {str(error).splitlines()[0]}") from None
     columns = [name for name in table.column_names if not _INDEX.fullmatch(name)]
-    return records_of_values(_rows_of_batches(table.select(columns)), source=path)
+    return records_from_values(_iterate_batches(table.select(columns)), source=path)
 
 
-def parquet_of(path: Path, rows: Sequence[Mapping[str, Any]]) -> bytes:
+def encode_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> bytes:
     """A Parquet file of rows; lists and objects are JSON text in it, which keeps them as they are.
 
     Raises StoreError, also for a column that holds numbers in one row and text in another.
     """
-    pyarrow = _pyarrow(path)
+    pyarrow = _import_pyarrow(path)
     from pyarrow import parquet
 
     names = dict.fromkeys(name for row in rows for name in row)
-    cells = {name: [_cell(row.get(name)) for row in rows] for name in names}
+    cells = {name: [_format_cell(row.get(name)) for row in rows] for name in names}
     arrays = {}
     for name, column in cells.items():
         try:
@@ -113,7 +113,7 @@ def parquet_of(path: Path, rows: Sequence[Mapping[str, Any]]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _pyarrow(path: Path | str) -> Any:
+def _import_pyarrow(path: Path | str) -> Any:
     try:
         import pyarrow
     except ImportError:
@@ -121,19 +121,19 @@ def _pyarrow(path: Path | str) -> Any:
     return pyarrow
 
 
-def _rows_of_batches(table: Any) -> Iterator[dict[str, Any]]:
+def _iterate_batches(table: Any) -> Iterator[dict[str, Any]]:
     for batch in table.to_batches():
         for row in batch.to_pylist(maps_as_pydicts="lossy"):
-            yield {name: _without_nulls(value) for name, value in row.items()}
+            yield {name: _remove_nulls(value) for name, value in row.items()}
 
 
-def _without_nulls(value: Any) -> Any:
+def _remove_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _remove_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_remove_nulls(item) for item in value]
     return value
 
 
-def _cell(value: Any) -> Any:
+def _format_cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value

@@ -13,7 +13,7 @@ from workbench.model.base import Fact
 from workbench.model.evalset import PERSONAS
 from workbench.model.text import shorten
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.evalsets.case_frame import DocumentFormat, kind_of
+from workbench.store.evalsets.case_frame import DocumentFormat, describe_value
 from workbench.store.json.json_path import (
     ADK_TYPES,
     EVENT_FIELDS,
@@ -21,7 +21,7 @@ from workbench.store.json.json_path import (
     AdkType,
     Place,
     find_key,
-    repeated_keys,
+    find_repeated_keys,
     to_snake,
 )
 
@@ -123,7 +123,9 @@ def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
     """What ADK would say of data that it reads as one of its types."""
     if name.rstrip("?") in _SCALARS:
         if not _is_scalar(data, name):
-            yield Finding("adk-type", "error", place, f"ADK wants a {name.rstrip('?')} here, found {kind_of(data)}")
+            yield Finding(
+                "adk-type", "error", place, f"ADK wants a {name.rstrip('?')} here, found {describe_value(data)}"
+            )
         return
     if name == "IntermediateResponse":
         yield from _check_response(data, place)
@@ -137,10 +139,10 @@ def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
         for index, item in enumerate(data):
             yield from check_type(item, name, (*place, index))
     elif isinstance(data, dict):
-        name = _form_of_intermediate_data(data) if name == "IntermediateData" else name
+        name = _choose_intermediate_type(data) if name == "IntermediateData" else name
         yield from _check_object(data, name, ADK_TYPES[name], place)
     elif isinstance(data, str) and name == "FunctionCall":
-        message = f"ADK wants an object with name and args here, found {kind_of(data)}"
+        message = f"ADK wants an object with name and args here, found {describe_value(data)}"
         yield Finding("adk-type", "error", place, message)
 
 
@@ -168,7 +170,7 @@ def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> It
     if not isinstance(data, dict):
         return
     yield from _check_rubric_ids(data)
-    session_input = get(data, "session_input")
+    session_input = get_by_key(data, "session_input")
     if isinstance(session_input, dict) and "state" in session_input and session_input["state"] is None:
         place = ("session_input", "state")
         yield Finding("adk-type", "error", place, "ADK wants an object here, found null")
@@ -179,7 +181,7 @@ def check_keys(text: str) -> Iterator[Finding]:
 
     The text must be JSON, tolerantly read.
     """
-    for place, loses_data in repeated_keys(text):
+    for place, loses_data in find_repeated_keys(text):
         if loses_data:
             message = (
                 f"duplicate key {place[-1]!r} with different values; readers take the last one and drop the others"
@@ -195,8 +197,8 @@ def check_set(header: Mapping[str, Any], cases_key: str) -> Iterator[Finding]:
     for finding in check_type({**header, cases_key: []}, "EvalSet"):
         if finding.rule != "missing-key":  # a missing id is a problem of the document already
             yield finding
-    eval_set_id = get(header, "eval_set_id")
-    reason = _refuse_set_id(eval_set_id) if isinstance(eval_set_id, str) else None
+    eval_set_id = get_by_key(header, "eval_set_id")
+    reason = _explain_wrong_set_id(eval_set_id) if isinstance(eval_set_id, str) else None
     if reason is not None:
         yield Finding("set-id", "error", ("eval_set_id",), reason)
 
@@ -214,7 +216,7 @@ def _check_old_case(data: Any, format: DocumentFormat) -> Iterator[Finding]:
                 yield Finding("missing-key", "error", place, "ADK requires tool_input in an expected_tool_use")
 
 
-def _refuse_set_id(eval_set_id: str) -> str | None:
+def _explain_wrong_set_id(eval_set_id: str) -> str | None:
     """Why ADK cannot handle a set of this id, None where it can."""
     if not eval_set_id:
         return "ADK wants an id that is not empty"
@@ -225,13 +227,13 @@ def _refuse_set_id(eval_set_id: str) -> str | None:
     return None
 
 
-def get(data: Mapping[str, Any], key: str) -> Any:
+def get_by_key(data: Mapping[str, Any], key: str) -> Any:
     """A value by its key in either style, None where it is absent."""
     spelling = find_key(data, key, free=False)
     return None if spelling is None else data[spelling]
 
 
-def nearest_key(key: str, known: Mapping[str, Any]) -> str | None:
+def find_nearest_key(key: str, known: Mapping[str, Any]) -> str | None:
     """The known key that a misspelt one was probably meant to be."""
     return next(iter(get_close_matches(to_snake(key), known, n=1, cutoff=0.75)), None)
 
@@ -251,13 +253,13 @@ def _check_object(data: dict[str, Any], name: str, kind: AdkType, place: Place) 
             message = f"ADK reads {to_snake(key)} only in snake_case in {name}"
             yield Finding("camel-case", severity, (*place, key), message)
         else:
-            yield from _unknown_key(key, name, kind, place)
+            yield from _check_unknown_key(key, name, kind, place)
     for field in sorted(kind.required - present):
         yield Finding("missing-key", "error", place, f"ADK requires {field} in {name}")
 
 
-def _unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iterator[Finding]:
-    near = nearest_key(key, kind.fields)
+def _check_unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iterator[Finding]:
+    near = find_nearest_key(key, kind.fields)
     hint = f" (did you mean {near}?)" if near else ""
     if name in ("InvocationEvents", "IntermediateData") and to_snake(key) in EVENT_FIELDS | FLAT_FIELDS:
         message = f"ADK does not read {key} beside {'invocation_events' if name == 'InvocationEvents' else 'tool_uses'}"
@@ -269,7 +271,7 @@ def _unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iterator[F
         yield Finding("unknown-key", "warning", (*place, key), f"ADK {does} the key {key!r} of {name}{hint}")
 
 
-def _form_of_intermediate_data(data: dict[str, Any]) -> str:
+def _choose_intermediate_type(data: dict[str, Any]) -> str:
     return "InvocationEvents" if find_key(data, "invocation_events", free=False) else "IntermediateData"
 
 
@@ -282,23 +284,25 @@ def _check_response(data: Any, place: Place) -> Iterator[Finding]:
         if isinstance(pair, list) and len(pair) == 2:
             yield from check_type(pair[1], "Part", (*place, index, 1))
         else:
-            message = f"ADK wants the pair [author, parts] here, found {kind_of(pair)}"
+            message = f"ADK wants the pair [author, parts] here, found {describe_value(pair)}"
             yield Finding("adk-type", "error", (*place, index), message)
 
 
 def _check_rubric_ids(case: dict[str, Any]) -> Iterator[Finding]:
     """The rubrics of the case hold for every turn, beside the turn's own; ADK stops a whole run at an id seen twice."""
     shared: set[Any] = set()
-    yield from _repeated(get(case, "rubrics"), shared, ("rubrics",))
-    conversation = get(case, "conversation")
+    yield from _find_repeated_rubrics(get_by_key(case, "rubrics"), shared, ("rubrics",))
+    conversation = get_by_key(case, "conversation")
     for turn, invocation in enumerate(conversation if isinstance(conversation, list) else ()):
         if isinstance(invocation, dict):
-            yield from _repeated(get(invocation, "rubrics"), set(shared), ("conversation", turn, "rubrics"))
+            yield from _find_repeated_rubrics(
+                get_by_key(invocation, "rubrics"), set(shared), ("conversation", turn, "rubrics")
+            )
 
 
-def _repeated(rubrics: Any, seen: set[Any], place: Place) -> Iterator[Finding]:
+def _find_repeated_rubrics(rubrics: Any, seen: set[Any], place: Place) -> Iterator[Finding]:
     for index, rubric in enumerate(rubrics if isinstance(rubrics, list) else ()):
-        rubric_id = get(rubric, "rubric_id") if isinstance(rubric, dict) else None
+        rubric_id = get_by_key(rubric, "rubric_id") if isinstance(rubric, dict) else None
         if not isinstance(rubric_id, str):
             continue
         if rubric_id in seen:

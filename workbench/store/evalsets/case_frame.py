@@ -8,7 +8,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from workbench.store.json.json_path import Place
-from workbench.store.json.json_text import UNCLOSED, BrokenJson, Decoded, Masked, decode_at, found_at, mask, skip_space
+from workbench.store.json.json_text import (
+    UNCLOSED,
+    BrokenJson,
+    Decoded,
+    Masked,
+    decode_value,
+    describe_found,
+    mask,
+    skip_space,
+)
 
 if TYPE_CHECKING:
     from workbench.store.json.json_text import CaseEnds
@@ -78,7 +87,7 @@ def read_frame(text: str, *, read_heads: ReadHeads) -> Frame:
         return _Reader(Masked(text), read_heads, recover=False).read()
     except BrokenJson:
         masked = mask(text)
-    if not masked.strict:
+    if not masked.is_strict:
         try:
             return _Reader(masked, read_heads, recover=False).read()
         except BrokenJson:
@@ -107,23 +116,23 @@ class _Reader:
         elif opening == "[":
             end = self._read_legacy(start)
         else:
-            found = found_at(self.text, start)
+            found = describe_found(self.text, start)
             raise BrokenJson(start, found=found, expected="an eval set: an object, or a list in the old formats")
         rest = skip_space(self.text, end)
         if rest < len(self.text):
-            self._fault(BrokenJson(rest, found=found_at(self.text, rest), expected="the end of the file"))
+            self._record_fault(BrokenJson(rest, found=describe_found(self.text, rest), expected="the end of the file"))
         return self.frame
 
     def _read_set(self, start: int) -> int:
         try:
             end = self._read_members(start)
         except BrokenJson as broken:
-            self._fault(broken)
+            self._record_fault(broken)
             end = len(self.text)
             if not self.found_cases and not self._find_cases_by_name(start):
                 raise
         if not self.found_cases:
-            raise NotAnEvalSet(found=_kind_of_object(self.frame.header), offset=start)
+            raise NotAnEvalSet(found=_describe_object(self.frame.header), offset=start)
         return end
 
     def _read_members(self, start: int) -> int:
@@ -132,29 +141,29 @@ class _Reader:
             return position + 1
         while True:
             if self.text[position : position + 1] != '"':
-                raise BrokenJson(position, found=found_at(self.text, position), expected="a key in double quotes")
+                raise BrokenJson(position, found=describe_found(self.text, position), expected="a key in double quotes")
             key_start = position
-            key, position = decode_at(self.text, position)
+            key, position = decode_value(self.text, position)
             if key in CASES_KEYS and self.found_cases:
-                self._fault(BrokenJson(key_start, found=f"a second {key!r}", expected="all cases in one list"))
+                self._record_fault(BrokenJson(key_start, found=f"a second {key!r}", expected="all cases in one list"))
             position = skip_space(self.text, position)
             if self.text[position : position + 1] != ":":
-                raise BrokenJson(position, found=found_at(self.text, position), expected="':' after the key")
+                raise BrokenJson(position, found=describe_found(self.text, position), expected="':' after the key")
             position = self._read_member(key, skip_space(self.text, position + 1))
             position = skip_space(self.text, position)
             closing = self.text[position : position + 1]
             if closing == "}":
                 return position + 1
             if closing != ",":
-                raise BrokenJson(position, found=found_at(self.text, position), expected="',' or '}'")
+                raise BrokenJson(position, found=describe_found(self.text, position), expected="',' or '}'")
             position = skip_space(self.text, position + 1)
 
     def _read_member(self, key: str, start: int) -> int:
         if key in CASES_KEYS and self.text[start : start + 1] == "[":
             return self._read_cases(start)
-        value, end = decode_at(self.text, start, level=1)
+        value, end = decode_value(self.text, start, level=1)
         if key in CASES_KEYS:
-            raise NotAnEvalSet(found=f"{kind_of(value)} as {key}", expected="a list of cases", offset=start)
+            raise NotAnEvalSet(found=f"{describe_value(value)} as {key}", expected="a list of cases", offset=start)
         self.frame.header[key] = value
         return end
 
@@ -168,26 +177,26 @@ class _Reader:
                 try:
                     self._read_cases(bracket)
                 except BrokenJson as broken:
-                    self._fault(broken)
+                    self._record_fault(broken)
                 return True
         return False
 
     def _read_legacy(self, start: int) -> int:
         self.frame.format = DocumentFormat.LEGACY_EVALS
-        first = self._first_of_list(start)
+        first = self._read_first_item(start)
         if isinstance(first, dict) and "query" in first and "data" not in first:
             self.frame.format = DocumentFormat.LEGACY_TURNS
             return self._read_turns(start)
         if first is not None and not (isinstance(first, dict) and "data" in first):
-            raise NotAnEvalSet(found=f"a list that begins with {_kind_of_item(first)}", offset=start)
+            raise NotAnEvalSet(found=f"a list that begins with {_describe_item(first)}", offset=start)
         return self._read_cases(start)
 
-    def _first_of_list(self, start: int) -> Any:
+    def _read_first_item(self, start: int) -> Any:
         position = skip_space(self.text, start + 1)
         if self.text[position : position + 1] == "]":
             return None
         try:
-            return decode_at(self.text, position, level=1).value
+            return decode_value(self.text, position, level=1).value
         except BrokenJson:
             head = self.text[position : position + 400]
             if not self.recover or ('"query"' not in head and '"data"' not in head):
@@ -198,7 +207,7 @@ class _Reader:
         """The whole list is the one case."""
         self.frame.cases_start = self.frame.cases_end = start
         try:
-            turns, end = decode_at(self.text, start)
+            turns, end = decode_value(self.text, start)
         except BrokenJson as broken:
             if not self.recover:
                 raise
@@ -233,8 +242,8 @@ class _Reader:
             if closing == ",":
                 position = skip_space(text, position + 1)
                 continue
-            fault = BrokenJson(position, found=found_at(text, position), expected="',' or ']' after the case")
-            self._fault(fault)
+            fault = BrokenJson(position, found=describe_found(text, position), expected="',' or ']' after the case")
+            self._record_fault(fault)
             if closing != "{":
                 self.frame.cases_end = position
                 raise fault
@@ -244,15 +253,15 @@ class _Reader:
 
         After a broken case it is decoded apart from the rest: json counts the lines before each error.
         """
-        end = None if self.ends is None else self.ends.matched_end(start)
+        end = None if self.ends is None else self.ends.find_matched_end(start)
         if end is None:
-            return decode_at(self.text, start, level=level)
+            return decode_value(self.text, start, level=level)
         case = self.text[start:end]
         try:
-            decoded = decode_at(case, 0, level=level)
+            decoded = decode_value(case, 0, level=level)
         except BrokenJson as broken:
             if broken.offset >= len(case) or broken.found == UNCLOSED:  # brackets in its texts may have been counted
-                return decode_at(self.text, start, level=level)
+                return decode_value(self.text, start, level=level)
             raise BrokenJson(start + broken.offset, found=broken.found, expected=broken.expected) from None
         return Decoded(decoded.value, start + decoded.end)
 
@@ -263,14 +272,14 @@ class _Reader:
             self.frame.cases_end = start
             raise BrokenJson(start, found=f"more after {_MOST_GUESSED} cases without an end", expected="sound JSON")
         self.ends = self.ends or CaseEnds(self.text, list_start=self.frame.cases_start)
-        end, matched = self.ends.end_of(start)
+        end, matched = self.ends.find_end(start)
         self.guessed_ends += not matched
         if broken.offset >= end:  # it went on into the next case
-            broken = _fault_within(self.text[start:end], start)
+            broken = _explain_cut_case(self.text[start:end], start)
         self.frame.spans.append(CaseSpan(start, end, broken=broken))
         return end
 
-    def _fault(self, broken: BrokenJson) -> None:
+    def _record_fault(self, broken: BrokenJson) -> None:
         if not self.recover:
             raise broken
         known = self.frame.broken
@@ -278,17 +287,17 @@ class _Reader:
             known.append(broken)
 
 
-def _fault_within(text: str, start: int) -> BrokenJson:
+def _explain_cut_case(text: str, start: int) -> BrokenJson:
     """Why the text of a case that was cut off cannot be read."""
     try:
-        decode_at(text, 0)
+        decode_value(text, 0)
     except BrokenJson as broken:
         found = "the end of the case" if broken.offset >= len(text) else broken.found
         return BrokenJson(start + broken.offset, found=found, expected=broken.expected)
     return BrokenJson(start + len(text), found="the end of the case", expected="',' or ']'")
 
 
-def kind_of(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """What a value is, in the words of JSON, short enough for a message."""
     if value is None:
         return "null"
@@ -302,7 +311,7 @@ def kind_of(value: Any) -> str:
     return shown if len(shown) <= 60 else f"{shown[:57]}…"
 
 
-def _kind_of_object(header: dict[str, Any]) -> str:
+def _describe_object(header: dict[str, Any]) -> str:
     if "criteria" in header:
         return "an eval config (it has criteria)"
     if "scenarios" in header:
@@ -316,12 +325,12 @@ def _kind_of_object(header: dict[str, Any]) -> str:
     return "an object without eval_cases"
 
 
-def _kind_of_item(first: Any) -> str:
+def _describe_item(first: Any) -> str:
     if isinstance(first, dict) and ("eval_id" in first or "evalId" in first):
         return "an eval case (put the list into an object, as its eval_cases)"
     if isinstance(first, dict) and "starting_prompt" in first:
         return "a conversation scenario"
-    return kind_of(first)
+    return describe_value(first)
 
 
 # The formats before eval sets: a list of turns, and a list of named evals with their turns in `data`.
@@ -330,25 +339,25 @@ Note = Callable[[Place, str, str], None]
 """Takes a fault: its place in the old data, what was found, what was expected."""
 
 
-def case_of_turns(data: Any, *, eval_id: str, note: Note) -> dict[str, Any]:
+def convert_turns(data: Any, *, eval_id: str, note: Note) -> dict[str, Any]:
     """The case that a list of turns is."""
-    return {"eval_id": eval_id, "conversation": _conversation(data, (), note)}
+    return {"eval_id": eval_id, "conversation": _convert_conversation(data, (), note)}
 
 
-def case_of_eval(data: Any, *, note: Note) -> dict[str, Any]:
+def convert_eval(data: Any, *, note: Note) -> dict[str, Any]:
     """The case that a named eval is. A session that says nothing is no session input, as in ADK."""
     if not isinstance(data, dict):
-        note((), kind_of(data), "an eval (an object with name and data)")
+        note((), describe_value(data), "an eval (an object with name and data)")
         data = {"name": "", "data": []}
-    name = _text(data, "name", None, (), note)
-    case: dict[str, Any] = {"eval_id": name, "conversation": _conversation(data.get("data"), ("data",), note)}
-    session_input = _session_input(data, note)
+    name = _read_text(data, "name", None, (), note)
+    case: dict[str, Any] = {"eval_id": name, "conversation": _convert_conversation(data.get("data"), ("data",), note)}
+    session_input = _convert_session_input(data, note)
     if session_input is not None:
         case["session_input"] = session_input
     return case
 
 
-def session_input_of(session: dict[str, Any]) -> dict[str, Any] | None:
+def convert_session(session: dict[str, Any]) -> dict[str, Any] | None:
     """The session input that an old `initial_session` stands for; None for an empty one."""
     if not session:
         return None
@@ -359,86 +368,88 @@ def session_input_of(session: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _session_input(data: dict[str, Any], note: Note) -> dict[str, Any] | None:
+def _convert_session_input(data: dict[str, Any], note: Note) -> dict[str, Any] | None:
     """`initial_session` holds app name, user and state; the still older `initial_state` is the state itself."""
     session = data.get("initial_session")
     if session is not None:
         if isinstance(session, dict):
-            return session_input_of(session)
-        note(("initial_session",), kind_of(session), "an object with app_name, user_id and state")
+            return convert_session(session)
+        note(("initial_session",), describe_value(session), "an object with app_name, user_id and state")
     state = data.get("initial_state")
     if state is None or state == {}:
         return None
     if not isinstance(state, dict):
-        note(("initial_state",), kind_of(state), "an object")
+        note(("initial_state",), describe_value(state), "an object")
         return None
-    return session_input_of({"state": state})
+    return convert_session({"state": state})
 
 
-def _conversation(turns: Any, place: Place, note: Note) -> list[dict[str, Any]]:
+def _convert_conversation(turns: Any, place: Place, note: Note) -> list[dict[str, Any]]:
     if not isinstance(turns, list):
-        note(place, kind_of(turns), "a list of turns")
+        note(place, describe_value(turns), "a list of turns")
         return []
-    return [_invocation(turn, (*place, index), note) for index, turn in enumerate(turns)]
+    return [_convert_turn(turn, (*place, index), note) for index, turn in enumerate(turns)]
 
 
-def _invocation(turn: Any, place: Place, note: Note) -> dict[str, Any]:
+def _convert_turn(turn: Any, place: Place, note: Note) -> dict[str, Any]:
     if not isinstance(turn, dict):
-        note(place, kind_of(turn), "a turn (an object with query and reference)")
+        note(place, describe_value(turn), "a turn (an object with query and reference)")
         turn = {"query": ""}
-    query = _text(turn, "query", None, place, note)
-    reference = _text(turn, "reference", "", place, note)
-    calls = _list(turn, "expected_tool_use", place, note)
-    responses = _list(turn, "expected_intermediate_agent_responses", place, note)
+    query = _read_text(turn, "query", None, place, note)
+    reference = _read_text(turn, "reference", "", place, note)
+    calls = _read_list(turn, "expected_tool_use", place, note)
+    responses = _read_list(turn, "expected_intermediate_agent_responses", place, note)
     return {
         "user_content": {"parts": [{"text": query}], "role": "user"},
         "final_response": {"parts": [{"text": reference}], "role": "model"},
         "intermediate_data": {
-            "tool_uses": [_call(call, (*place, "expected_tool_use", index), note) for index, call in enumerate(calls)],
+            "tool_uses": [
+                _convert_call(call, (*place, "expected_tool_use", index), note) for index, call in enumerate(calls)
+            ],
             "intermediate_responses": [
-                _response(response, (*place, "expected_intermediate_agent_responses", index), note)
+                _convert_response(response, (*place, "expected_intermediate_agent_responses", index), note)
                 for index, response in enumerate(responses)
             ],
         },
     }
 
 
-def _call(call: Any, place: Place, note: Note) -> dict[str, Any]:
+def _convert_call(call: Any, place: Place, note: Note) -> dict[str, Any]:
     if not isinstance(call, dict):
-        note(place, kind_of(call), "a tool call (an object with tool_name and tool_input)")
+        note(place, describe_value(call), "a tool call (an object with tool_name and tool_input)")
         return {}
-    name = _text(call, "tool_name", None, place, note)
+    name = _read_text(call, "tool_name", None, place, note)
     args = call.get("tool_input")
     if args is not None and not isinstance(args, dict):
-        note((*place, "tool_input"), kind_of(args), "an object")
+        note((*place, "tool_input"), describe_value(args), "an object")
         args = None
     return {"name": name, "args": args}
 
 
-def _response(response: Any, place: Place, note: Note) -> list[Any]:
+def _convert_response(response: Any, place: Place, note: Note) -> list[Any]:
     if not isinstance(response, dict):
-        note(place, kind_of(response), "a response (an object with author and text)")
+        note(place, describe_value(response), "a response (an object with author and text)")
         response = {"author": "", "text": ""}
-    author = _text(response, "author", None, place, note)
-    return [author, [{"text": _text(response, "text", None, place, note)}]]
+    author = _read_text(response, "author", None, place, note)
+    return [author, [{"text": _read_text(response, "text", None, place, note)}]]
 
 
-def _text(data: dict[str, Any], key: str, default: str | None, place: Place, note: Note) -> str:
+def _read_text(data: dict[str, Any], key: str, default: str | None, place: Place, note: Note) -> str:
     value = data.get(key, default)
     if isinstance(value, str):
         return value
     if key in data:
-        note((*place, key), kind_of(value), "a text")
+        note((*place, key), describe_value(value), "a text")
     else:
         note(place, "nothing", f"{key}, which it must have")
     return ""
 
 
-def _list(data: dict[str, Any], key: str, place: Place, note: Note) -> list[Any]:
+def _read_list(data: dict[str, Any], key: str, place: Place, note: Note) -> list[Any]:
     value = data.get(key)
     if value is None:
         return []
     if isinstance(value, list):
         return value
-    note((*place, key), kind_of(value), "a list")
+    note((*place, key), describe_value(value), "a list")
     return []

@@ -16,40 +16,40 @@ from pydantic import BaseModel, ValidationError
 
 from workbench.model.evalset import EvalCase
 from workbench.store.errors import StoreError
-from workbench.store.evalsets.case_frame import DocumentFormat, Frame, case_of_eval, case_of_turns, kind_of
+from workbench.store.evalsets.case_frame import DocumentFormat, Frame, convert_eval, convert_turns, describe_value
 from workbench.store.files import decode_utf8, read_bytes
 from workbench.store.json.json_path import (
     Locator,
     Place,
     Position,
     find_key,
+    find_offset,
     format_place,
-    locate,
-    position_of,
+    get_position,
     to_snake,
 )
-from workbench.store.json.json_text import BrokenJson, decode_tolerantly, id_of_broken_case, mask
+from workbench.store.json.json_text import BrokenJson, decode_tolerantly, guess_case_id, mask
 
 # Keys that are all but those of the format: an expectation under a misspelt key would expect nothing, and pass.
 
 _ALIKE = 0.85
 
 
-def misspelt_keys(case: EvalCase, data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+def find_misspelt_keys(case: EvalCase, data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     """The places of misspelt keys in a case that was read from `data`, each with the key that was meant.
 
     Looked at are the objects whose members are expectations: the case, its turns and their intermediate data.
     """
-    yield from _misspelt(case, ())
+    yield from _find_misspelt_in_model(case, ())
     for index, turn in enumerate(case.conversation or ()):
         place: Place = ("conversation", index)
-        yield from _misspelt(turn, place)
+        yield from _find_misspelt_in_model(turn, place)
         if turn.intermediate_data is not None:
             key = find_key(data["conversation"][index], "intermediate_data", free=False)
-            yield from _misspelt(turn.intermediate_data, (*place, key or "intermediate_data"))
+            yield from _find_misspelt_in_model(turn.intermediate_data, (*place, key or "intermediate_data"))
 
 
-def _misspelt(model: BaseModel, place: Place) -> Iterator[tuple[Place, str]]:
+def _find_misspelt_in_model(model: BaseModel, place: Place) -> Iterator[tuple[Place, str]]:
     for key in model.model_extra or ():
         name = to_snake(key)
         absent = [field for field in type(model).model_fields if field not in model.model_fields_set]
@@ -60,13 +60,13 @@ def _misspelt(model: BaseModel, place: Place) -> Iterator[tuple[Place, str]]:
 
 # Values that a file can hold and nothing else: half of a surrogate pair, which has no UTF-8, and huge integers.
 
-HALF_PAIR = re.compile("[\ud800-\udfff]")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # Two patterns: to look for either at every place takes five times as long as to look for one and then for the other.
 _SUSPECTS = (re.compile(r"\\u[dD][89a-fA-F]"), re.compile(r"[0-9]{309}"))
 _LARGEST = int(1.7976931348623157e308)
 
 
-class Unusable(NamedTuple):
+class UnusableValue(NamedTuple):
     """A value at a place of the data that cannot be used, in the words of a message."""
 
     place: tuple[str | int, ...]
@@ -79,22 +79,22 @@ def may_be_unusable(text: str) -> bool:
     return any(suspect.search(text) for suspect in _SUSPECTS)
 
 
-def find_unusable(data: Any, place: tuple[str | int, ...] = ()) -> Iterator[Unusable]:
+def find_unusable(data: Any, place: tuple[str | int, ...] = ()) -> Iterator[UnusableValue]:
     """Such values in the data of a file, in its order."""
     if isinstance(data, str):
-        if HALF_PAIR.search(data):
-            yield Unusable(place, "half of a surrogate pair", "whole characters")
+        if LONE_SURROGATE.search(data):
+            yield UnusableValue(place, "half of a surrogate pair", "whole characters")
     elif isinstance(data, dict):
         for key, value in data.items():
-            if HALF_PAIR.search(key):
-                yield Unusable(place, "half of a surrogate pair in a key", "whole characters")
+            if LONE_SURROGATE.search(key):
+                yield UnusableValue(place, "half of a surrogate pair in a key", "whole characters")
             yield from find_unusable(value, (*place, key))
     elif isinstance(data, list):
         for index, item in enumerate(data):
             yield from find_unusable(item, (*place, index))
     elif isinstance(data, int) and abs(data) > _LARGEST:
         digits = int(math.log10(abs(data) >> 64) + 64 * math.log10(2)) + 1
-        yield Unusable(place, f"an integer of about {digits} digits", "one of at most 308 digits")
+        yield UnusableValue(place, f"an integer of about {digits} digits", "one of at most 308 digits")
 
 
 # Cases as data: what a listing shows of one, and the typed case with every fault placed in the data.
@@ -156,11 +156,11 @@ def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_be_unusabl
     else:
         found = data.get("eval_id", data.get("evalId"))
     unusable = next(find_unusable(data), None) if may_be_unusable else None
-    fault = fault_of(data, format=format, eval_id=eval_id) if unusable is None else Fault(*unusable)
+    fault = find_fault(data, format=format, eval_id=eval_id) if unusable is None else Fault(*unusable)
     return Head(found if isinstance(found, str) else "", fault)
 
 
-def fault_of(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None:
+def find_fault(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None:
     """The first fault of a case, None where it can be read."""
     try:
         read_case(data, format=format, eval_id=eval_id)
@@ -176,21 +176,21 @@ def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
     """
     if format is DocumentFormat.CURRENT:
         _refuse_wrong_shape(data)
-        case = validated(EvalCase, data)
+        case = validate_data(EvalCase, data)
         misspelt = [
             Fault(place, f"the unknown key {place[-1]!r}", f"{meant!r} (did you mean that?)")
-            for place, meant in misspelt_keys(case, data)
+            for place, meant in find_misspelt_keys(case, data)
         ]
         if misspelt:
             raise InvalidData(misspelt)
         return case
-    migrated, faults = migrated_case(data, format=format, eval_id=eval_id)
+    migrated, faults = migrate_case(data, format=format, eval_id=eval_id)
     if faults:
         raise InvalidData(faults)
-    return validated(EvalCase, migrated)
+    return validate_data(EvalCase, migrated)
 
 
-def migrated_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[Fault]]:
+def migrate_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[Fault]]:
     """A case of an old format as data of the current one, and what was wrong with it."""
     faults: list[Fault] = []
 
@@ -198,14 +198,14 @@ def migrated_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[d
         faults.append(Fault(place, found, expected))
 
     if format is DocumentFormat.LEGACY_TURNS:
-        return case_of_turns(data, eval_id=eval_id, note=note), faults
-    return case_of_eval(data, note=note), faults
+        return convert_turns(data, eval_id=eval_id, note=note), faults
+    return convert_eval(data, note=note), faults
 
 
 def _refuse_wrong_shape(data: Any) -> None:
     """The commonest faults, in plainer words than the types have for them."""
     if not isinstance(data, dict):
-        raise InvalidData([Fault((), kind_of(data), "an eval case (an object)")])
+        raise InvalidData([Fault((), describe_value(data), "an eval case (an object)")])
     conversation = data.get("conversation")
     scenario = data.get("conversation_scenario", data.get("conversationScenario"))
     if (conversation is None) == (scenario is None):
@@ -213,34 +213,34 @@ def _refuse_wrong_shape(data: Any) -> None:
         raise InvalidData([Fault((), found, "exactly one of conversation and conversation_scenario")])
 
 
-def validated(model: type[Model], data: Any) -> Model:
+def validate_data(model: type[Model], data: Any) -> Model:
     """The data as a type of the format. Raises InvalidData."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InvalidData(list(_faults(error, data, ()))) from error
+        raise InvalidData(list(_list_faults(error, data, ()))) from error
 
 
-def _faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fault]:
+def _list_faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fault]:
     for item in error.errors(include_url=False):
-        here = place + _place_in(data, item["loc"])
+        here = place + _translate_location(data, item["loc"])
         inner = item.get("ctx", {}).get("error")
         if isinstance(inner, ValidationError):  # a model validated inside a validator of ours
-            yield from _faults(inner, _value_at(data, here[len(place) :]), here)
+            yield from _list_faults(inner, _get_value(data, here[len(place) :]), here)
         else:
-            yield _fault(item["type"], item["msg"], item["input"], here, missing=item["loc"][-1:])
+            yield _make_fault(item["type"], item["msg"], item["input"], here, missing=item["loc"][-1:])
 
 
-def _fault(kind: str, message: str, value: Any, place: Place, *, missing: tuple[int | str, ...]) -> Fault:
+def _make_fault(kind: str, message: str, value: Any, place: Place, *, missing: tuple[int | str, ...]) -> Fault:
     if kind == "missing":
         return Fault(place, "nothing", f"{to_snake(str(missing[0]))}, which it must have")
     if kind == "value_error":
         expected, _, found = message.removeprefix("Value error, ").removeprefix("expected ").partition(", found ")
-        return Fault(place, found or kind_of(value), expected)
-    return Fault(place, kind_of(value), _EXPECTED.get(kind, message.removeprefix("Input should be ")))
+        return Fault(place, found or describe_value(value), expected)
+    return Fault(place, describe_value(value), _EXPECTED.get(kind, message.removeprefix("Input should be ")))
 
 
-def _place_in(data: Any, location: Sequence[str | int]) -> Place:
+def _translate_location(data: Any, location: Sequence[str | int]) -> Place:
     """The steps of a pydantic location that exist in the data, as the data spells them.
 
     Names of union members, which pydantic puts between the steps, are left out, and so is the key of a missing member.
@@ -264,7 +264,7 @@ def _place_in(data: Any, location: Sequence[str | int]) -> Place:
     return tuple(place)
 
 
-def _value_at(data: Any, place: Place) -> Any:
+def _get_value(data: Any, place: Place) -> Any:
     for step in place:
         data = data[step]
     return data
@@ -326,9 +326,9 @@ class Pieces:
             broken = span.broken
             if broken is not None:
                 broken = BrokenJson(broken.offset - span.start, found=broken.found, expected=broken.expected)
-            strict = not frame.masked.any_between(span.start, span.end)
+            strict = not frame.masked.has_masked(span.start, span.end)
             data = part(span.start, span.end)
-            head = Head(id_of_broken_case(data.decode()), None) if span.head is None else span.head
+            head = Head(guess_case_id(data.decode()), None) if span.head is None else span.head
             cases.append(CasePiece(data, head, broken, strict))
             position = span.end
         gaps.append(part(position, end))
@@ -341,20 +341,20 @@ class Pieces:
         if not all(case.strict for case in self.cases) or not _is_bare(self.gaps):
             return False
         skeleton = (self.ends.head + self.ends.tail).decode()
-        return not skeleton.startswith("\ufeff") and mask(skeleton).strict
+        return not skeleton.startswith("\ufeff") and mask(skeleton).is_strict
 
     def __iter__(self) -> Iterator[bytes]:
         """All pieces in order; joined they are the file."""
-        yield from self.before_case(len(self.cases))
+        yield from self.iterate_before(len(self.cases))
         yield self.ends.tail
 
-    def sharing(self, others: Iterable[CasePiece]) -> Pieces:
+    def share_cases(self, others: Iterable[CasePiece]) -> Pieces:
         """The same file, with the very objects of `others` for cases whose text is the same in both."""
         known = {case.data: case for case in others}
         cases = tuple(known[case.data] if known.get(case.data) == case else case for case in self.cases)
         return replace(self, cases=cases)
 
-    def before_case(self, index: int) -> Iterator[bytes]:
+    def iterate_before(self, index: int) -> Iterator[bytes]:
         """The pieces before a case."""
         yield self.ends.head
         for gap, case in zip(self.gaps[:index], self.cases[:index], strict=True):
@@ -425,7 +425,7 @@ class CaseErrors:
         """The error that a fault of a case is."""
         if self._at < 0 or index < self._at:
             self._cursor = Cursor()
-            self._cursor.advance(self._pieces.before_case(index))
+            self._cursor.advance(self._pieces.iterate_before(index))
         else:
             stepped = zip(
                 self._pieces.cases[self._at : index], self._pieces.gaps[self._at + 1 : index + 1], strict=True
@@ -438,7 +438,7 @@ class CaseErrors:
         place = self._place_of_case(index)
         if isinstance(fault, Fault):
             place = (*place, *fault.place)
-        position = self._cursor.position(self._text.position_of(fault))
+        position = self._cursor.position(self._text.get_position(fault))
         return StoreError(
             self._path,
             place=format_place(place),
@@ -469,11 +469,11 @@ class _CaseText:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def position_of(self, fault: Fault | BrokenJson) -> Position:
+    def get_position(self, fault: Fault | BrokenJson) -> Position:
         """Where a fault is in the text; at its start if its JSON is broken elsewhere."""
         if isinstance(fault, BrokenJson):
-            return position_of(self._text, fault.offset)
-        return Position(1, 1) if self._strict is None else self._strict.position_of(fault.place)
+            return get_position(self._text, fault.offset)
+        return Position(1, 1) if self._strict is None else self._strict.find_position(fault.place)
 
     @cached_property
     def _strict(self) -> Locator | None:
@@ -494,7 +494,7 @@ class JsonLine(NamedTuple):
 
     def error(self, place: Place, *, found: str, expected: str) -> StoreError:
         """A fault at a place in the line."""
-        column = locate(self.text, place) + 1
+        column = find_offset(self.text, place) + 1
         return StoreError(
             self.path, place=format_place(place), line=self.number, column=column, found=found, expected=expected
         )
@@ -502,7 +502,7 @@ class JsonLine(NamedTuple):
     def read(self, model: type[Model]) -> Model:
         """The line as a type. Raises StoreError."""
         try:
-            return validated(model, self.data)
+            return validate_data(model, self.data)
         except InvalidData as invalid:
             fault = invalid.faults[0]
             raise self.error(fault.place, found=fault.found, expected=fault.expected) from None
@@ -526,7 +526,7 @@ def read_json_lines(path: Path, *, format: str, what: str) -> Iterator[JsonLine]
         except RecursionError:
             raise StoreError(path, line=number, found="a line that is nested too deeply", expected=expected) from None
         if not isinstance(found, dict):
-            raise StoreError(path, line=number, found=kind_of(found), expected=expected)
+            raise StoreError(path, line=number, found=describe_value(found), expected=expected)
         line = JsonLine(path, number, text, found)
         if found.get("format") != format:
             told = repr(found["format"]) if "format" in found else "nothing"

@@ -15,26 +15,32 @@ from workbench.model.criteria import (
     EvalConfig,
     InvalidConfig,
     default_config,
+    explain_wrong_vendor,
     read_config,
     read_criterion,
-    wrong_vendor,
 )
 from workbench.model.evalset import GenerationConfig
-from workbench.model.text import did_you_mean
+from workbench.model.text import suggest_name
 from workbench.model.tool_simulation import Environment, SimulatedTool, read_environment
-from workbench.store.errors import FileChanged, StoreError, cannot, shown_path
-from workbench.store.evalsets.case_reader import BYTE_ORDER_MARK, InvalidData, find_unusable, may_be_unusable, validated
+from workbench.store.errors import FileChanged, StoreError, make_os_error, shown_path
+from workbench.store.evalsets.case_reader import (
+    BYTE_ORDER_MARK,
+    InvalidData,
+    find_unusable,
+    may_be_unusable,
+    validate_data,
+)
 from workbench.store.files import Stamp, decode_utf8, read_bytes, write_atomic, write_new
 from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
-from workbench.store.json.json_layout import Manner
+from workbench.store.json.json_layout import JsonStyle
 from workbench.store.json.json_path import (
     Locator,
     Place,
     Position,
+    find_repeated_keys,
     format_place,
+    get_position,
     parse_place,
-    position_of,
-    repeated_keys,
     to_snake,
 )
 from workbench.store.json.json_text import BrokenJson, Masked, decode_tolerantly
@@ -46,7 +52,7 @@ _CONFIG_KEYS = ("criteria", "custom_metrics", "judge_metrics", "user_simulator_c
 
 
 @dataclass(frozen=True)
-class Loaded:
+class JsonFile:
     """A JSON file in memory: its data, and its text to find a place of the data in."""
 
     path: Path | str
@@ -59,11 +65,11 @@ class Loaded:
     @property
     def strict(self) -> bool:
         """Whether the file is JSON as the standard has it: no comments, no trailing commas, no byte order mark."""
-        return self.masked.strict and not self.has_byte_order_mark
+        return self.masked.is_strict and not self.has_byte_order_mark
 
     def position(self, place: Place) -> Position:
         """The line and column of the value at a place, or of the nearest value above it that is there."""
-        return self._locator.position_of(place)
+        return self._locator.find_position(place)
 
     @cached_property
     def _locator(self) -> Locator:
@@ -77,13 +83,13 @@ class Loaded:
         return StoreError(self.path, place=written, line=line, column=column, found=found, expected=expected)
 
 
-def read_json(path: Path) -> Loaded:
+def read_json(path: Path) -> JsonFile:
     """Read a JSON file; comments, trailing commas and a byte order mark are allowed. Raises StoreError."""
     data, stamp = read_bytes(path)
-    return json_in(path, data, stamp)
+    return parse_json(path, data, stamp)
 
 
-def json_in(path: Path | str, data: bytes, stamp: Stamp) -> Loaded:
+def parse_json(path: Path | str, data: bytes, stamp: Stamp) -> JsonFile:
     """The content of a JSON file, as `read_json` reads it. Raises StoreError."""
     text = decode_utf8(path, data)
     has_mark = text.startswith(_BYTE_ORDER_MARK)
@@ -91,9 +97,9 @@ def json_in(path: Path | str, data: bytes, stamp: Stamp) -> Loaded:
     try:
         value, masked = decode_tolerantly(text)
     except BrokenJson as broken:
-        line, column = position_of(text, broken.offset)
+        line, column = get_position(text, broken.offset)
         raise StoreError(path, line=line, column=column, found=broken.found, expected=broken.expected) from broken
-    loaded = Loaded(path, value, text, masked, stamp, has_mark)
+    loaded = JsonFile(path, value, text, masked, stamp, has_mark)
     unusable = next(find_unusable(value), None) if may_be_unusable(text) else None
     if unusable is not None:
         raise loaded.error(unusable.place, found=unusable.found, expected=unusable.expected)
@@ -106,12 +112,12 @@ def load_config(path: Path) -> EvalConfig:
     Keys that are not ours are left to whoever put them there, but not those that are all but ours, nor criteria that
     stand where `criteria` should: cases would be judged by others than the file means.
     """
-    return config_in(read_json(path))
+    return parse_config(read_json(path))
 
 
-def config_in(loaded: Loaded) -> EvalConfig:
+def parse_config(loaded: JsonFile) -> EvalConfig:
     """What a configuration file says, as `load_config` reads it. Raises StoreError."""
-    for place, loses_data in repeated_keys(loaded.text):
+    for place, loses_data in find_repeated_keys(loaded.text):
         if loses_data:
             raise loaded.error(place, found=f"the key {place[-1]!r} twice, with different values", expected="it once")
     if isinstance(loaded.data, Mapping):
@@ -122,7 +128,7 @@ def config_in(loaded: Loaded) -> EvalConfig:
         raise loaded.error(invalid.place, found=invalid.found, expected=invalid.expected) from invalid
 
 
-def _refuse_misspelt_keys(loaded: Loaded, data: Mapping[str, Any]) -> None:
+def _refuse_misspelt_keys(loaded: JsonFile, data: Mapping[str, Any]) -> None:
     for key, value in data.items():
         name = to_snake(key)
         if name in _CONFIG_KEYS:
@@ -159,10 +165,10 @@ class _Written:
 class ConfigDocument:
     """One `test_config.json` or eval config, or the place where one would be.
 
-    What `keep_criteria` writes is on disk at once, and `undo` takes it back from there.
+    What `write_criteria` writes is on disk at once, and `undo` takes it back from there.
     """
 
-    def __init__(self, path: Path, loaded: Loaded | None) -> None:
+    def __init__(self, path: Path, loaded: JsonFile | None) -> None:
         """Use `open`. `loaded` is None where there is no file."""
         self.path = path
         self._loaded = loaded
@@ -179,7 +185,7 @@ class ConfigDocument:
         """Read the file as it is on disk now; what was written before can no longer be undone where it changed."""
         loaded = read_json(self.path) if self.path.exists() else None
         if loaded is not None:
-            config_in(loaded)
+            parse_config(loaded)
         if self._written and (loaded is None or loaded.stamp.digest != self._written[-1].stamp.digest):
             self._written.clear()
         self._loaded = loaded
@@ -192,14 +198,14 @@ class ConfigDocument:
     @property
     def config(self) -> EvalConfig:
         """What the file says; the default criteria where there is none."""
-        return default_config() if self._loaded is None else config_in(self._loaded)
+        return default_config() if self._loaded is None else parse_config(self._loaded)
 
     @property
-    def undoable(self) -> bool:
+    def can_undo(self) -> bool:
         """Whether there is a write to take back."""
         return bool(self._written)
 
-    def keep_criteria(self, criteria: Iterable[Criterion]) -> None:
+    def write_criteria(self, criteria: Iterable[Criterion]) -> None:
         """Write these criteria into the file, a new one where there is none.
 
         Only what differs is touched: a criterion that means the same keeps its form, and those that are new follow the
@@ -211,8 +217,8 @@ class ConfigDocument:
             content = f"{json.dumps(written, indent=2, ensure_ascii=False)}\n".encode()
             self._replace(content, stamp=self._create(content), before=None)
             return
-        before = _content(self._loaded, self._loaded.text)
-        content = _content(self._loaded, self._spliced(self._loaded, criteria))
+        before = _encode_text(self._loaded, self._loaded.text)
+        content = _encode_text(self._loaded, self._edit_criteria(self._loaded, criteria))
         if content != before:
             self._replace(content, stamp=write_atomic(self.path, content, expect=self._loaded.stamp), before=before)
 
@@ -224,13 +230,13 @@ class ConfigDocument:
             self._loaded = None
         else:
             stamp = write_atomic(self.path, last.before, expect=last.stamp)
-            self._loaded = json_in(self.path, last.before, stamp)
+            self._loaded = parse_json(self.path, last.before, stamp)
         self._written.pop()
         if self._written and self._loaded is not None:
             self._written[-1] = _Written(self._written[-1].before, self._loaded.stamp)
 
     def _replace(self, content: bytes, *, stamp: Stamp, before: bytes | None) -> None:
-        self._loaded = json_in(self.path, content, stamp)
+        self._loaded = parse_json(self.path, content, stamp)
         self._written.append(_Written(before, stamp))
 
     def _create(self, content: bytes) -> Stamp:
@@ -247,14 +253,14 @@ class ConfigDocument:
         try:
             self.path.unlink()
         except OSError as error:
-            raise cannot("delete", self.path, error) from error
+            raise make_os_error("delete", self.path, error) from error
 
-    def _spliced(self, loaded: Loaded, criteria: Iterable[Criterion]) -> str:
+    def _edit_criteria(self, loaded: JsonFile, criteria: Iterable[Criterion]) -> str:
         found = loaded.data.get(_CRITERIA)
         old = found if isinstance(found, Mapping) else {}
         new = {criterion.metric: _to_json(criterion, old.get(criterion.metric)) for criterion in criteria}
         try:
-            return Fragment(loaded.text, default=Manner()).set_value((_CRITERIA,), new)
+            return Fragment(loaded.text, default=JsonStyle()).set_value((_CRITERIA,), new)
         except (WrongPlace, BrokenJson) as error:
             raise StoreError(self.path, place=_CRITERIA, found=error.found, expected=error.expected) from error
         except UnsafeEdit as error:
@@ -264,14 +270,14 @@ class ConfigDocument:
             raise StoreError(self.path, found="NaN or an infinite number", expected="a value that JSON has") from error
 
 
-def _content(loaded: Loaded, text: str) -> bytes:
+def _encode_text(loaded: JsonFile, text: str) -> bytes:
     """A text as the bytes of the file."""
     return (BYTE_ORDER_MARK if loaded.has_byte_order_mark else b"") + text.encode()
 
 
 def _to_json(criterion: Criterion, old: Any = None) -> Any:
     """The criterion as the file has it where it means the same, else a number, or an object where it has options."""
-    if old is not None and _means(old, criterion):
+    if old is not None and _has_same_meaning(old, criterion):
         return old
     if not criterion.options and not isinstance(old, Mapping):
         return criterion.threshold
@@ -279,7 +285,7 @@ def _to_json(criterion: Criterion, old: Any = None) -> Any:
     return {**threshold, **criterion.options}
 
 
-def _means(old: Any, criterion: Criterion) -> bool:
+def _has_same_meaning(old: Any, criterion: Criterion) -> bool:
     try:
         return read_criterion(criterion.metric, old) == criterion
     except InvalidConfig:
@@ -299,10 +305,10 @@ def load_environment(path: Path) -> tuple[Environment, tuple[StoreError, ...]]:
     problems = [loaded.error(each.place, found=each.found, expected=each.expected) for each in mistakes]
     if problems:
         return environment, tuple(problems)
-    return environment.model_copy(update={"tools": tuple(_placed(environment, loaded))}), ()
+    return environment.model_copy(update={"tools": tuple(_add_places(environment, loaded))}), ()
 
 
-def _placed(environment: Environment, loaded: Loaded) -> Iterator[SimulatedTool]:
+def _add_places(environment: Environment, loaded: JsonFile) -> Iterator[SimulatedTool]:
     """The tools with their places, for what only shows when the agent is there."""
     listed = next(key for key in ("tool_simulation_configs", "toolSimulationConfigs") if key in loaded.data)
     for index, tool in enumerate(environment.tools):
@@ -320,16 +326,16 @@ def load_generation(path: Path) -> GenerationConfig:
     """What the file says. Raises StoreError with the place of what is wrong, an unknown key too."""
     loaded = read_json(path)
     try:
-        config = validated(GenerationConfig, loaded.data)
+        config = validate_data(GenerationConfig, loaded.data)
     except InvalidData as invalid:
         fault = invalid.faults[0]
         raise loaded.error(fault.place, found=fault.found, expected=fault.expected) from invalid
     known = tuple(GenerationConfig.model_fields)
     for key in loaded.data:
         if to_snake(key) not in known:
-            expected = f"one of {', '.join(known)}{did_you_mean(to_snake(key), known)}"
+            expected = f"one of {', '.join(known)}{suggest_name(to_snake(key), known)}"
             raise loaded.error((key,), found=f"the unknown key {key!r}", expected=expected)
-    expected_name = None if config.model_name is None else wrong_vendor(config.model_name)
+    expected_name = None if config.model_name is None else explain_wrong_vendor(config.model_name)
     if expected_name is not None:
         place = ("modelName",) if "modelName" in loaded.data else ("model_name",)
         raise loaded.error(place, found=repr(config.model_name), expected=expected_name)

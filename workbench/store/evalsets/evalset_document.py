@@ -17,7 +17,7 @@ from workbench.model.text import shorten
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.evalsets import evalset_edits
 from workbench.store.evalsets.adk_rules import Finding, Problem, check_case, check_keys, check_set
-from workbench.store.evalsets.case_frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, kind_of, read_frame
+from workbench.store.evalsets.case_frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, describe_value, read_frame
 from workbench.store.evalsets.case_reader import (
     CaseEntry,
     CaseErrors,
@@ -36,14 +36,14 @@ from workbench.store.files import (
     decode_utf8,
     has_changed,
     make_folder,
+    make_stamp,
     read_bytes,
-    stamp_of,
     write_atomic,
     write_new,
 )
-from workbench.store.filetypes import name_of_file
+from workbench.store.filetypes import derive_set_name
 from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
-from workbench.store.json.json_path import Locator, Place, Position, find_key, format_place, locate, position_of
+from workbench.store.json.json_path import Locator, Place, Position, find_key, find_offset, format_place, get_position
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly
 
 # An eval set as it is read: what the set says, its cases listed and read on demand, what is wrong with it.
@@ -78,7 +78,7 @@ class DocumentView:
         return self._pieces.ends.format
 
     @property
-    def named_by_file(self) -> bool:
+    def is_named_by_file(self) -> bool:
         """Whether what it lists has its name from the file: a list of turns is one case without a name of its own."""
         return self.format is DocumentFormat.LEGACY_TURNS
 
@@ -88,7 +88,7 @@ class DocumentView:
         return self._revision
 
     @property
-    def strict(self) -> bool:
+    def is_strict(self) -> bool:
         """Whether the file is JSON without comments, trailing commas and byte order mark."""
         if self._strict is None:
             self._strict = self._pieces.strict
@@ -97,7 +97,7 @@ class DocumentView:
     @property
     def eval_set_id(self) -> str:
         """The id of the set; the name of the file where the file has none."""
-        return self._header_text("eval_set_id") or name_of_file(self.path)
+        return self._header_text("eval_set_id") or derive_set_name(self.path)
 
     @property
     def name(self) -> str | None:
@@ -200,7 +200,7 @@ class DocumentView:
         data = self.raw_case(index)
         if self._pieces.cases[index].head.fault is not None:
             raise self._listed_problem(index)
-        return read_case(data, format=self.format, eval_id=name_of_file(self.path))
+        return read_case(data, format=self.format, eval_id=derive_set_name(self.path))
 
     def lazy_case(self, index: int) -> LazyValue[EvalCase]:
         """What parses the case again as it is now, whatever becomes of the document. It has no fault."""
@@ -217,36 +217,36 @@ class DocumentView:
         """The text of the case as it stands in the file."""
         return self._pieces.cases[index].data.decode()
 
-    def fault_of(self, data: Any) -> Fault | None:
+    def find_fault(self, data: Any) -> Fault | None:
         """What would be wrong with a case if it had this data; None where it could run."""
-        head = read_head(data, format=self.format, eval_id=name_of_file(self.path), may_be_unusable=True)
+        head = read_head(data, format=self.format, eval_id=derive_set_name(self.path), may_be_unusable=True)
         return head.fault
 
-    def index_of(self, eval_id: str, *, occurrence: int = 0) -> int:
+    def find_index(self, eval_id: str, *, occurrence: int = 0) -> int:
         """Where a case is by its id. Raises StoreError where there is no such case."""
         for entry in self.entries:
             if entry.eval_id == eval_id and entry.occurrence == occurrence:
                 return entry.index
         raise StoreError(self.path, f"the case {eval_id} is no longer in the file")
 
-    def fault_in_text(self, text: str) -> str | None:
+    def find_fault_in_text(self, text: str) -> str | None:
         """What would be wrong with a case if this were its text, with line and column in it; None where it could run.
 
         Only the format of the file is looked at, never its content: this may be asked from any thread.
         """
         try:
-            fault = self.fault_of(decode_tolerantly(text.strip())[0])
+            fault = self.find_fault(decode_tolerantly(text.strip())[0])
         except BrokenJson as broken:
             offset = len(text) - len(text.lstrip()) + broken.offset
-            line, column = position_of(text, offset)
+            line, column = get_position(text, offset)
             return f"line {line}, column {column}: found {broken.found}, expected {broken.expected}"
         if fault is None:
             return None
-        line, column = position_of(text, locate(decode_tolerantly(text)[1].text, fault.place))
+        line, column = get_position(text, find_offset(decode_tolerantly(text)[1].text, fault.place))
         where = ": ".join(filter(None, [f"line {line}, column {column}", format_place(fault.place)]))
         return f"{where}: found {fault.found}, expected {fault.expected}"
 
-    def fault_in_file(self, text: str) -> str | None:
+    def find_fault_in_file(self, text: str) -> str | None:
         """Where the JSON would be broken if this were the text of the file; None where it is whole.
 
         May be asked from any thread.
@@ -256,20 +256,20 @@ class DocumentView:
         except UnicodeEncodeError:
             return "half of a surrogate pair cannot be written as UTF-8"
         except StoreError as error:
-            return _in_text(error)
+            return _format_without_file(error)
         if pieces.ends.broken:
             return "the JSON around the cases is broken"
         errors = CaseErrors(pieces, path=self.path, place_of_case=self.place_of_case)
         broken = (
             errors.error(index, case.broken) for index, case in enumerate(pieces.cases) if case.broken is not None
         )
-        return next(map(_in_text, broken), None)
+        return next(map(_format_without_file, broken), None)
 
     def text_around_cases(self) -> str:
         """What the set says of itself, as it stands in the file: what is before the cases, and what after them."""
         return (self._pieces.ends.head + self._pieces.ends.tail).decode()
 
-    def error_in(self, index: int, fault: Fault | BrokenJson) -> StoreError:
+    def locate_fault(self, index: int, fault: Fault | BrokenJson) -> StoreError:
         """The error that a fault of a case is, with its line and column in the file."""
         return self.case_errors().error(index, fault)
 
@@ -287,7 +287,7 @@ class DocumentView:
         """The texts of the cases with what is known of each."""
         return self._pieces.cases
 
-    def error_in_header(self, fault: Fault) -> StoreError:
+    def locate_header_fault(self, fault: Fault) -> StoreError:
         """The error that a fault of what the set says of itself is, with its line and column in the file.
 
         Where the text around the cases is broken too, only the place is known.
@@ -306,7 +306,7 @@ class DocumentView:
             text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
             strict = decode_tolerantly(head + tail)[1].text
             self._header_places = _HeaderPlaces(Locator(strict), Locator(text), len(head), len(text) - len(strict))
-        return self._header_places.position_of(fault.place)
+        return self._header_places.get_position(fault.place)
 
     def content(self) -> bytes:
         """The whole file as it is here."""
@@ -327,11 +327,11 @@ class DocumentView:
         try:
             return Pieces.cut(data, text, read_frame(text, read_heads=self._read_heads(text)))
         except (BrokenJson, NotAnEvalSet) as error:
-            line, column = position_of(text, error.offset)
+            line, column = get_position(text, error.offset)
             raise StoreError(self.path, line=line, column=column, found=error.found, expected=error.expected) from error
 
     def _read_heads(self, text: str) -> dict[DocumentFormat, partial[Head]]:
-        read = partial(read_head, eval_id=name_of_file(self.path), may_be_unusable=may_be_unusable(text))
+        read = partial(read_head, eval_id=derive_set_name(self.path), may_be_unusable=may_be_unusable(text))
         return {format: partial(read, format=format) for format in DocumentFormat}
 
     def _header_text(self, key: str) -> str | None:
@@ -348,7 +348,7 @@ class DocumentView:
             return
         text = self.content().decode().removeprefix(_BYTE_ORDER_MARK)
         for broken in read_frame(text, read_heads=self._read_heads(text)).broken:
-            line, column = position_of(text, broken.offset)
+            line, column = get_position(text, broken.offset)
             yield StoreError(self.path, line=line, column=column, found=broken.found, expected=broken.expected)
 
     def _wrong_header(self) -> Iterator[Problem]:
@@ -357,7 +357,7 @@ class DocumentView:
         spelling = find_key(self._pieces.ends.header, "eval_set_id", free=False)
         value = None if spelling is None else self._pieces.ends.header[spelling]
         if not isinstance(value, str):
-            found = "none" if spelling is None else kind_of(value)
+            found = "none" if spelling is None else describe_value(value)
             error = StoreError(self.path, place="eval_set_id", line=1, column=1, found=found, expected="a text as id")
             yield Problem.of_error(error, rule="set-id")
 
@@ -389,7 +389,7 @@ class DocumentView:
         errors = self.case_errors()
         for index, case in enumerate(self._pieces.cases):
             for finding in self._findings[case.data]:
-                yield _problem(finding, errors.error(index, Fault(finding.place, "", "")), case=index)
+                yield _make_problem(finding, errors.error(index, Fault(finding.place, "", "")), case=index)
 
     def _adk_problems_of_header(self) -> Iterator[Problem]:
         if self.format is DocumentFormat.CURRENT:
@@ -397,7 +397,7 @@ class DocumentView:
                 () if self._pieces.ends.broken else check_keys(self.text_around_cases().removeprefix(_BYTE_ORDER_MARK))
             )
             for finding in (*repeated, *check_set(self.header, self.cases_key)):
-                yield _problem(finding, self.error_in_header(Fault(finding.place, "", "")))
+                yield _make_problem(finding, self.locate_header_fault(Fault(finding.place, "", "")))
 
 
 class _HeaderPlaces(NamedTuple):
@@ -408,24 +408,24 @@ class _HeaderPlaces(NamedTuple):
     head_length: int
     between: int
 
-    def position_of(self, place: Place) -> Position:
+    def get_position(self, place: Place) -> Position:
         """The line and column in the file."""
-        offset = self.around.offset_of(place)
-        return self.file.position_at(offset + (self.between if offset > self.head_length else 0))
+        offset = self.around.find_offset(place)
+        return self.file.get_position(offset + (self.between if offset > self.head_length else 0))
 
 
-def _problem(finding: Finding, placed: StoreError, *, case: int | None = None) -> Problem:
+def _make_problem(finding: Finding, placed: StoreError, *, case: int | None = None) -> Problem:
     return Problem.of_error(placed, rule=finding.rule, severity=finding.severity, message=finding.message, case=case)
 
 
-def _in_text(error: StoreError) -> str:
+def _format_without_file(error: StoreError) -> str:
     """The error without the file, for somebody who has the text before their eyes."""
     return error.message if error.line is None else f"line {error.line}, column {error.column}: {error.message}"
 
 
 def _parse_case(given: tuple[bytes, DocumentFormat, Path]) -> EvalCase:
     data, format, path = given
-    return read_case(decode_tolerantly(data.decode())[0], format=format, eval_id=name_of_file(path))
+    return read_case(decode_tolerantly(data.decode())[0], format=format, eval_id=derive_set_name(path))
 
 
 # An eval-set file as a document: edited in its text, step by step undoable, saved without losing anybody's work.
@@ -491,7 +491,7 @@ class EvalSetDocument(DocumentView):
             decode_tolerantly(text)
             data = text.encode()
         except BrokenJson as broken:
-            line, column = position_of(text, broken.offset)
+            line, column = get_position(text, broken.offset)
             message = f"line {line}, column {column} of the case: found {broken.found}, expected {broken.expected}"
             raise StoreError(self.path, message, place=format_place(self.place_of_case(index))) from broken
         except UnicodeEncodeError as error:
@@ -500,7 +500,7 @@ class EvalSetDocument(DocumentView):
             ) from error
         self._commit(
             f"edit {self.entries[index].eval_id}",
-            lambda pieces: evalset_edits.with_case(pieces, index, data, make_piece=self._make_piece),
+            lambda pieces: evalset_edits.replace_case(pieces, index, data, make_piece=self._make_piece),
         )
 
     def insert_case(self, index: int, data: Any) -> None:
@@ -508,7 +508,7 @@ class EvalSetDocument(DocumentView):
         self._refuse_unless_cases_can_move(index, len(self))
         self._commit(
             "insert a case",
-            lambda pieces: evalset_edits.with_new_case(pieces, index, data, make_piece=self._make_piece),
+            lambda pieces: evalset_edits.insert_case(pieces, index, data, make_piece=self._make_piece),
         )
 
     def duplicate_case(self, index: int, *, eval_id: str) -> None:
@@ -517,7 +517,7 @@ class EvalSetDocument(DocumentView):
         self.raw_case(index)
         key = "eval_id" if self.format is DocumentFormat.CURRENT else "name"
         with self.step(f"duplicate {self.entries[index].eval_id}"):
-            self._commit("", lambda pieces: evalset_edits.with_copied_case(pieces, index))
+            self._commit("", lambda pieces: evalset_edits.duplicate_case(pieces, index))
             self.set_value((key,), eval_id, case=index + 1)
 
     def remove_case(self, index: int) -> None:
@@ -530,21 +530,21 @@ class EvalSetDocument(DocumentView):
             self._refuse_unless_cases_can_move(index, len(self) - 1)
         entries = self.entries
         label = f"remove {', '.join(entries[index].eval_id for index in sorted(indexes)[:3])}"
-        self._commit(label, lambda pieces: evalset_edits.without_cases(pieces, indexes))
+        self._commit(label, lambda pieces: evalset_edits.remove_cases(pieces, indexes))
 
     def move_case(self, source: int, target: int) -> None:
         """Move a case, so that it stands at `target` afterwards."""
         for index in (source, target):
             self._refuse_unless_cases_can_move(index, len(self) - 1)
         label = f"move {self.entries[source].eval_id}"
-        self._commit(label, lambda pieces: evalset_edits.with_case_moved(pieces, source, target))
+        self._commit(label, lambda pieces: evalset_edits.move_case(pieces, source, target))
 
     def replace_content(self, data: bytes, *, label: str) -> None:
         """Replace the whole file, for instance with what a recovery file holds: unsaved, even where it is the same.
 
         Raises StoreError where `data` is no eval set.
         """
-        pieces = self._read(data).sharing(self._pieces.cases)  # a change of one case is then kept as one case
+        pieces = self._read(data).share_cases(self._pieces.cases)  # a change of one case is then kept as one case
         self._commit(label, lambda _: pieces)
 
     def recover(self, data: bytes, stamp: Stamp | None) -> None:
@@ -575,32 +575,32 @@ class EvalSetDocument(DocumentView):
 
     def undo(self) -> str | None:
         """Take back the last step; gives what it was, None where there is none."""
-        label = self._log.undoable
+        label = self._log.undo_label
         if label is not None:
             self._show(self._log.undo(self._pieces))
         return label
 
     def redo(self) -> str | None:
         """Do again what was undone last; gives what it was, None where there is nothing."""
-        label = self._log.redoable
+        label = self._log.redo_label
         if label is not None:
             self._show(self._log.redo(self._pieces))
         return label
 
     @property
-    def undoable(self) -> str | None:
+    def undo_label(self) -> str | None:
         """What the next undo takes back, in words."""
-        return self._log.undoable
+        return self._log.undo_label
 
     @property
-    def redoable(self) -> str | None:
+    def redo_label(self) -> str | None:
         """What the next redo does again, in words."""
-        return self._log.redoable
+        return self._log.redo_label
 
     @property
     def steps_done(self) -> int:
         """How many steps could be undone one after the other."""
-        return self._log.done
+        return self._log.step_count
 
     @property
     def stamp(self) -> Stamp | None:
@@ -608,13 +608,13 @@ class EvalSetDocument(DocumentView):
         return self._stamp
 
     @property
-    def dirty(self) -> bool:
+    def is_dirty(self) -> bool:
         """Whether there are edits that are not on disk."""
-        return self._log.dirty
+        return self._log.is_dirty
 
-    def changed_cases(self) -> frozenset[str]:
+    def list_changed_cases(self) -> frozenset[str]:
         """The ids of the cases that are not as they were last read or written; 10,000 cases take milliseconds."""
-        if not self.dirty:
+        if not self.is_dirty:
             return frozenset()
         saved = self._saved.cases
         same = set(map(id, saved))
@@ -622,14 +622,14 @@ class EvalSetDocument(DocumentView):
         texts = {case.data for case in saved} if others else set()
         return frozenset(self.entries[index].eval_id for index in others if self._pieces.cases[index].data not in texts)
 
-    def as_saved(self) -> EvalSetDocument | None:
+    def get_saved_version(self) -> EvalSetDocument | None:
         """The file that the unsaved edits were made to; None where that is not known, as where edits were recovered."""
         content = b"".join(self._saved)
-        if self._stamp is None or stamp_of(content).digest != self._stamp.digest:
+        if self._stamp is None or make_stamp(content).digest != self._stamp.digest:
             return None
         return EvalSetDocument(self.path, content, self._stamp)
 
-    def changed_on_disk(self) -> bool:
+    def has_changed_on_disk(self) -> bool:
         """Whether the file is no longer what was read or written last."""
         return self._stamp is not None and has_changed(self.path, self._stamp)
 
@@ -641,7 +641,7 @@ class EvalSetDocument(DocumentView):
             self._stamp = write_atomic(self.path, self.content(), expect=None if overwrite else self._stamp)
         self._mark_saved()
 
-    def save_over(self, theirs: bytes | None) -> None:
+    def replace_on_disk(self, theirs: bytes | None) -> None:
         """Write the file in place of what was seen there (None: nothing). Raises FileChanged where that changed too."""
         if theirs is None:
             make_folder(self.path.parent)
@@ -649,7 +649,7 @@ class EvalSetDocument(DocumentView):
                 raise FileChanged(self.path, ours=self.content(), theirs=read_bytes(self.path)[0])
             self._stamp = write_new(self.path, self.content())
         else:
-            self._stamp = write_atomic(self.path, self.content(), expect=stamp_of(theirs))
+            self._stamp = write_atomic(self.path, self.content(), expect=make_stamp(theirs))
         self._mark_saved()
 
     def reload(self) -> None:
@@ -669,11 +669,11 @@ class EvalSetDocument(DocumentView):
         above = () if case is None else self.place_of_case(case)
         try:
             if case is None:
-                self._commit(label, lambda pieces: evalset_edits.edited_set(pieces, place, edit))
+                self._commit(label, lambda pieces: evalset_edits.edit_header(pieces, place, edit))
             else:
                 self._commit(
                     label,
-                    lambda pieces: evalset_edits.edited_case(pieces, case, edit, make_piece=self._make_piece),
+                    lambda pieces: evalset_edits.edit_case(pieces, case, edit, make_piece=self._make_piece),
                 )
         except WrongPlace as wrong:
             where = format_place((*above, *wrong.place))
@@ -697,7 +697,7 @@ class EvalSetDocument(DocumentView):
         if after is before:
             return
         self._show(after)
-        change = Change.between(before, after)
+        change = Change.from_versions(before, after)
         if self._group is not None:
             self._group.append(change)
         else:
@@ -707,7 +707,7 @@ class EvalSetDocument(DocumentView):
         text = data.decode()
         value, masked = decode_tolerantly(text)
         head = self._read_heads(text)[self.format](value)
-        return CasePiece(data, head, strict=masked.strict)
+        return CasePiece(data, head, strict=masked.is_strict)
 
     def _refuse_unless_cases_can_move(self, index: int, last: int) -> None:
         if self.format is DocumentFormat.LEGACY_TURNS:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from workbench.store.evalsets.case_frame import CASES_KEYS, read_frame
 from workbench.store.evalsets.case_reader import BYTE_ORDER_MARK, CasePiece, Ends, Pieces
 from workbench.store.json.json_edit import Fragment, WrongPlace
-from workbench.store.json.json_layout import Layout, Manner, manner_of, spelt_like, write_value
+from workbench.store.json.json_layout import JsonStyle, Layout, adopt_spelling, detect_style, write_value
 from workbench.store.json.json_path import Place
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly
 
@@ -19,21 +19,21 @@ MakePiece = Callable[[bytes], CasePiece]
 """Reads the head of a case from its text."""
 
 
-def edited_case(pieces: Pieces, index: int, edit: Callable[[Fragment], str], *, make_piece: MakePiece) -> Pieces:
+def edit_case(pieces: Pieces, index: int, edit: Callable[[Fragment], str], *, make_piece: MakePiece) -> Pieces:
     """The document with the text of one case edited. Raises WrongPlace, UnsafeEdit, ValueError."""
     text = pieces.cases[index].data.decode()
-    fragment = Fragment(text, indentation=_indentation_of_case(pieces, index), default=document_manner(pieces))
-    return with_case(pieces, index, edit(fragment).encode(), make_piece=make_piece)
+    fragment = Fragment(text, indentation=_indentation_of_case(pieces, index), default=detect_document_style(pieces))
+    return replace_case(pieces, index, edit(fragment).encode(), make_piece=make_piece)
 
 
-def with_case(pieces: Pieces, index: int, data: bytes, *, make_piece: MakePiece) -> Pieces:
+def replace_case(pieces: Pieces, index: int, data: bytes, *, make_piece: MakePiece) -> Pieces:
     """The document with another text for a case; the same document where the text is the same."""
     if data == pieces.cases[index].data:
         return pieces
     return replace(pieces, cases=(*pieces.cases[:index], make_piece(data), *pieces.cases[index + 1 :]))
 
 
-def edited_set(pieces: Pieces, place: Place, edit: Callable[[Fragment], str]) -> Pieces:
+def edit_header(pieces: Pieces, place: Place, edit: Callable[[Fragment], str]) -> Pieces:
     """The document with something edited that the set says of itself. Raises BrokenJson, WrongPlace and the like."""
     if not place or place[0] in CASES_KEYS:
         raise WrongPlace((), found="the list of cases", expected="a key of the set (cases are edited one by one)")
@@ -45,79 +45,79 @@ def edited_set(pieces: Pieces, place: Place, edit: Callable[[Fragment], str]) ->
     return pieces if ends == pieces.ends else replace(pieces, ends=ends)
 
 
-def with_new_case(pieces: Pieces, index: int, data: Any, *, make_piece: MakePiece) -> Pieces:
-    """The document with a case inserted, written in the manner of the others. Raises ValueError for NaN."""
-    manner = document_manner(pieces)
-    spelt = spelt_like(data, None, style=manner.key_style, free=False)
+def insert_case(pieces: Pieces, index: int, data: Any, *, make_piece: MakePiece) -> Pieces:
+    """The document with a case inserted, written in the json_style of the others. Raises ValueError for NaN."""
+    json_style = detect_document_style(pieces)
+    spelt = adopt_spelling(data, None, style=json_style.key_style, free=False)
     if pieces.cases:
         neighbour = min(index, len(pieces.cases) - 1)
         indentation = _indentation_of_case(pieces, neighbour)
         if b"\n" not in pieces.cases[neighbour].data:
-            manner = manner.on_one_line()
+            json_style = json_style.on_one_line()
     else:
-        indentation = _last_line_indentation(pieces.ends.head) + (manner.indent or "")
-    text = write_value(spelt, manner, indentation=indentation)
-    return _with_inserted(pieces, index, make_piece(text.encode()))
+        indentation = _last_line_indentation(pieces.ends.head) + (json_style.indent or "")
+    text = write_value(spelt, json_style, indentation=indentation)
+    return _insert_piece(pieces, index, make_piece(text.encode()))
 
 
-def with_copied_case(pieces: Pieces, index: int) -> Pieces:
+def duplicate_case(pieces: Pieces, index: int) -> Pieces:
     """The document with a case repeated after itself, comments inside it included."""
-    return _with_inserted(pieces, index + 1, pieces.cases[index])
+    return _insert_piece(pieces, index + 1, pieces.cases[index])
 
 
-def without_cases(pieces: Pieces, indexes: Collection[int]) -> Pieces:
+def remove_cases(pieces: Pieces, indexes: Collection[int]) -> Pieces:
     """The document without some cases; comments around them stay."""
     layout = _layout(pieces)
     removed = frozenset(indexes)
     for index in sorted(removed, reverse=True):
         layout.remove(index)
-    return _relaid(pieces, layout, [case for index, case in enumerate(pieces.cases) if index not in removed])
+    return _apply_layout(pieces, layout, [case for index, case in enumerate(pieces.cases) if index not in removed])
 
 
-def with_case_moved(pieces: Pieces, source: int, target: int) -> Pieces:
+def move_case(pieces: Pieces, source: int, target: int) -> Pieces:
     """The document with a case moved, so that it stands at `target` afterwards."""
     layout = _layout(pieces)
     layout.move(source, target)
     cases = list(pieces.cases)
     cases.insert(target, cases.pop(source))
-    return _relaid(pieces, layout, cases)
+    return _apply_layout(pieces, layout, cases)
 
 
-def document_manner(pieces: Pieces) -> Manner:
-    """The manner of the first case that can be read; what it does not show is as in the rest of the file."""
+def detect_document_style(pieces: Pieces) -> JsonStyle:
+    """The json_style of the first case that can be read; what it does not show is as in the rest of the file."""
     skeleton = _skeleton(pieces)
     try:
         data, masked = decode_tolerantly(skeleton)
-        manner = manner_of(masked.text, data=data)
+        json_style = detect_style(masked.text, data=data)
     except BrokenJson:
-        manner = Manner(indent=None)
+        json_style = JsonStyle(indent=None)
     first = next((index for index, case in enumerate(pieces.cases) if case.broken is None), None)
     if first is None:
-        return manner
+        return json_style
     data, masked = decode_tolerantly(pieces.cases[first].data.decode())
-    return manner_of(masked.text, data=data, indentation=_indentation_of_case(pieces, first), default=manner)
+    return detect_style(masked.text, data=data, indentation=_indentation_of_case(pieces, first), default=json_style)
 
 
-def _with_inserted(pieces: Pieces, index: int, piece: CasePiece) -> Pieces:
-    manner = document_manner(pieces)
+def _insert_piece(pieces: Pieces, index: int, piece: CasePiece) -> Pieces:
+    json_style = detect_document_style(pieces)
     outer = _last_line_indentation(pieces.ends.head)
     layout = _layout(pieces)
     layout.insert(
         index,
         "",
-        line_break=None if manner.indent is None else manner.line_break,
-        indentation=outer + (manner.indent or ""),
+        line_break=None if json_style.indent is None else json_style.line_break,
+        indentation=outer + (json_style.indent or ""),
         outer=outer,
-        space=manner.comma[1:],
+        space=json_style.comma[1:],
     )
-    return _relaid(pieces, layout, (*pieces.cases[:index], piece, *pieces.cases[index:]))
+    return _apply_layout(pieces, layout, (*pieces.cases[:index], piece, *pieces.cases[index:]))
 
 
 def _layout(pieces: Pieces) -> Layout:
-    return Layout.of_gaps([gap.decode() for gap in pieces.gaps], [""] * len(pieces.cases))
+    return Layout.from_gaps([gap.decode() for gap in pieces.gaps], [""] * len(pieces.cases))
 
 
-def _relaid(pieces: Pieces, layout: Layout, cases: Sequence[CasePiece]) -> Pieces:
+def _apply_layout(pieces: Pieces, layout: Layout, cases: Sequence[CasePiece]) -> Pieces:
     """The document with other cases and gaps; gaps that say the same stay the same objects, for the undo log."""
     known = {gap: gap for gap in pieces.gaps}
     gaps = (gap.encode() for gap in layout.to_gaps())
@@ -163,10 +163,10 @@ class Change:
     new: _Part
 
     @classmethod
-    def between(cls, old: Pieces, new: Pieces) -> Self:
+    def from_versions(cls, old: Pieces, new: Pieces) -> Self:
         """The change that made one document of another; what both share is not kept."""
-        cases_start, cases_end = _shared(old.cases, new.cases)
-        gaps_start, gaps_end = _shared(old.gaps, new.gaps)
+        cases_start, cases_end = _count_shared(old.cases, new.cases)
+        gaps_start, gaps_end = _count_shared(old.gaps, new.gaps)
 
         def part(pieces: Pieces) -> _Part:
             return _Part(
@@ -179,13 +179,13 @@ class Change:
 
     def redo(self, pieces: Pieces) -> Pieces:
         """The document after the change."""
-        return self._replaced(pieces, self.old, self.new)
+        return self._replace(pieces, self.old, self.new)
 
     def undo(self, pieces: Pieces) -> Pieces:
         """The document before the change."""
-        return self._replaced(pieces, self.new, self.old)
+        return self._replace(pieces, self.new, self.old)
 
-    def _replaced(self, pieces: Pieces, out: _Part, into: _Part) -> Pieces:
+    def _replace(self, pieces: Pieces, out: _Part, into: _Part) -> Pieces:
         cases_after = self.cases_before + len(out.cases)
         gaps_after = self.gaps_before + len(out.gaps)
         return Pieces(
@@ -212,22 +212,22 @@ class UndoLog:
         self._saved: int | None = 0  # how many steps were done when the file was written; None: cannot come back
 
     @property
-    def dirty(self) -> bool:
+    def is_dirty(self) -> bool:
         """Whether the document differs from what was last read or written."""
         return self._saved != self._done
 
     @property
-    def done(self) -> int:
+    def step_count(self) -> int:
         """How many steps are done now."""
         return self._done
 
     @property
-    def undoable(self) -> str | None:
+    def undo_label(self) -> str | None:
         """What the next undo takes back."""
         return self._steps[self._done - 1].label if self._done else None
 
     @property
-    def redoable(self) -> str | None:
+    def redo_label(self) -> str | None:
         """What the next redo does again."""
         return self._steps[self._done].label if self._done < len(self._steps) else None
 
@@ -257,7 +257,7 @@ class UndoLog:
         return pieces
 
 
-def _shared(old: tuple[object, ...], new: tuple[object, ...]) -> tuple[int, int]:
+def _count_shared(old: tuple[object, ...], new: tuple[object, ...]) -> tuple[int, int]:
     """How many items at the beginning and at the end are the very same objects in both."""
     most = min(len(old), len(new))
     start = next((index for index in range(most) if old[index] is not new[index]), most)

@@ -15,13 +15,13 @@ from typing import Any, Literal
 from workbench.model.evalset import ConversationScenario, SessionInput, UserPersona
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.evalsets.adk_rules import check_type
-from workbench.store.evalsets.case_frame import DocumentFormat, kind_of, session_input_of
-from workbench.store.evalsets.case_reader import InvalidData, Model, migrated_case, validated
-from workbench.store.evalsets.config_files import Loaded, read_json
+from workbench.store.evalsets.case_frame import DocumentFormat, convert_session, describe_value
+from workbench.store.evalsets.case_reader import InvalidData, Model, migrate_case, validate_data
+from workbench.store.evalsets.config_files import JsonFile, read_json
 from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocument
 from workbench.store.files import write_new
-from workbench.store.filetypes import name_of_file
-from workbench.store.json.json_layout import Manner, write_value
+from workbench.store.filetypes import derive_set_name
+from workbench.store.json.json_layout import JsonStyle, write_value
 from workbench.store.json.json_path import Place, find_key, format_place
 
 # New eval sets, and scenarios added to them as ADK's commands do it.
@@ -64,25 +64,25 @@ class Scenario:
         In place of the name of a persona ADK hashes its text. A persona that is not among `adk_personas` leaves the
         name, and an id that is not ADK's.
         """
-        told = _as_adk_dumps(self.scenario)
+        told = _dump_like_adk(self.scenario)
         if self.persona_name is not None:
             told["user_persona"] = adk_personas.get(self.persona_name, self.persona_name)
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def as_data(scenario: ConversationScenario) -> Scenario:
+def to_scenario(scenario: ConversationScenario) -> Scenario:
     """A scenario with what a file has of it."""
     return Scenario(data=scenario.model_dump(mode="json", exclude_none=True), scenario=scenario)
 
 
-def new_eval_set(path: Path, eval_set_id: str) -> EvalSetDocument:
+def create_eval_set(path: Path, eval_set_id: str) -> EvalSetDocument:
     """Create an eval set without cases at `path`, which must not exist. Raises StoreError, also for a wrong id."""
-    content = content_of_new_set(path, eval_set_id)
+    content = make_new_set_content(path, eval_set_id)
     stamp = write_new(path, content)
     return EvalSetDocument(path, content, stamp)
 
 
-def content_of_new_set(path: Path, eval_set_id: str) -> bytes:
+def make_new_set_content(path: Path, eval_set_id: str) -> bytes:
     """The file of an eval set without cases. Raises StoreError for a wrong id."""
     if not _NEW_ID.fullmatch(eval_set_id):
         raise StoreError(path, found=f"the id {eval_set_id!r}", expected="letters, digits and underscores only")
@@ -106,7 +106,7 @@ def add_scenarios(
     session_input = read_session_input(session_input_file)
     loaded = read_json(scenarios_file)
     scenarios: list[Scenario] = []
-    for place, scenario in _scenarios_in(loaded):
+    for place, scenario in _list_scenarios(loaded):
         for finding in check_type(scenario.data, "ConversationScenario", place):
             if finding.severity == "error":
                 line, column = loaded.position(finding.place)
@@ -114,7 +114,7 @@ def add_scenarios(
                 raise StoreError(scenarios_file, finding.message, place=where, line=line, column=column)
         scenarios.append(scenario)
     results = insert_scenarios(document, scenarios, session_input=session_input, read_personas=read_personas)
-    if document.dirty:
+    if document.is_dirty:
         document.save()
     return results
 
@@ -125,7 +125,7 @@ def document_for_scenarios(path: Path, eval_set_id: str) -> EvalSetDocument:
         document = EvalSetDocument.open(path)
         refuse_older_format(document)
         return document
-    return EvalSetDocument(path, content_of_new_set(path, eval_set_id), None)
+    return EvalSetDocument(path, make_new_set_content(path, eval_set_id), None)
 
 
 def refuse_older_format(document: EvalSetDocument) -> None:
@@ -170,10 +170,10 @@ def insert_scenarios(
 
 def read_scenarios(path: Path) -> list[Scenario]:
     """Read a scenarios file: an object with `scenarios`, a list of them, or a single one. Raises StoreError."""
-    return [scenario for _, scenario in _scenarios_in(read_json(path))]
+    return [scenario for _, scenario in _list_scenarios(read_json(path))]
 
 
-def _scenarios_in(loaded: Loaded) -> list[tuple[Place, Scenario]]:
+def _list_scenarios(loaded: JsonFile) -> list[tuple[Place, Scenario]]:
     data = loaded.data
     above: Place = ()
     if isinstance(data, dict) and "scenarios" in data:
@@ -181,7 +181,7 @@ def _scenarios_in(loaded: Loaded) -> list[tuple[Place, Scenario]]:
     elif isinstance(data, dict):
         return [((), _read_scenario(loaded, data, ()))]
     if not isinstance(data, list):
-        raise loaded.error(above, found=kind_of(data), expected="a list of conversation scenarios")
+        raise loaded.error(above, found=describe_value(data), expected="a list of conversation scenarios")
     places: list[Place] = [(*above, index) for index in range(len(data))]
     return [(place, _read_scenario(loaded, item, place)) for place, item in zip(places, data, strict=True)]
 
@@ -190,37 +190,37 @@ def read_session_input(path: Path) -> dict[str, Any]:
     """Read a session-input file as data; it must name app and user, as ADK wants it. Raises StoreError."""
     loaded = read_json(path)
     data = loaded.data
-    _checked(loaded, SessionInput, data, ())
+    _validate_value(loaded, SessionInput, data, ())
     for key in ("app_name", "user_id"):
         if find_key(data, key, free=False) is None:
             raise loaded.error((), found="nothing", expected=f"{key}, which it must have")
     return dict(data)
 
 
-def _read_scenario(loaded: Loaded, data: Any, place: Place) -> Scenario:
-    return Scenario(data=data, scenario=_checked(loaded, ConversationScenario, data, place))
+def _read_scenario(loaded: JsonFile, data: Any, place: Place) -> Scenario:
+    return Scenario(data=data, scenario=_validate_value(loaded, ConversationScenario, data, place))
 
 
-def _checked(loaded: Loaded, model: type[Model], data: Any, place: Place) -> Model:
+def _validate_value(loaded: JsonFile, model: type[Model], data: Any, place: Place) -> Model:
     """The typed value. Raises StoreError with the place in the file."""
     try:
-        return validated(model, data)
+        return validate_data(model, data)
     except InvalidData as invalid:
         fault = invalid.faults[0]
         raise loaded.error((*place, *fault.place), found=fault.found, expected=fault.expected) from invalid
 
 
-def _as_adk_dumps(scenario: ConversationScenario) -> dict[str, Any]:
+def _dump_like_adk(scenario: ConversationScenario) -> dict[str, Any]:
     """The scenario as ADK's own type dumps it: known fields only, null included."""
     persona = scenario.user_persona
     return {
         "starting_prompt": scenario.starting_prompt,
         "conversation_plan": scenario.conversation_plan,
-        "user_persona": _persona(persona) if isinstance(persona, UserPersona) else persona,
+        "user_persona": _dump_persona(persona) if isinstance(persona, UserPersona) else persona,
     }
 
 
-def _persona(persona: UserPersona) -> dict[str, Any]:
+def _dump_persona(persona: UserPersona) -> dict[str, Any]:
     return {
         "id": persona.id,
         "description": persona.description,
@@ -258,15 +258,15 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> tup
     document = EvalSetDocument.open(old)
     if document.format is DocumentFormat.CURRENT:
         raise StoreError(old, found="an eval set in the current format", expected="one in an old format")
-    write_new(new, _migrated_set(document, name_of_file(new), initial_session))
+    write_new(new, _migrate_set(document, derive_set_name(new), initial_session))
     return tuple(
         format_place((*document.place_of_case(index), *place))
         for index in range(len(document))
-        for place in _left_behind(document.raw_case(index), document.format)
+        for place in _find_dropped_keys(document.raw_case(index), document.format)
     )
 
 
-def with_initial_session(document: EvalSetDocument, initial_session: Path) -> EvalSetDocument:
+def migrate_with_session(document: EvalSetDocument, initial_session: Path) -> EvalSetDocument:
     """An old document in the current format, its session taken from the file in which the older format kept it.
 
     Nothing is written. Raises StoreError, also for a document in the current format, which says itself how sessions
@@ -275,25 +275,27 @@ def with_initial_session(document: EvalSetDocument, initial_session: Path) -> Ev
     if document.format is DocumentFormat.CURRENT:
         message = f"its cases have their own session_input: there is no room for {shown_path(initial_session)}"
         raise StoreError(document.path, message)
-    data = _migrated_set(document, name_of_file(document.path), initial_session)
+    data = _migrate_set(document, derive_set_name(document.path), initial_session)
     return EvalSetDocument(document.path, data, None)
 
 
-def _migrated_set(document: EvalSetDocument, name: str, initial_session: Path | None) -> bytes:
+def _migrate_set(document: EvalSetDocument, name: str, initial_session: Path | None) -> bytes:
     """The content of the file in the current format."""
     document.refuse_broken_json()
     session = None if initial_session is None else _read_session(initial_session)
     now = time.time()
-    cases = [_migrated(document, index, session, now=now) for index in range(len(document))]
+    cases = [_migrate_case(document, index, session, now=now) for index in range(len(document))]
     data = {"eval_set_id": name, "name": name, "eval_cases": cases, "creation_timestamp": now}
-    return (write_value(data, Manner(), indentation="") + "\n").encode()
+    return (write_value(data, JsonStyle(), indentation="") + "\n").encode()
 
 
-def _migrated(document: EvalSetDocument, index: int, session: dict[str, Any] | None, *, now: float) -> dict[str, Any]:
+def _migrate_case(
+    document: EvalSetDocument, index: int, session: dict[str, Any] | None, *, now: float
+) -> dict[str, Any]:
     raw = document.raw_case(index)
-    case, faults = migrated_case(raw, format=document.format, eval_id=name_of_file(document.path))
+    case, faults = migrate_case(raw, format=document.format, eval_id=derive_set_name(document.path))
     if faults:
-        raise document.error_in(index, faults[0])
+        raise document.locate_fault(index, faults[0])
     if session is not None:
         case.setdefault("session_input", session)
     for invocation in case["conversation"]:
@@ -309,11 +311,11 @@ def _migrated(document: EvalSetDocument, index: int, session: dict[str, Any] | N
 def _read_session(path: Path) -> dict[str, Any] | None:
     loaded = read_json(path)
     if not isinstance(loaded.data, dict):
-        raise loaded.error((), found=kind_of(loaded.data), expected="an object with app_name, user_id and state")
-    return session_input_of(loaded.data)
+        raise loaded.error((), found=describe_value(loaded.data), expected="an object with app_name, user_id and state")
+    return convert_session(loaded.data)
 
 
-def _left_behind(raw: Any, format: DocumentFormat) -> list[Place]:
+def _find_dropped_keys(raw: Any, format: DocumentFormat) -> list[Place]:
     """The places in an old case whose values the current format does not have."""
     above: Place = ()
     left: list[Place] = []
@@ -331,7 +333,7 @@ def _left_behind(raw: Any, format: DocumentFormat) -> list[Place]:
 
 # Which cases two versions of an eval set do not have in common.
 
-How = Literal["changed", "only in ours", "only in theirs", "moved"]
+DifferenceKind = Literal["changed", "only in ours", "only in theirs", "moved"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,20 +342,20 @@ class CaseDifference:
 
     eval_id: str
     occurrence: int
-    how: How
+    how: DifferenceKind
 
 
-def differing_cases(ours: DocumentView, theirs: DocumentView) -> list[CaseDifference]:
+def find_differing_cases(ours: DocumentView, theirs: DocumentView) -> list[CaseDifference]:
     """The cases that differ, in the order of ours, then those that only theirs has. Cases are told apart by their ids.
 
     A case counts as moved where its text is the same, but the order of the cases that both have is another.
     """
-    mine, other = _texts(ours), _texts(theirs)
+    mine, other = _collect_texts(ours), _collect_texts(theirs)
     shared = [key for key in mine if key in other]
     order = {key: place for place, key in enumerate(key for key in other if key in mine)}
     found = []
     for key, text in mine.items():
-        how: How | None = None
+        how: DifferenceKind | None = None
         if key not in other:
             how = "only in ours"
         elif other[key] != text:
@@ -367,6 +369,6 @@ def differing_cases(ours: DocumentView, theirs: DocumentView) -> list[CaseDiffer
     ]
 
 
-def _texts(document: DocumentView) -> dict[tuple[str, int], bytes]:
+def _collect_texts(document: DocumentView) -> dict[tuple[str, int], bytes]:
     pieces = document.pieces_of_cases()
     return {(entry.eval_id, entry.occurrence): pieces[entry.index].data for entry in document.entries}

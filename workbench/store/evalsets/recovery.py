@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.store.errors import StoreError, cannot
+from workbench.store.errors import StoreError, make_os_error
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.files import (
     PRIVATE,
@@ -19,8 +19,8 @@ from workbench.store.files import (
     Stamp,
     is_running,
     make_private_folder,
+    make_session_mark,
     read_bytes,
-    session_mark,
     write_atomic,
 )
 
@@ -61,7 +61,7 @@ class RecoveryFolder:
 
     def write(self, document: EvalSetDocument) -> None:
         """Keep the unsaved edits of a document; one without any loses its recovery file. Raises StoreError."""
-        if not document.dirty:
+        if not document.is_dirty:
             self.discard(document)
             return
         recovery_folder(self._root, make=True)
@@ -69,7 +69,7 @@ class RecoveryFolder:
             "version": 1,
             "document": self._name(document.path),
             "written_at": datetime.now(UTC).isoformat(),
-            **session_mark(),
+            **make_session_mark(),
             "stamp": None if document.stamp is None else asdict(document.stamp),
         }
         content = json.dumps(head).encode() + b"\n" + document.content()
@@ -81,9 +81,9 @@ class RecoveryFolder:
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
-            raise cannot("delete", file, error) from error
+            raise make_os_error("delete", file, error) from error
 
-    def found(self) -> list[Recovery]:
+    def list_recoveries(self) -> list[Recovery]:
         """What earlier sessions left behind, the newest first. Files of sessions that still run are not listed."""
         found = []
         for file in sorted(self._folder.glob(f"*{_RECOVERY_SUFFIX}")):
@@ -149,28 +149,28 @@ class TypedTexts:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def keep(self, texts: Sequence[Any]) -> None:
+    def write(self, texts: Sequence[Any]) -> None:
         """Keep these in place of what this session kept before. Raises StoreError."""
         if not texts:
             self._delete(self._own)
             return
-        content = {"version": _VERSION, **session_mark(), "texts": list(texts)}
+        content = {"version": _VERSION, **make_session_mark(), "texts": list(texts)}
         recovery_folder(self._root, make=True)
         write_atomic(self._own, json.dumps(content).encode(), mode=PRIVATE)
 
-    def are_left(self) -> bool:
+    def has_abandoned(self) -> bool:
         """Whether sessions that are no more left any."""
-        return any(_texts_left(file) for file in self._files())
+        return any(_read_abandoned_texts(file) for file in self._files())
 
-    def take_over(self) -> list[Any]:
+    def adopt_abandoned(self) -> list[Any]:
         """What sessions left that are no more, the oldest first: kept by this session from now on.
 
         Files that cannot be read, such as those of a later version, stay where they are. Raises StoreError.
         """
-        left = [(file, texts) for file in self._files() if (texts := _texts_left(file)) is not None]
+        left = [(file, texts) for file in self._files() if (texts := _read_abandoned_texts(file)) is not None]
         found = [text for _, texts in left for text in texts]
         if found:
-            self.keep(found)
+            self.write(found)
         for file, _ in left:
             self._delete(file)
         return found
@@ -190,10 +190,10 @@ class TypedTexts:
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
-            raise cannot("delete", file, error) from error
+            raise make_os_error("delete", file, error) from error
 
 
-def _texts_left(file: Path) -> list[Any] | None:
+def _read_abandoned_texts(file: Path) -> list[Any] | None:
     """What is in a file that nobody has any more; None where it is somebody's, or cannot be read."""
     try:
         content = json.loads(read_bytes(file)[0])

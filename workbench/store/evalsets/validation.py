@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.evalsets.adk_rules import Finding, Problem, Severity, check_keys, check_type, get
+from workbench.store.evalsets.adk_rules import Finding, Problem, Severity, check_keys, check_type, get_by_key
 from workbench.store.evalsets.case_frame import DocumentFormat, NotAnEvalSet
 from workbench.store.evalsets.case_reader import Fault
-from workbench.store.evalsets.config_files import Loaded, config_in, read_json
+from workbench.store.evalsets.config_files import JsonFile, parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import read_scenarios, read_session_input
 from workbench.store.files import decode_utf8, read_bytes, write_atomic
 from workbench.store.filetypes import is_eval_set
-from workbench.store.json.json_path import find_key, format_place, position_of, positions_of
+from workbench.store.json.json_path import find_key, format_place, get_position, get_positions
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly, find_constants, mask
 
 # Validation of the files beside eval sets: configurations, scenario files, session inputs.
@@ -24,13 +24,13 @@ from workbench.store.json.json_text import BrokenJson, decode_tolerantly, find_c
 _SIMULATORS = ("llm_backed", "llm_audio")
 
 
-def problems_of_other_file(path: Path, otherwise: StoreError) -> Iterator[Problem]:
+def check_other_file(path: Path, otherwise: StoreError) -> Iterator[Problem]:
     """The problems of a JSON file that is no eval set; `otherwise` is the one of a file of no known kind."""
     loaded = read_json(path)
     data = loaded.data
     try:
         if is_config(loaded):
-            yield from problems_of_config(loaded)
+            yield from check_config(loaded)
             return
         elif _has(data, "scenarios", "starting_prompt") or _has_first(data, "starting_prompt"):
             read_scenarios(path)
@@ -45,12 +45,12 @@ def problems_of_other_file(path: Path, otherwise: StoreError) -> Iterator[Proble
         yield Problem.of_error(error, rule="schema")
         return
     for finding in found:
-        yield _placed(loaded, finding)
+        yield _make_problem(loaded, finding)
     for finding in check_keys(loaded.text):
-        yield _placed(loaded, finding)
+        yield _make_problem(loaded, finding)
 
 
-def is_config(loaded: Loaded) -> bool:
+def is_config(loaded: JsonFile) -> bool:
     """Whether a JSON file is a configuration: by its name, else by its keys."""
     named = Path(loaded.path).name == "test_config.json" and isinstance(loaded.data, dict)
     return named or _has(
@@ -58,11 +58,11 @@ def is_config(loaded: Loaded) -> bool:
     )
 
 
-def problems_of_config(loaded: Loaded) -> Iterator[Problem]:
+def check_config(loaded: JsonFile) -> Iterator[Problem]:
     """What is wrong with a configuration, as far as its format and ADK go. Raises StoreError if it cannot be read."""
-    config_in(loaded)
+    parse_config(loaded)
     for finding in (*check_keys(loaded.text), *_check_config(loaded.data)):
-        yield _placed(loaded, finding)
+        yield _make_problem(loaded, finding)
 
 
 def _check_config(data: Any) -> Iterator[Finding]:
@@ -71,7 +71,7 @@ def _check_config(data: Any) -> Iterator[Finding]:
     if own is not None:
         message = "ADK does not read judge_metrics, and cannot judge by the criteria that name them"
         yield Finding("own-key", "warning", (own,), message)
-    criteria = get(data, "criteria")
+    criteria = get_by_key(data, "criteria")
     if not criteria:
         message = "no criteria: the default ones hold (tool_trajectory_avg_score 1.0, response_match_score 0.8)"
         yield Finding("no-criteria", "warning", (), message)
@@ -79,13 +79,13 @@ def _check_config(data: Any) -> Iterator[Finding]:
         if criterion is None or (isinstance(criterion, dict) and criterion.get("threshold") is None):
             message = "without a threshold the metric is informational here, and ADK refuses the file"
             yield Finding("no-threshold", "warning", ("criteria", name), message)
-    for name, metric in (get(data, "custom_metrics") or {}).items():
+    for name, metric in (get_by_key(data, "custom_metrics") or {}).items():
         place = (find_key(data, "custom_metrics", free=False) or "custom_metrics", name)
         if isinstance(metric, str):
             yield Finding("adk-type", "warning", place, "ADK wants an object with code_config here")
         else:
             yield from check_type(metric, "CustomMetricConfig", place)
-    simulator = get(data, "user_simulator_config") or {}
+    simulator = get_by_key(data, "user_simulator_config") or {}
     kind = simulator.get("type", _SIMULATORS[0])
     if kind not in _SIMULATORS:
         place = (find_key(data, "user_simulator_config", free=False) or "user_simulator_config", "type")
@@ -101,7 +101,7 @@ def _has_first(data: Any, key: str) -> bool:
     return isinstance(data, list) and bool(data) and _has(data[0], key)
 
 
-def _placed(loaded: Loaded, finding: Finding) -> Problem:
+def _make_problem(loaded: JsonFile, finding: Finding) -> Problem:
     line, column = loaded.position(finding.place)
     return Problem(
         path=loaded.path,
@@ -132,10 +132,10 @@ def validate(
     """
     problems: list[Problem] = []
     first_with_id: dict[tuple[str | None, str], Path] = {}
-    for path in files_below(paths):
+    for path in list_files(paths):
         try:
             agent = None if agent_of is None else agent_of(path)
-            problems += _problems_of(path, first_with_id, strict=strict, agent=agent)
+            problems += _check_file(path, first_with_id, strict=strict, agent=agent)
         except StoreError as error:
             problems.append(Problem.of_error(error, rule="unreadable"))
     return problems
@@ -152,9 +152,9 @@ def fix(path: Path) -> bool:
     try:
         _, masked = decode_tolerantly(text)
     except BrokenJson as broken:
-        line, column = position_of(text, broken.offset)
+        line, column = get_position(text, broken.offset)
         raise StoreError(path, line=line, column=column, found=broken.found, expected=broken.expected) from broken
-    if masked.strict:
+    if masked.is_strict:
         return False
     kept: list[str] = []
     position = 0
@@ -166,7 +166,7 @@ def fix(path: Path) -> bool:
     return True
 
 
-def files_below(paths: Sequence[Path]) -> Iterator[Path]:
+def list_files(paths: Sequence[Path]) -> Iterator[Path]:
     """The files that are validated: for each folder the eval sets and what is called `test_config.json` in it."""
     for path in paths:
         if not path.is_dir() or _is_folder_of_config(path):
@@ -185,15 +185,15 @@ def _is_folder_of_config(path: Path) -> bool:
     return path.name == _CONFIG_NAME and path.is_dir()
 
 
-def _problems_of(
+def _check_file(
     path: Path, first_with_id: dict[tuple[str | None, str], Path], *, strict: bool, agent: str | None
 ) -> Iterator[Problem]:
     data = read_bytes(path)[0]
     text = decode_utf8(path, data)
-    yield from _not_strict(path, text, strict=strict)
+    yield from _check_strictness(path, text, strict=strict)
     if path.name == _CONFIG_NAME:  # a run reads it as a configuration, whatever it holds
         try:
-            yield from problems_of_config(read_json(path))
+            yield from check_config(read_json(path))
         except StoreError as error:
             yield Problem.of_error(error, rule="schema")
         return
@@ -202,31 +202,31 @@ def _problems_of(
     except StoreError as error:
         if not isinstance(error.__cause__, NotAnEvalSet):
             raise
-        yield from problems_of_other_file(path, error)
+        yield from check_other_file(path, error)
         return
     yield from document.errors
     yield from (problem for problem in document.adk_problems if problem.severity != "error")
     if document.format is DocumentFormat.CURRENT:
-        yield from _same_set_id(document, first_with_id, agent=agent)
+        yield from _check_set_id(document, first_with_id, agent=agent)
     else:
         message = "an old format: `workbench eval-set migrate` writes it in the current one"
         yield Problem(path=path, rule="old-format", severity="warning", message=message, line=1, column=1)
 
 
-def _same_set_id(
+def _check_set_id(
     document: EvalSetDocument, first_with_id: dict[tuple[str | None, str], Path], *, agent: str | None
 ) -> Iterator[Problem]:
-    eval_set_id = get(document.header, "eval_set_id")
+    eval_set_id = get_by_key(document.header, "eval_set_id")
     if not isinstance(eval_set_id, str):
         return
     other = first_with_id.setdefault((agent, eval_set_id), document.path)
     if other != document.path:
         message = f"the set id {eval_set_id!r} is that of {shown_path(other)} too, and ADK cannot run both at once"
-        placed = document.error_in_header(Fault(("eval_set_id",), "", ""))
+        placed = document.locate_header_fault(Fault(("eval_set_id",), "", ""))
         yield Problem.of_error(placed, rule="duplicate-set-id", severity="warning", message=message)
 
 
-def _not_strict(path: Path, text: str, *, strict: bool) -> Iterator[Problem]:
+def _check_strictness(path: Path, text: str, *, strict: bool) -> Iterator[Problem]:
     """What of a text only a tolerant reader takes: each as an error if `strict`, else the first of each kind."""
     severity: Severity = "error" if strict else "warning"
     if text.startswith(_BYTE_ORDER_MARK):
@@ -242,7 +242,7 @@ def _not_strict(path: Path, text: str, *, strict: bool) -> Iterator[Problem]:
     counts = Counter(rule for _, rule, _ in found)
     if not strict:
         found = [next(each for each in found if each[1] == rule) for rule in counts]
-    positions = positions_of(text, [offset for offset, _, _ in found])
+    positions = get_positions(text, [offset for offset, _, _ in found])
     for (_, rule, what), (line, column) in zip(found, positions, strict=True):
         message = f"not strict JSON: {what}"
         if not strict:

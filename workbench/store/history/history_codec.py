@@ -19,48 +19,48 @@ from workbench.model.results import (
     MetricResult,
     MetricScores,
     TurnResult,
-    case_of_turn,
-    execution_of_turn,
     has_judgements,
-    is_made_of_row,
-    prompt_of_row,
-    turn_of_row,
+    is_row_execution,
+    make_row_case,
+    make_row_execution,
+    make_row_prompt,
+    make_row_turn,
 )
 from workbench.model.trace import ToolCall
 
 # Rows of datasets as data: what they said, which is far less than the turns that are made of it.
 
 
-def execution_to_row(execution: Execution) -> dict[str, Any] | None:
+def dump_row(execution: Execution) -> dict[str, Any] | None:
     """What a row said, where the execution is exactly what is made of it, else None."""
-    if not is_made_of_row(execution) and not _could_be_of_row(execution):
+    if not is_row_execution(execution) and not _is_like_row(execution):
         return None
     turn = execution.turns[0]
-    data = _said_in(turn.invocation)
+    data = _dump_turn(turn.invocation)
     if turn.duration_seconds:
         data["seconds"] = turn.duration_seconds
     return data
 
 
-def execution_of_row(data: dict[str, Any]) -> Execution:
-    """The execution of which `execution_to_row` gave this. Raises TypeError or ValueError where it is anything else."""
+def load_row(data: dict[str, Any]) -> Execution:
+    """The execution of which `dump_row` gave this. Raises TypeError or ValueError where it is anything else."""
     seconds = data.get("seconds", 0.0)
     if not isinstance(seconds, int | float):
         raise TypeError(f"seconds: found {seconds!r}, expected a number")
-    return execution_of_turn(_turn_of(data), seconds=seconds)
+    return make_row_execution(_load_turn(data), seconds=seconds)
 
 
-def expected_to_row(case: EvalCase) -> dict[str, Any]:
+def dump_expected(case: EvalCase) -> dict[str, Any]:
     """What a row said that it expected."""
-    return _said_in((case.conversation or [])[0])
+    return _dump_turn((case.conversation or [])[0])
 
 
-def expected_of_row(data: dict[str, Any], eval_id: str) -> EvalCase:
-    """The case of which `expected_to_row` gave this. Raises TypeError or ValueError where it is something else."""
-    return case_of_turn(eval_id, _turn_of(data))
+def load_expected(data: dict[str, Any], eval_id: str) -> EvalCase:
+    """The case of which `dump_expected` gave this. Raises TypeError or ValueError where it is something else."""
+    return make_row_case(eval_id, _load_turn(data))
 
 
-def _said_in(turn: Invocation) -> dict[str, Any]:
+def _dump_turn(turn: Invocation) -> dict[str, Any]:
     data: dict[str, Any] = {}
     if turn.user_content.parts:
         data["prompt"] = turn.user_content.text()
@@ -71,22 +71,22 @@ def _said_in(turn: Invocation) -> dict[str, Any]:
     return data
 
 
-def _could_be_of_row(execution: Execution) -> bool:
+def _is_like_row(execution: Execution) -> bool:
     """Whether there is neither more nor less to it than rows say."""
-    if len(execution.turns) != 1 or not _has_turns_alone(execution):
+    if len(execution.turns) != 1 or not _has_only_turns(execution):
         return False
     (turn,) = execution.turns
     said, answer = turn.invocation.user_content, turn.invocation.final_response
     return (
-        _has_invocation_alone(turn)
-        and _has_words_and_calls_alone(turn.invocation)
-        and (_is_silent(said) or _is_one_text(said, role="user"))
+        _has_only_invocation(turn)
+        and _has_only_words_and_calls(turn.invocation)
+        and (_is_without_prompt(said) or _is_one_text(said, role="user"))
         and (answer is None or _is_one_text(answer, role="model"))
-        and _are_calls_alone(turn.invocation.intermediate_data)
+        and _has_only_calls(turn.invocation.intermediate_data)
     )
 
 
-def _has_turns_alone(execution: Execution) -> bool:
+def _has_only_turns(execution: Execution) -> bool:
     return (
         execution.final_state is None
         and not execution.spans
@@ -99,12 +99,12 @@ def _has_turns_alone(execution: Execution) -> bool:
     )
 
 
-def _has_invocation_alone(turn: TurnResult) -> bool:
+def _has_only_invocation(turn: TurnResult) -> bool:
     told = (turn.inference_calls, turn.usage, turn.calls_unknown, turn.arguments_unknown)
     return all(each is None for each in told) and not turn.calls_unknown_by_design
 
 
-def _has_words_and_calls_alone(invocation: Invocation) -> bool:
+def _has_only_words_and_calls(invocation: Invocation) -> bool:
     return (
         not invocation.invocation_id
         and not invocation.creation_timestamp
@@ -114,7 +114,7 @@ def _has_words_and_calls_alone(invocation: Invocation) -> bool:
     )
 
 
-def _is_silent(content: Content) -> bool:
+def _is_without_prompt(content: Content) -> bool:
     """Whether it is what is made of a row without prompt."""
     return content.parts == [] and content.role == "user" and not content.model_extra
 
@@ -127,7 +127,7 @@ def _is_one_text(content: Content, *, role: str) -> bool:
     return part.text is not None and not part.model_extra and all(other is None for other in others)
 
 
-def _are_calls_alone(data: IntermediateData | InvocationEvents | None) -> bool:
+def _has_only_calls(data: IntermediateData | InvocationEvents | None) -> bool:
     if data is None:
         return True
     if isinstance(data, InvocationEvents) or data.tool_responses or data.intermediate_responses or data.model_extra:
@@ -135,19 +135,21 @@ def _are_calls_alone(data: IntermediateData | InvocationEvents | None) -> bool:
     return all(call.id is None and call.name is not None and not call.model_extra for call in data.tool_uses)
 
 
-def _turn_of(data: dict[str, Any]) -> Invocation:
-    prompt, response, calls = _text(data, "prompt"), _text(data, "response"), data.get("calls")
-    return turn_of_row(prompt_of_row(prompt), response, None if calls is None else [_call(*call) for call in calls])
+def _load_turn(data: dict[str, Any]) -> Invocation:
+    prompt, response, calls = _read_text(data, "prompt"), _read_text(data, "response"), data.get("calls")
+    return make_row_turn(
+        make_row_prompt(prompt), response, None if calls is None else [_read_call(*call) for call in calls]
+    )
 
 
-def _text(data: dict[str, Any], name: str) -> str | None:
+def _read_text(data: dict[str, Any], name: str) -> str | None:
     text = data.get(name)
     if text is not None and not isinstance(text, str):
         raise TypeError(f"{name}: found {text!r}, expected text")
     return text
 
 
-def _call(name: Any, args: Any) -> ToolCall:
+def _read_call(name: Any, args: Any) -> ToolCall:
     if not isinstance(name, str) or not (args is None or isinstance(args, dict)):
         raise TypeError(f"calls: found {name!r} with {args!r}, expected a name and an object")
     return ToolCall(name, args)
@@ -182,10 +184,10 @@ _JSON = (b"{", b"[")  # what no compressed text begins with
 def execution_to_json(execution: Execution, expected_by_row: EvalCase | None = None) -> bytes:
     """An execution with its turns and spans, and what a row expected; without them where they are no JSON or nested too
     deeply to be stored."""
-    row = execution_to_row(execution)
+    row = dump_row(execution)
     data = _dump_execution(execution, exclude_unset=True) if row is None else {_ROW: row}
     if expected_by_row is not None:
-        data[_EXPECTED] = expected_to_row(expected_by_row)
+        data[_EXPECTED] = dump_expected(expected_by_row)
     try:
         return _to_json(data)
     except (TypeError, ValueError, RecursionError):
@@ -211,10 +213,10 @@ def to_blob(text: bytes) -> bytes:
 
 
 def _from_blob(blob: bytes) -> Any:
-    return json.loads(_text_of(blob))
+    return json.loads(_decompress(blob))
 
 
-def _text_of(blob: bytes) -> bytes:
+def _decompress(blob: bytes) -> bytes:
     return blob if blob.startswith(_JSON) else zlib.decompress(blob)
 
 
@@ -222,11 +224,11 @@ def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCa
     """The execution that was stored, and what the row with this id expected, where it was one and did."""
     data = _from_blob(blob)
     expected, row = data.pop(_EXPECTED, None), data.pop(_ROW, None)
-    execution = Execution.model_validate(data) if row is None else execution_of_row(row)
-    return execution, None if expected is None else expected_of_row(expected, eval_id)
+    execution = Execution.model_validate(data) if row is None else load_row(row)
+    return execution, None if expected is None else load_expected(expected, eval_id)
 
 
-def tell_the_same(one: bytes, other: bytes) -> bool:
+def is_same_execution(one: bytes, other: bytes) -> bool:
     """Whether two blobs are the same execution and expectation, in whatever form; False where one cannot be read."""
     try:
         return execution_from_blob(one, eval_id="") == execution_from_blob(other, eval_id="")
@@ -250,22 +252,22 @@ def _metric_to_json(metric: MetricResult) -> bytes:
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
     """The metrics of a case: the same ones for the same text, all or each by itself, unless the blob is large."""
-    return _metrics_of_small(blob) if len(blob) <= _LARGE else _METRICS.validate_python(_from_blob(blob))
+    return _load_small_metrics(blob) if len(blob) <= _LARGE else _METRICS.validate_python(_from_blob(blob))
 
 
 @lru_cache(maxsize=256)
-def _metrics_of_small(blob: bytes) -> tuple[MetricResult, ...]:
-    text, end = _text_of(blob).decode(), 0
+def _load_small_metrics(blob: bytes) -> tuple[MetricResult, ...]:
+    text, end = _decompress(blob).decode(), 0
     metrics: list[MetricResult] = []
     while text[end : end + 2] not in ("[]", "]"):  # what is before a metric is one character
         start = end + 1
         _, end = _decode_at(text, start)
-        metrics.append(_metric_of(text[start:end]))
+        metrics.append(_load_metric(text[start:end]))
     return tuple(metrics)
 
 
 @lru_cache(maxsize=1024)
-def _metric_of(text: str) -> MetricResult:
+def _load_metric(text: str) -> MetricResult:
     return MetricResult.model_validate(json.loads(text))
 
 
@@ -289,7 +291,7 @@ def fact_to_text(fact: BaseModel) -> str:
     return _encode(fact.model_dump(mode="json"))
 
 
-def fact_data(text: str) -> dict[str, Any]:
+def load_fact(text: str) -> dict[str, Any]:
     """The data of a record or summary."""
     return dict(json.loads(text))
 

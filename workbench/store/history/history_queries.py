@@ -57,7 +57,7 @@ class FinishedJob(NamedTuple):
 
     `execution_key` covers what reaches the agent; empty where the case could not even be read. `scoring_key` covers
     what it was judged by. `target_variant` tells apart executions of one case by different versions of a target; by
-    default the target's name does. `judged_again`: the agent did not run, what it did once is judged anew; `recorded`:
+    default the target's name does. `is_rescored`: the agent did not run, what it did once is judged anew; `recorded`:
     so it is, and `execution_key` covers what the agent did and what was expected besides.
     `lacks_baseline`: it was to be compared with an earlier run, and there was none.
     """
@@ -66,8 +66,8 @@ class FinishedJob(NamedTuple):
     execution_key: str = ""
     scoring_key: str = ""
     target_variant: str | None = None
-    judged_again: bool = False
-    recorded: bool = False
+    is_rescored: bool = False
+    is_recorded: bool = False
     lacks_baseline: bool = False
 
 
@@ -103,14 +103,14 @@ class StoredJob(NamedTuple):
         return self.execution_key, self.scoring_key
 
     @property
-    def was_only_played(self) -> bool:
+    def is_only_played(self) -> bool:
         """Whether the agent ran and nothing judged it, as `workbench simulate` leaves it."""
         return self.status is CaseStatus.NOT_EVALUATED and not self.scoring_key
 
     @property
-    def was_of_playing(self) -> bool:
+    def is_from_unscored_run(self) -> bool:
         """Whether nothing was to judge it, whether the agent came to the end or failed."""
-        return self.was_only_played or self.failed_in_play
+        return self.is_only_played or self.failed_in_play
 
 
 class StoredVerdict(NamedTuple):
@@ -118,7 +118,7 @@ class StoredVerdict(NamedTuple):
 
     None is: nothing is known of what the agent did; the judging depended on nothing but its criteria. `is_certain` is
     false where the rows are not all, or something changed while the agent ran. `execution` is the number of what the
-    agent did, the same for all that judge it; None where it did nothing. `began_at` is when the agent began (seconds
+    agent did, the same for all that judge it; None where it did nothing. `started_at` is when the agent began (seconds
     since 1970, UTC; 0 where it did nothing). Without `is_judged` the job has not ended: what the agent did is stored,
     its judges have not spoken yet, and never will where the run was stopped meanwhile.
     """
@@ -126,24 +126,24 @@ class StoredVerdict(NamedTuple):
     job: StoredJob
     execution: int | None
     dependencies: int | None
-    scored_with: int | None
+    scoring_dependencies: int | None
     is_certain: bool
-    began_at: float = 0.0
+    started_at: float = 0.0
     is_judged: bool = True
 
 
-class LeftFile(NamedTuple):
-    """A state in which an agent left a file that it had written.
+class AgentWrittenFile(NamedTuple):
+    """A file as an agent or custom metric left it.
 
-    `began_at` and `told_at` are when it began and when this was told (seconds since 1970, UTC). `found` is the state in
-    which it read the file before; None where it wrote without.
+    `started_at` and `recorded_at` are when the agent started and when its report arrived (seconds since 1970, UTC).
+    `previous_fingerprint` is the state in which it read the file before; None if it wrote without reading.
     """
 
     path: str
     fingerprint: str
-    told_at: float
-    began_at: float
-    found: str | None = None
+    recorded_at: float
+    started_at: float
+    previous_fingerprint: str | None = None
 
 
 class StoredScores(NamedTuple):
@@ -178,15 +178,15 @@ _KEPT = f"""
     job.execution_key, job.scoring_key, job.lacks_baseline, (job.status = 'ERROR' AND {_PLAYED}), job.misses_samples
 """
 LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, {_KEPT} FROM job"
-"""For `stored_job`; to be joined WITH_RUN."""
+"""For `read_job`; to be joined WITH_RUN."""
 FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
-"""For `case_result`; to be joined WITH_RESULT."""
+"""For `read_result`; to be joined WITH_RESULT."""
 SCORES = f"{LIGHT.removesuffix(' FROM job')}, score.metrics FROM job"
-"""For `stored_scores`; to be joined WITH_RUN and WITH_SCORE."""
+"""For `read_scores`; to be joined WITH_RUN and WITH_SCORE."""
 _BEGAN = "execution.finished_at - job.duration_seconds"
 _SETS = f"execution.id, execution.dependency_set, score.dependency_set, execution.tainted, {_BEGAN}"
 VERDICTS = f"{LIGHT.removesuffix(' FROM job')}, {_SETS}"
-"""For `stored_verdict`; see `last_verdicts`."""
+"""For `read_verdict`; see `last_verdicts`."""
 _UNJUDGED = f"""
     SELECT job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat, 'NOT_EVALUATED', job.duration_seconds,
         {_AGENT_SECONDS}, NULL, {{}} FROM unjudged AS job JOIN run ON run.id = job.run
@@ -196,9 +196,9 @@ UNJUDGED_VERDICTS = _UNJUDGED.format(
     "run.run_id, job.finished_at, job.execution_key, '', 0, 0, 0, execution.id, execution.dependency_set, NULL, "
     f"execution.tainted, {_BEGAN}"
 )
-"""For `stored_verdict`: executions whose judges have not spoken yet."""
+"""For `read_verdict`: executions whose judges have not spoken yet."""
 UNJUDGED_RESULTS = _UNJUDGED.format("job.eval_set_id, NULL, blob.data")
-"""For `case_result`: the same with what the agents did, and no metrics."""
+"""For `read_result`: the same with what the agents did, and no metrics."""
 WITH_RUN = "JOIN run ON run.id = job.run"
 WITH_SCORE = "LEFT JOIN score ON score.id = job.score"
 WITH_RESULT = f"""
@@ -258,7 +258,7 @@ NEWEST_JUDGED = f"""
 """Of which `newest` takes the run: of what was judged, else of what was only played."""
 
 
-def newest(part: str = "TRUE", *, of: str = NEWEST) -> str:
+def select_newest(part: str = "TRUE", *, of: str = NEWEST) -> str:
     """All repeats that the newest run of a case has of it; a job that never ran says nothing about its case."""
     return f"""
         JOIN (
@@ -271,7 +271,7 @@ def newest(part: str = "TRUE", *, of: str = NEWEST) -> str:
     """
 
 
-def last_verdicts(count: int) -> str:
+def select_latest_verdicts(count: int) -> str:
     """The newest results of each case, by what reached the agent and what it was judged by; newest first.
 
     Of cases that ask the same, at least the newest of each. Without those of which what the agent did has been
@@ -293,19 +293,19 @@ def last_verdicts(count: int) -> str:
     """
 
 
-def stored_verdict(*row: Any) -> StoredVerdict:
+def read_verdict(*row: Any) -> StoredVerdict:
     """From the columns of VERDICTS."""
     *job, execution, dependencies, scored_with, tainted, began_at = row
-    return StoredVerdict(stored_job(*job), execution, dependencies, scored_with, tainted == 0, began_at or 0.0)
+    return StoredVerdict(read_job(*job), execution, dependencies, scored_with, tainted == 0, began_at or 0.0)
 
 
-def stored_job(*row: Any) -> StoredJob:
+def read_job(*row: Any) -> StoredJob:
     """From the columns of LIGHT."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, *rest = row
     run_id, finished_at, execution_key, scoring_key, lacks_baseline, failed_in_play, misses_samples = rest
     return StoredJob(
         run_id=run_id,
-        key=JobKey(case=case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
+        key=JobKey(case=read_case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
         status=CaseStatus(status),
         duration_seconds=duration_seconds,
         agent_seconds=agent_seconds,
@@ -319,17 +319,17 @@ def stored_job(*row: Any) -> StoredJob:
     )
 
 
-def stored_scores(*row: Any) -> StoredScores:
+def read_scores(*row: Any) -> StoredScores:
     """From the columns of SCORES."""
     *job, metrics = row
-    return StoredScores(stored_job(*job), () if metrics is None else history_codec.metrics_from_blob(metrics))
+    return StoredScores(read_job(*job), () if metrics is None else history_codec.metrics_from_blob(metrics))
 
 
-def case_result(*row: Any) -> CaseResult:
+def read_result(*row: Any) -> CaseResult:
     """From the columns of FULL."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, *rest = row
     eval_set_id, metrics, blob = rest
-    key = case_key(target, eval_set, eval_id, occurrence)
+    key = read_case_key(target, eval_set, eval_id, occurrence)
     execution, expected = (
         (Execution(), None) if blob is None else history_codec.execution_from_blob(blob, eval_id=key.eval_id)
     )
@@ -353,7 +353,7 @@ def key_to_sql(case: CaseKey) -> tuple[str | bytes, str | bytes, str | bytes, in
     return to_sql(case.target), to_sql(case.eval_set), to_sql(case.eval_id), case.occurrence
 
 
-def case_key(target: str | bytes, eval_set: str | bytes, eval_id: str | bytes, occurrence: int) -> CaseKey:
+def read_case_key(target: str | bytes, eval_set: str | bytes, eval_id: str | bytes, occurrence: int) -> CaseKey:
     """From the first four columns of every query."""
     from_sql = history_codec.name_from_sql
     return CaseKey.construct_unvalidated(

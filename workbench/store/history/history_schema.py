@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from workbench.store.errors import DamagedFile, StoreError, cannot, shown_path
+from workbench.store.errors import DamagedFile, StoreError, make_os_error, shown_path
 from workbench.store.files import PRIVATE, make_private_folder
 
 # The tables of the history, and how an older file becomes a newer one.
@@ -170,10 +170,10 @@ def _version(connection: sqlite3.Connection) -> int:
 _FOLDER = ".workbench"
 _FILE_NAME = "history.db"
 
-_BESIDE = ("-wal", "-shm")  # other files of the same database
+_SUFFIXES = ("-wal", "-shm")  # other files of the same database
 
 _BUSY_SECONDS = 10.0
-_LITTLE = 64 * 1024  # bytes
+_NEARLY_FULL = 64 * 1024  # bytes
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DENIED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
@@ -186,7 +186,7 @@ _SENTENCES = {
 }
 
 
-def file_of(root: Path) -> Path:
+def get_history_path(root: Path) -> Path:
     """Where the history of a project is kept. Opening it makes one, which looking at a project must not do."""
     return root / _FOLDER / _FILE_NAME
 
@@ -202,19 +202,19 @@ class Database:
         self.path = path
         self._moves_damaged = True
         self._connection = connection
-        self._opened = _identity(path)
+        self._opened = _get_identity(path)
         self.execute = connection.execute
         self.execute_many = connection.executemany
 
     @property
     def is_gone(self) -> bool:
         """True if the file was deleted, moved or replaced since it was opened: nothing written here would be found."""
-        return self._opened is None or _identity(self.path) != self._opened
+        return self._opened is None or _get_identity(self.path) != self._opened
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """A transaction: all of it is stored or nothing. Raises StoreError."""
-        with self.reading():
+        with self.translate_errors():
             self.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -224,13 +224,13 @@ class Database:
                     self.execute("ROLLBACK")
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Turn what the database reports into StoreError; a file that proves damaged is moved aside and closed."""
         try:
             yield
         except sqlite3.Error as error:
-            if _code(error) not in _DAMAGED:
-                raise _in_words(self.path, error) from error
+            if _get_result_code(error) not in _DAMAGED:
+                raise _to_store_error(self.path, error) from error
             is_gone = self.is_gone
             self.close()
             if is_gone:  # another process has moved it already: what is there now is a new file
@@ -241,11 +241,11 @@ class Database:
             aside = _damaged[self.path] = _move_aside(self.path)
             raise DamagedFile(self.path, f"the file was damaged and has been moved to {aside.name}") from error
 
-    def leave_damaged(self) -> None:
+    def keep_damaged_file(self) -> None:
         """From now on leave the file where it is if it proves damaged: the next user of it moves and reports it."""
         self._moves_damaged = False
 
-    def take_notice(self) -> str | None:
+    def pop_notice(self) -> str | None:
         """Return once what the user should know of a file that proved damaged; None if there is nothing to report."""
         if self.path not in _damaged:
             return None
@@ -277,27 +277,27 @@ def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare =
         raise StoreError(root, "the folder of the project is gone")
     folder = root / _FOLDER
     make_private_folder(folder)
-    _keep_out_of_version_control(folder)
+    _write_gitignore(folder)
     path = folder / file_name
-    found = _identity(path)
+    found = _get_identity(path)
     try:
         try:
             return _connect(path, prepare)
         except sqlite3.DatabaseError as error:
-            if _code(error) not in _DAMAGED:
+            if _get_result_code(error) not in _DAMAGED:
                 raise
-        if _identity(path) == found:  # else another process has moved it already
+        if _get_identity(path) == found:  # else another process has moved it already
             _damaged[path] = _move_aside(path)
         return _connect(path, prepare)
     except sqlite3.Error as error:
-        raise _in_words(path, error) from error
+        raise _to_store_error(path, error) from error
 
 
 def is_denied(error: StoreError) -> bool:
     """True if a file could not be written because the user may not: no permission, or a read-only file system."""
     cause = error.__cause__
     if isinstance(cause, sqlite3.Error):
-        return _code(cause) in _DENIED
+        return _get_result_code(cause) in _DENIED
     return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -306,12 +306,12 @@ def _connect(path: Path, prepare: Prepare) -> Database:
     # files take the mode of this one; what is wrong SQLite says better.
     with contextlib.suppress(OSError):
         if not path.exists():  # these belong to a file that was deleted, which may still be open
-            for suffix in _BESIDE:
+            for suffix in _SUFFIXES:
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+        _retry_while_locked(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = NORMAL")
         prepare(connection, path)
     except BaseException:  # Ctrl-C too: the caller gets no connection that it could close
@@ -320,21 +320,21 @@ def _connect(path: Path, prepare: Prepare) -> Database:
     return Database(path, connection)
 
 
-def _patiently(action: Callable[[], object]) -> None:
+def _retry_while_locked(action: Callable[[], object]) -> None:
     """Try again while another process has the file locked: for this change SQLite itself does not wait."""
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
             action()
         except sqlite3.OperationalError as error:
-            if _code(error) not in _BUSY or time.monotonic() > deadline:
+            if _get_result_code(error) not in _BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
         else:
             return
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _get_identity(path: Path) -> tuple[int, int] | None:
     """Device and inode of a file; None if there is no file."""
     try:
         found = path.stat()
@@ -350,27 +350,27 @@ def _move_aside(path: Path) -> Path:
         number += 1
     try:
         path.rename(aside)
-        for suffix in _BESIDE:
+        for suffix in _SUFFIXES:
             beside = path.with_name(path.name + suffix)
             if beside.exists():
                 beside.rename(aside.with_name(aside.name + suffix))
     except OSError as error:
-        raise cannot("write", path, error) from error
+        raise make_os_error("write", path, error) from error
     return aside
 
 
-def _keep_out_of_version_control(folder: Path) -> None:
+def _write_gitignore(folder: Path) -> None:
     ignore = folder / ".gitignore"
     if not ignore.exists():
         try:
             ignore.write_text("*\n", encoding="utf-8")
             ignore.chmod(PRIVATE)
         except OSError as error:
-            raise cannot("write", ignore, error) from error
+            raise make_os_error("write", ignore, error) from error
 
 
-def _in_words(path: Path, error: sqlite3.Error) -> StoreError:
-    code = _code(error)
+def _to_store_error(path: Path, error: sqlite3.Error) -> StoreError:
+    code = _get_result_code(error)
     if code in _BUSY:
         return StoreError(path, f"another process has kept it locked for {_BUSY_SECONDS:g} s")
     if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(path):  # noqa: PTH112 - never raises
@@ -382,11 +382,11 @@ def _in_words(path: Path, error: sqlite3.Error) -> StoreError:
 
 def _is_full(folder: Path) -> bool:
     try:
-        return shutil.disk_usage(folder).free < _LITTLE
+        return shutil.disk_usage(folder).free < _NEARLY_FULL
     except OSError:
         return False
 
 
-def _code(error: sqlite3.Error) -> int:
+def _get_result_code(error: sqlite3.Error) -> int:
     """The primary result code: the extended ones only say where in SQLite."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -9,9 +9,16 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from workbench.model.identity import Dependencies, Dependency, DependencyKind, JobKey
-from workbench.model.results import CaseResult, Execution, misses_samples
+from workbench.model.results import CaseResult, Execution, has_missing_samples
 from workbench.store.history import history_codec
-from workbench.store.history.history_queries import IS_CASE, FinishedJob, LeftFile, StoredJob, StoredVerdict, key_to_sql
+from workbench.store.history.history_queries import (
+    IS_CASE,
+    AgentWrittenFile,
+    FinishedJob,
+    StoredJob,
+    StoredVerdict,
+    key_to_sql,
+)
 from workbench.store.history.history_schema import Database
 
 # What executions and scores depended on, as the history keeps it: sets of rows, each stored once.
@@ -46,7 +53,7 @@ class DependencySets:
         known = self._known.get(dependencies.rows)
         if known is not None:
             return known
-        execute, name = self._database.execute, _hash(dependencies.rows)
+        execute, name = self._database.execute, _hash_rows(dependencies.rows)
         row = execute("SELECT id FROM dependency_set WHERE hash = ?", (name,)).fetchone()
         if row is None:
             number = int(execute("INSERT INTO dependency_set (hash) VALUES (?)", (name,)).lastrowid or 0)
@@ -61,12 +68,12 @@ class DependencySets:
         self._known[dependencies.rows] = number
         return number
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Sets may have been deleted, or not stored after all."""
         self._known.clear()
 
 
-def rows_of(database: Database, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
+def read_dependencies(database: Database, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
     """The rows of these sets, with the set of each."""
     wanted = sorted(sets)
     for start in range(0, len(wanted), _AT_ONCE):
@@ -77,21 +84,21 @@ def rows_of(database: Database, sets: Collection[int]) -> Iterator[tuple[int, De
             yield number, Dependency(kind, history_codec.name_from_sql(key), fingerprint)
 
 
-def left_by_agents(database: Database) -> Iterator[LeftFile]:
+def read_agent_written_files(database: Database) -> Iterator[AgentWrittenFile]:
     """Every state in which an agent, or a custom metric, left a file, of all that are stored."""
     kinds = (DependencyKind.FOUND.value, DependencyKind.STATE.value, DependencyKind.WRITTEN.value)
     for key, *state in database.execute(_LEFT, kinds):
-        yield LeftFile(history_codec.name_from_sql(key), *state)
+        yield AgentWrittenFile(history_codec.name_from_sql(key), *state)
 
 
-def listed_folders(database: Database) -> Iterator[str]:
+def read_folder_dependencies(database: Database) -> Iterator[str]:
     """Every folder that something stored depends on as a list of names."""
     query = "SELECT DISTINCT key FROM dependency WHERE kind = ?"
     for (key,) in database.execute(query, (DependencyKind.FOLDER.value,)):
         yield history_codec.name_from_sql(key)
 
 
-def _hash(rows: Iterable[Dependency]) -> str:
+def _hash_rows(rows: Iterable[Dependency]) -> str:
     digest = hashlib.sha256()
     for row in sorted(rows):
         for part in row:
@@ -157,15 +164,15 @@ class ResultWriter:
     def insert(self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float) -> Iterator[StoredVerdict]:
         """Store results of the run with this id, whose row is `run`. Verdicts are made as they are asked for."""
         jobs = list(jobs)
-        executions = self._executions(jobs, now)
+        executions = self._store_executions(jobs, now)
         verdicts, scores, rows = [], [], []
-        score_number = self._last("score")
+        score_number = self._get_last_id("score")
         for job, execution in zip(jobs, executions, strict=True):
             result = job.result
             score = scored_with = None
             if result.metrics:
                 score = score_number = score_number + 1
-                scored_with = self._scored_with(result)
+                scored_with = self._store_scoring_dependencies(result)
                 metrics = history_codec.metrics_to_blob(result.metrics)
                 scores.append((score, execution.number, job.scoring_key, scored_with, metrics))
             rows.append(
@@ -182,7 +189,7 @@ class ResultWriter:
                     job.execution_key,
                     job.scoring_key,
                     job.lacks_baseline,
-                    misses_samples(result.metrics),
+                    has_missing_samples(result.metrics),
                     execution.number,
                     score,
                 )
@@ -194,14 +201,14 @@ class ResultWriter:
         if self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None:
             judged = [(*key_to_sql(job.result.case), job.result.repeat, run) for job in jobs]
             self._database.execute_many(_FORGET_UNJUDGED, judged)
-        return (_verdict(run_id, job, done, now, scored_with=scored_with) for job, done, scored_with in verdicts)
+        return (_make_verdict(run_id, job, done, now, scored_with=scored_with) for job, done, scored_with in verdicts)
 
     def insert_unjudged(
         self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float
     ) -> Iterator[StoredVerdict]:
         """Store what agents did in jobs whose judges are yet to be asked. `insert` of a job takes its place."""
         jobs = list(jobs)
-        executions = self._executions(jobs, now)
+        executions = self._store_executions(jobs, now)
         rows = [
             (
                 run,
@@ -218,43 +225,43 @@ class ResultWriter:
         ]
         self._database.execute_many(_ADD_UNJUDGED, rows)
         return (
-            _verdict(run_id, job, execution, now)._replace(is_judged=False)
+            _make_verdict(run_id, job, execution, now)._replace(is_judged=False)
             for job, execution in zip(jobs, executions, strict=True)
         )
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """What was written may be gone: a transaction was undone, or old results were deleted."""
-        self._sets.forget()
+        self._sets.clear_cache()
 
-    def _executions(self, jobs: Sequence[FinishedJob], now: float) -> list[_ExecutionRow]:
+    def _store_executions(self, jobs: Sequence[FinishedJob], now: float) -> list[_ExecutionRow]:
         """Store what the agents did, unless it is stored already, or nothing that could be judged."""
-        newest = self._newest(jobs)
+        newest = self._find_newest_executions(jobs)
         written: dict[tuple[Any, ...], _ExecutionRow] = {}
         blobs: list[tuple[Any, ...]] = []
         executions: list[tuple[Any, ...]] = []
-        blob_number, number = self._last("blob"), self._last("execution")
+        blob_number, number = self._get_last_id("blob"), self._get_last_id("execution")
         found = []
         for job in jobs:
             result = job.result
             dependencies = result.execution.dependencies
-            if not result.metrics and dependencies is None and _says_nothing(result):
+            if not result.metrics and dependencies is None and _is_empty(result):
                 found.append(_ExecutionRow())
                 continue
-            asked = _variant_of(job), _key_of(job), result.repeat
+            asked = _get_variant(job), _get_execution_key(job), result.repeat
             there = newest.get(asked)
-            if job.recorded and there is not None:
+            if job.is_recorded and there is not None:
                 found.append(there[1])
                 continue
             data = history_codec.to_blob(history_codec.execution_to_json(result.execution, result.expected_by_row))
             same = (*asked, data)
-            known = written.get(same) if job.judged_again else None
-            if known is None and job.judged_again and there is not None:
-                known = self._stored(asked, data, *there)
+            known = written.get(same) if job.is_rescored else None
+            if known is None and job.is_rescored and there is not None:
+                known = self._find_stored(asked, data, *there)
             if known is None:
                 is_certain = dependencies is not None and dependencies.complete and dependencies.tainted is None
                 rows = None if dependencies is None else self._sets.store(dependencies)
                 # Judging takes its time: what other agents wrote meanwhile came after this one.
-                finished_at = (dependencies.told_at if dependencies is not None else 0.0) or now
+                finished_at = (dependencies.recorded_at if dependencies is not None else 0.0) or now
                 opaque = dependencies is not None and dependencies.is_opaque
                 number, blob_number = number + 1, blob_number + 1
                 blobs.append((blob_number, data))
@@ -265,13 +272,15 @@ class ResultWriter:
         self._database.execute_many(_ADD_EXECUTION, executions)
         return found
 
-    def _newest(self, jobs: Sequence[FinishedJob]) -> dict[tuple[Any, ...], tuple[bytes, _ExecutionRow]]:
+    def _find_newest_executions(
+        self, jobs: Sequence[FinishedJob]
+    ) -> dict[tuple[Any, ...], tuple[bytes, _ExecutionRow]]:
         """What was stored last, by variant, key and repeat, as far as these jobs judge it again."""
         keys: dict[tuple[str, str | bytes], list[str]] = {}
         for job in jobs:
-            if job.judged_again:
-                query = _NEWEST_RECORDED if job.recorded else _NEWEST
-                keys.setdefault((query, _variant_of(job)), []).append(_key_of(job))
+            if job.is_rescored:
+                query = _NEWEST_RECORDED if job.is_recorded else _NEWEST
+                keys.setdefault((query, _get_variant(job)), []).append(_get_execution_key(job))
         return {
             (variant, key, repeat): (blob, _ExecutionRow(number, dependencies, bool(is_certain), finished_at))
             for (query, variant), of_variant in keys.items()
@@ -280,7 +289,9 @@ class ResultWriter:
             )
         }
 
-    def _stored(self, asked: tuple[Any, ...], data: bytes, newest: bytes, known: _ExecutionRow) -> _ExecutionRow | None:
+    def _find_stored(
+        self, asked: tuple[Any, ...], data: bytes, newest: bytes, known: _ExecutionRow
+    ) -> _ExecutionRow | None:
         """The newest of the few executions of a variant, key and repeat that is this one; nearly always the last.
 
         An older program may have written the same in other bytes.
@@ -288,37 +299,37 @@ class ResultWriter:
         if newest == data:
             return known
         rows = self._database.execute(_EXECUTIONS, asked).fetchall()
-        for is_same in (bytes.__eq__, history_codec.tell_the_same):
+        for is_same in (bytes.__eq__, history_codec.is_same_execution):
             for blob, number, dependencies, is_certain, finished_at in rows:
                 if is_same(blob, data):
                     return _ExecutionRow(number, dependencies, bool(is_certain), finished_at)
         return None
 
-    def _scored_with(self, result: CaseResult) -> int | None:
+    def _store_scoring_dependencies(self, result: CaseResult) -> int | None:
         """The set of what custom metrics depended on."""
         told = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
         if not told:
             return None
         return self._sets.store(Dependencies(rows=frozenset().union(*(each.rows for each in told))))
 
-    def _last(self, table: str) -> int:
+    def _get_last_id(self, table: str) -> int:
         """The highest number in a table; nobody else writes until the end of the transaction."""
         return int(self._database.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
 
 
-def _says_nothing(result: CaseResult) -> bool:
+def _is_empty(result: CaseResult) -> bool:
     return result.expected_by_row is None and result.execution == _NOTHING
 
 
-def _variant_of(job: FinishedJob) -> str | bytes:
+def _get_variant(job: FinishedJob) -> str | bytes:
     return history_codec.name_to_sql(job.result.case.target) if job.target_variant is None else job.target_variant
 
 
-def _key_of(job: FinishedJob) -> str:
+def _get_execution_key(job: FinishedJob) -> str:
     return job.execution_key or f"unread {job.result.case!r}"
 
 
-def _verdict(
+def _make_verdict(
     run_id: str, job: FinishedJob, execution: _ExecutionRow, now: float, *, scored_with: int | None = None
 ) -> StoredVerdict:
     result = job.result
@@ -333,7 +344,7 @@ def _verdict(
         execution_key=job.execution_key,
         scoring_key=job.scoring_key,
         lacks_baseline=job.lacks_baseline,
-        misses_samples=misses_samples(result.metrics),
+        misses_samples=has_missing_samples(result.metrics),
     )
     number, dependencies, is_certain, finished_at = execution
     began_at = 0.0 if number is None else finished_at - result.duration_seconds
@@ -342,9 +353,9 @@ def _verdict(
 
 # What is forgotten: traces beyond the newest few of each variant, scores beyond the newest many.
 
-TRACES_OF_A_VARIANT = 5
-SCORED_EXECUTIONS = 10_000
-NEWEST_OF_CASES = 200_000
+MAX_TRACES_PER_VARIANT = 5
+MAX_SCORED_EXECUTIONS = 10_000
+MAX_EXECUTIONS = 200_000
 """Beyond so many executions even the newest scores of a case are forgotten: its dataset may be gone."""
 
 # Only variants that this run has executed can have grown, and most of thousands have not grown beyond the limit.
@@ -391,31 +402,31 @@ _OLD_EXECUTIONS = """
 """
 
 
-def forget_old(database: Database, run: int) -> None:
+def delete_old_results(database: Database, run: int) -> None:
     """Apply the rules after `run` (the id of its row). Raises StoreError."""
-    limits = {"run": run, "kept": SCORED_EXECUTIONS, "newest": NEWEST_OF_CASES}
-    with database.reading():
-        traces = [row[0] for row in database.execute(_OLD_TRACES, {"run": run, "kept": TRACES_OF_A_VARIANT})]
+    limits = {"run": run, "kept": MAX_SCORED_EXECUTIONS, "newest": MAX_EXECUTIONS}
+    with database.translate_errors():
+        traces = [row[0] for row in database.execute(_OLD_TRACES, {"run": run, "kept": MAX_TRACES_PER_VARIANT})]
         executions = [row[0] for row in database.execute(_OLD_EXECUTIONS, limits)]
-    for ids in _chunks(traces):
-        with database.writing():
-            _forget_traces(database, ids)
-    for ids in _chunks(executions):
-        with database.writing():
-            _forget_traces(database, ids)
-            marks = _marks(ids)
+    for ids in _split_ids(traces):
+        with database.transaction():
+            _delete_traces(database, ids)
+    for ids in _split_ids(executions):
+        with database.transaction():
+            _delete_traces(database, ids)
+            marks = _make_placeholders(ids)
             database.execute(
                 f"UPDATE job SET execution = NULL, score = NULL, is_forgotten = 1 WHERE execution IN ({marks})", ids
             )
             database.execute(f"DELETE FROM unjudged WHERE execution IN ({marks})", ids)
             database.execute(f"DELETE FROM score WHERE execution IN ({marks})", ids)
             database.execute(f"DELETE FROM execution WHERE id IN ({marks})", ids)
-    with database.writing():
+    with database.transaction():
         database.execute(
             "DELETE FROM unjudged WHERE execution NOT IN (SELECT id FROM execution WHERE blob IS NOT NULL)"
         )
     if executions:
-        with database.writing():
+        with database.transaction():
             for table in ("dependency", "dependency_set"):
                 column = "id" if table == "dependency_set" else "dependency_set"
                 database.execute(
@@ -425,15 +436,15 @@ def forget_old(database: Database, run: int) -> None:
                 )
 
 
-def _forget_traces(database: Database, ids: Sequence[int]) -> None:
-    marks = _marks(ids)
+def _delete_traces(database: Database, ids: Sequence[int]) -> None:
+    marks = _make_placeholders(ids)
     database.execute(f"DELETE FROM blob WHERE id IN (SELECT blob FROM execution WHERE id IN ({marks}))", ids)
     database.execute(f"UPDATE execution SET blob = NULL WHERE id IN ({marks})", ids)
 
 
-def _chunks(ids: Sequence[int]) -> list[Sequence[int]]:
+def _split_ids(ids: Sequence[int]) -> list[Sequence[int]]:
     return [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
 
 
-def _marks(ids: Sequence[int]) -> str:
+def _make_placeholders(ids: Sequence[int]) -> str:
     return ",".join("?" * len(ids))

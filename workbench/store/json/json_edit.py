@@ -13,18 +13,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.store.json.json_layout import (
+    JsonStyle,
     Layout,
-    Manner,
-    gaps_between,
-    manner_of,
-    spelt_like,
-    spliced_string,
+    adopt_spelling,
+    detect_style,
+    edit_string,
+    split_gaps,
     write_member,
     write_text,
     write_value,
 )
-from workbench.store.json.json_path import Member, Place, align, find_key, is_free, member_at, members, same
-from workbench.store.json.json_text import BrokenJson, decode_at, decode_tolerantly, skip_space
+from workbench.store.json.json_path import (
+    Member,
+    Place,
+    align_lists,
+    find_key,
+    find_member,
+    is_same_json,
+    is_user_key,
+    list_members,
+)
+from workbench.store.json.json_text import BrokenJson, decode_tolerantly, decode_value, skip_space
 
 _OPENS_A_LINE = re.compile(r'[ \t]*("(?:[^"\\]|\\.)*"[ \t]*:[ \t]*)?[\[{]*')
 
@@ -56,75 +65,77 @@ class _Node:
 
 
 class Fragment:
-    """The text of one JSON value, with what is known of the manner of the file around it."""
+    """The text of one JSON value, with what is known of the json_style of the file around it."""
 
-    def __init__(self, text: str, *, indentation: str = "", default: Manner | None = None) -> None:
+    def __init__(self, text: str, *, indentation: str = "", default: JsonStyle | None = None) -> None:
         """`indentation` is that of the line on which the text begins. Raises BrokenJson."""
         self.text = text
         self.data, masked = decode_tolerantly(text)
         self._strict = masked.text
         self._indentation = indentation
-        self.manner = manner_of(self._strict, data=self.data, indentation=indentation, default=default)
+        self.json_style = detect_style(self._strict, data=self.data, indentation=indentation, default=default)
 
     def set_value(self, place: Place, value: Any) -> str:
         """The text with the value at a place replaced; keys that are absent, and objects above them, are added.
 
         A new list or object is compared with the old one, and only what differs is touched.
         """
-        node, missing = self._deepest(place)
-        new = _plain(value)
+        node, missing = self._find_deepest(place)
+        new = _to_plain_json(value)
         if missing:
             if not isinstance(node.value, dict | None) or not all(isinstance(step, str) for step in missing):
-                raise _no_such(place, missing)
+                raise _make_missing_error(place, missing)
             for step in reversed(missing[1:]):
                 new = {step: new}
             new = {**(node.value or {}), missing[0]: new}
-        new = spelt_like(new, node.value, style=self.manner.key_style, free=node.free)
-        return self._checked(node, self._merged(node, new), new)
+        new = adopt_spelling(new, node.value, style=self.json_style.key_style, free=node.free)
+        return self._verify(node, self._merge(node, new), new)
 
     def insert_item(self, place: Place, index: int, value: Any) -> str:
         """The text with a value inserted into the list at a place."""
-        node = self._list_at(place)
+        node = self._find_list(place)
         if not 0 <= index <= len(node.value):
             raise WrongPlace(place, found=f"index {index}", expected=f"0 to {len(node.value)}")
-        new = spelt_like(_plain(value), None, style=self.manner.key_style, free=node.free)
+        new = adopt_spelling(_to_plain_json(value), None, style=self.json_style.key_style, free=node.free)
         layout = self._layout(node)
         self._insert(layout, node, index, new)
-        return self._checked(node, _text_of(node, layout, self.text), [*node.value[:index], new, *node.value[index:]])
+        return self._verify(
+            node, _join_layout(node, layout, self.text), [*node.value[:index], new, *node.value[index:]]
+        )
 
     def remove(self, place: Place) -> str:
         """The text without the member or item at a place."""
         if not place:
             raise WrongPlace((), found="the whole value", expected="a member or an item of it")
-        if missing := self._deepest(place)[1]:
-            raise _no_such(place, missing)
-        node = self._deepest(place[:-1])[0]
+        if missing := self._find_deepest(place)[1]:
+            raise _make_missing_error(place, missing)
+        node = self._find_deepest(place[:-1])[0]
         if isinstance(node.value, list):
             new: Any = [item for index, item in enumerate(node.value) if index != place[-1]]
         else:
             spelling = find_key(node.value, str(place[-1]), free=node.free)
             new = {key: item for key, item in node.value.items() if key != spelling}
-        return self._checked(node, self._merged(node, new), new)
+        return self._verify(node, self._merge(node, new), new)
 
     def rename(self, place: Place, key: str) -> str:
         """The text with the member at a place under another key, which no other member has; it stays where it is."""
-        node, missing = self._deepest(place[:-1])
+        node, missing = self._find_deepest(place[:-1])
         if not place or missing or not isinstance(node.value, dict):
             raise WrongPlace(place[:-1], found="no object", expected="an object")
-        member = member_at(members(self._strict, node.start)[0], place[-1], free=node.free)
+        member = find_member(list_members(self._strict, node.start)[0], place[-1], free=node.free)
         if member is None:
-            raise _no_such(place, place[-1:])
+            raise _make_missing_error(place, place[-1:])
         if find_key(node.value, key, free=node.free) not in (None, member.key):
             raise WrongPlace(place[:-1], found=f"the key {key} already", expected="a key that is not there")
-        _, end = decode_at(self._strict, member.key_start)
-        literal = write_text(key, only_ascii=self.manner.only_ascii)
+        _, end = decode_value(self._strict, member.key_start)
+        literal = write_text(key, only_ascii=self.json_style.only_ascii)
         text = self.text[node.start : member.key_start] + literal + self.text[end : node.end]
         new = {key if name == member.key else name: value for name, value in node.value.items()}
-        return self._checked(node, text, new)
+        return self._verify(node, text, new)
 
     def move_item(self, place: Place, source: int, target: int) -> str:
         """The text with an item of the list at a place moved, so that it stands at `target` afterwards."""
-        node = self._list_at(place)
+        node = self._find_list(place)
         for index in (source, target):
             if not 0 <= index < len(node.value):
                 raise WrongPlace(place, found=f"index {index}", expected=f"0 to {len(node.value) - 1}")
@@ -132,39 +143,39 @@ class Fragment:
         layout.move(source, target)
         new = list(node.value)
         new.insert(target, new.pop(source))
-        return self._checked(node, _text_of(node, layout, self.text), new)
+        return self._verify(node, _join_layout(node, layout, self.text), new)
 
-    def _deepest(self, place: Place) -> tuple[_Node, Place]:
+    def _find_deepest(self, place: Place) -> tuple[_Node, Place]:
         """The value at a place, or the nearest above it, and the steps that are not there."""
         start = skip_space(self._strict, 0)
-        value, end = decode_at(self._strict, start)
+        value, end = decode_value(self._strict, start)
         node = _Node(start, end, value, "", self._indentation, free=False)
         for depth, step in enumerate(place):
             if not isinstance(node.value, dict | list):
                 return node, place[depth:]
-            member = member_at(members(self._strict, node.start)[0], step, free=node.free)
+            member = find_member(list_members(self._strict, node.start)[0], step, free=node.free)
             if member is None:
                 return node, place[depth:]
-            node = self._child(node, member)
+            node = self._make_child(node, member)
         return node, ()
 
-    def _child(self, node: _Node, member: Member) -> _Node:
+    def _make_child(self, node: _Node, member: Member) -> _Node:
         return _Node(
             member.start,
             member.end,
             node.value[member.key],
             member.key,
-            self._indentation_at(member.start),
-            node.free or is_free(member.key),
+            self._get_indentation(member.start),
+            node.free or is_user_key(member.key),
         )
 
-    def _list_at(self, place: Place) -> _Node:
-        node, missing = self._deepest(place)
+    def _find_list(self, place: Place) -> _Node:
+        node, missing = self._find_deepest(place)
         if missing or not isinstance(node.value, list):
             raise WrongPlace(place, found="no list", expected="a list")
         return node
 
-    def _indentation_at(self, offset: int) -> str:
+    def _get_indentation(self, offset: int) -> str:
         """The white space at the beginning of the line of an offset."""
         line_start = self.text.rfind("\n", 0, offset) + 1
         if line_start == 0:
@@ -172,24 +183,24 @@ class Fragment:
         line = self.text[line_start:offset]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
-    def _merged(self, node: _Node, new: Any) -> str:
+    def _merge(self, node: _Node, new: Any) -> str:
         """The text of a value changed as little as makes it `new`."""
         text = self.text[node.start : node.end]
         old = node.value
-        if same(old, new):
+        if is_same_json(old, new):
             return text
         if isinstance(old, str) and isinstance(new, str):
-            return spliced_string(text, new, only_ascii=self.manner.only_ascii)
+            return edit_string(text, new, only_ascii=self.json_style.only_ascii)
         if isinstance(old, dict) and isinstance(new, dict):
-            return self._merged_object(node, new)
+            return self._merge_object(node, new)
         if isinstance(old, list) and isinstance(new, list):
-            return self._merged_list(node, new)
+            return self._merge_list(node, new)
         was_on_one_line = isinstance(old, dict | list) and old and "\n" not in text
-        manner = self.manner.on_one_line() if was_on_one_line or not self._may_break(node) else self.manner
-        return write_value(new, manner, indentation=node.indentation)
+        json_style = self.json_style.on_one_line() if was_on_one_line or not self._may_break(node) else self.json_style
+        return write_value(new, json_style, indentation=node.indentation)
 
-    def _merged_object(self, node: _Node, new: dict[str, Any]) -> str:
-        found = members(self._strict, node.start)[0]
+    def _merge_object(self, node: _Node, new: dict[str, Any]) -> str:
+        found = list_members(self._strict, node.start)[0]
         layout = self._layout(node)
         last = {member.key: index for index, member in enumerate(found)}  # the one that counts
         for index in reversed(range(len(found))):
@@ -198,54 +209,54 @@ class Fragment:
                 layout.remove(index)
             elif last[member.key] == index:
                 key = self.text[member.key_start : member.start]
-                layout.elements[index].body = key + self._merged(self._child(node, member), new[str(member.key)])
+                layout.elements[index].body = key + self._merge(self._make_child(node, member), new[str(member.key)])
         for key, value in new.items():
             if key not in last:
                 self._insert(layout, node, len(layout.elements), value, key=key)
-        return _text_of(node, layout, self.text)
+        return _join_layout(node, layout, self.text)
 
-    def _merged_list(self, node: _Node, new: list[Any]) -> str:
-        found = members(self._strict, node.start)[0]
+    def _merge_list(self, node: _Node, new: list[Any]) -> str:
+        found = list_members(self._strict, node.start)[0]
         layout = self._layout(node)
-        for block in reversed(align(node.value, new)):
+        for block in reversed(align_lists(node.value, new)):
             changed = min(block.old_end - block.old_start, block.new_end - block.new_start)
             for index in reversed(range(block.old_start + changed, block.old_end)):
                 layout.remove(index)
             for offset, value in enumerate(new[block.new_start + changed : block.new_end]):
                 self._insert(layout, node, block.old_start + changed + offset, value)
             for offset in range(changed):
-                child = self._child(node, found[block.old_start + offset])
-                layout.elements[block.old_start + offset].body = self._merged(child, new[block.new_start + offset])
-        return _text_of(node, layout, self.text)
+                child = self._make_child(node, found[block.old_start + offset])
+                layout.elements[block.old_start + offset].body = self._merge(child, new[block.new_start + offset])
+        return _join_layout(node, layout, self.text)
 
     def _layout(self, node: _Node) -> Layout:
-        found = members(self._strict, node.start)[0]
+        found = list_members(self._strict, node.start)[0]
         spans = [(member.start if member.key_start < 0 else member.key_start, member.end) for member in found]
-        gaps = gaps_between(self.text, spans, start=node.start + 1, end=node.end - 1)
-        return Layout.of_gaps(gaps, [self.text[start:end] for start, end in spans])
+        gaps = split_gaps(self.text, spans, start=node.start + 1, end=node.end - 1)
+        return Layout.from_gaps(gaps, [self.text[start:end] for start, end in spans])
 
     def _insert(self, layout: Layout, node: _Node, index: int, value: Any, *, key: str | None = None) -> None:
-        """Write a new item, or member where it has a `key`, in the manner of its neighbours."""
-        manner = self.manner
-        space = manner.comma[1:]
+        """Write a new item, or member where it has a `key`, in the json_style of its neighbours."""
+        json_style = self.json_style
+        space = json_style.comma[1:]
         if layout.elements:
-            lead = layout.lead_for(index, space=space)
+            lead = layout.make_lead(index, space=space)
             own_line = "\n" in lead
             indentation = lead.rpartition("\n")[2] if own_line else node.indentation
-            if not (own_line if key is not None else layout.shows_line_breaks(default=own_line)):
-                manner = manner.on_one_line()
+            if not (own_line if key is not None else layout.has_line_breaks(default=own_line)):
+                json_style = json_style.on_one_line()
         else:
             own_line = self._may_break(node)
-            indentation = node.indentation + (manner.indent or "" if own_line else "")
-            manner = manner if own_line else manner.on_one_line()
+            indentation = node.indentation + (json_style.indent or "" if own_line else "")
+            json_style = json_style if own_line else json_style.on_one_line()
         if key is None:
-            body = write_value(value, manner, indentation=indentation)
+            body = write_value(value, json_style, indentation=indentation)
         else:
-            body = write_member(key, value, manner, indentation=indentation)
+            body = write_member(key, value, json_style, indentation=indentation)
         layout.insert(
             index,
             body,
-            line_break=manner.line_break if own_line else None,
+            line_break=json_style.line_break if own_line else None,
             indentation=indentation,
             outer=node.indentation,
             space=space,
@@ -253,12 +264,12 @@ class Fragment:
 
     def _may_break(self, node: _Node) -> bool:
         """Whether a list or object written at a node may have lines of its own."""
-        if self.manner.indent is None or node.key in self.manner.inline_keys:
+        if self.json_style.indent is None or node.key in self.json_style.inline_keys:
             return False
         line_start = self.text.rfind("\n", 0, node.start) + 1
         return _OPENS_A_LINE.fullmatch(self.text[line_start : node.start]) is not None
 
-    def _checked(self, node: _Node, text: str, value: Any) -> str:
+    def _verify(self, node: _Node, text: str, value: Any) -> str:
         """The whole text with a value replaced, if that is what it says when it is read again."""
         whole = self.text[: node.start] + text + self.text[node.end :]
         before, after = self._strict[: node.start], self._strict[node.end :]
@@ -267,12 +278,12 @@ class Fragment:
         except BrokenJson as broken:
             raise UnsafeEdit from broken
         expected = json.loads(f"{before}{json.dumps(value)}{after}")
-        if not same(read, expected):
+        if not is_same_json(read, expected):
             raise UnsafeEdit
         return whole
 
 
-def _text_of(node: _Node, layout: Layout, text: str) -> str:
+def _join_layout(node: _Node, layout: Layout, text: str) -> str:
     gaps = layout.to_gaps()
     parts = [text[node.start], gaps[0]]
     for body, gap in zip(layout.bodies(), gaps[1:], strict=True):
@@ -280,12 +291,12 @@ def _text_of(node: _Node, layout: Layout, text: str) -> str:
     return "".join([*parts, text[node.end - 1]])
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_json(value: Any) -> Any:
     """The value as JSON has it: tuples are lists, keys are texts."""
     return json.loads(json.dumps(value))
 
 
-def _no_such(place: Place, missing: Place) -> WrongPlace:
+def _make_missing_error(place: Place, missing: Place) -> WrongPlace:
     there = place[: len(place) - len(missing)]
     step = missing[0]
     return WrongPlace(

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from workbench.store.json.json_path import align, common_prefix, find_key, is_format_key, is_free, to_camel, to_snake
+from workbench.store.json.json_path import (
+    align_lists,
+    find_key,
+    is_format_key,
+    is_user_key,
+    measure_common_prefix,
+    to_camel,
+    to_snake,
+)
 
 # Layout of a list or object: its elements and the white space, commas and comments between them.
 
@@ -38,7 +46,7 @@ class Layout:
     closing: str = ""
 
     @classmethod
-    def of_gaps(cls, gaps: Sequence[str], bodies: Sequence[str]) -> Layout:
+    def from_gaps(cls, gaps: Sequence[str], bodies: Sequence[str]) -> Layout:
         """Read a layout; `gaps` stand around the `bodies` and are one more than these."""
         layout = cls()
         layout.opening, lead = _split_line(gaps[0])
@@ -57,9 +65,9 @@ class Layout:
         gaps: list[str] = []
         gap = self.opening
         for element in self.elements:
-            gaps.append(_closed(_safe(gap, element.lead)))
-            gap = (_safe(element.post, ",") if element.comma else element.post) + element.trail
-        gaps.append(_closed(_safe(gap, self.closing)))
+            gaps.append(_close_line_comment(_join_safely(gap, element.lead)))
+            gap = (_join_safely(element.post, ",") if element.comma else element.post) + element.trail
+        gaps.append(_close_line_comment(_join_safely(gap, self.closing)))
         return gaps
 
     def bodies(self) -> list[str]:
@@ -79,7 +87,7 @@ class Layout:
         if not self.elements:
             self._insert_first(new, line_break=line_break, indentation=indentation, outer=outer)
             return
-        new.lead = self.lead_for(index, space=space)
+        new.lead = self.make_lead(index, space=space)
         if index == len(self.elements):
             last = self.elements[-1]
             new.comma = last.comma
@@ -91,7 +99,7 @@ class Layout:
     def remove(self, index: int) -> None:
         """Remove an element. Comments around it stay."""
         removed = self.elements.pop(index)
-        left = _comments_of(removed)
+        left = _collect_comments(removed)
         if index == len(self.elements):
             if self.elements and not removed.comma:
                 self.elements[-1].comma = False
@@ -101,7 +109,7 @@ class Layout:
             return
         following = self.elements[index]
         if left:
-            following.lead = _safe(left, following.lead)
+            following.lead = _join_safely(left, following.lead)
         elif index == 0 and not removed.lead.strip() and not following.lead.strip():
             following.lead = removed.lead
 
@@ -117,7 +125,7 @@ class Layout:
             _end_with_comma(element)
         self.elements[-1].comma = last_has_comma
 
-    def shows_line_breaks(self, *, default: bool) -> bool:
+    def has_line_breaks(self, *, default: bool) -> bool:
         """Whether the lists and objects among the elements have lines of their own; `default` where there is none."""
         filled = [element.body for element in self.elements if element.body[:1] in "{[" and len(element.body) > 2]
         return any(_has_line_break(body) for body in filled) if filled else default
@@ -133,7 +141,7 @@ class Layout:
                 self.closing = line_break + outer + self.closing.strip()
         self.elements.append(new)
 
-    def lead_for(self, index: int, *, space: str) -> str:
+    def make_lead(self, index: int, *, space: str) -> str:
         """The white space before an element that is inserted at `index` of a layout that has elements."""
         model = self.elements[min(index, len(self.elements) - 1)].lead
         lead = _last_line(model)
@@ -177,7 +185,7 @@ def _last_line(lead: str) -> str:
     return "" if start < 0 else lead[start:end]
 
 
-def _comments_of(element: Element) -> str:
+def _collect_comments(element: Element) -> str:
     """The comments around an element that is taken away, with the space before them; "" where there are none."""
     after = element.post + element.trail
     if after.strip():
@@ -192,12 +200,12 @@ def _end_with_comma(element: Element) -> None:
         element.post, element.trail = "", element.post + element.trail
 
 
-def _safe(before: str, after: str) -> str:
+def _join_safely(before: str, after: str) -> str:
     needs_break = _ends_in_line_comment(before) and after and after[0] not in "\r\n"
     return before + ("\n" if needs_break else "") + after
 
 
-def _closed(gap: str) -> str:
+def _close_line_comment(gap: str) -> str:
     """A gap after which a value or bracket may follow at once."""
     return gap + "\n" if _ends_in_line_comment(gap) else gap
 
@@ -215,13 +223,13 @@ def _has_line_break(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def gaps_between(text: str, spans: Sequence[tuple[int, int]], *, start: int, end: int) -> list[str]:
+def split_gaps(text: str, spans: Sequence[tuple[int, int]], *, start: int, end: int) -> list[str]:
     """The texts around spans of a text, from `start` to `end`."""
     edges = [start, *(edge for span in spans for edge in span), end]
     return [text[left:right] for left, right in list(pairwise(edges))[::2]]
 
 
-# The manner in which a text is written: indentation, line breaks, key style, escapes, spaces. New values follow it.
+# The json_style in which a text is written: indentation, line breaks, key style, escapes, spaces. New values follow it.
 
 _LINE_BREAK = re.compile(r"\r\n|\n")
 _DEEPER_LINE = re.compile(r"^([ \t]*)[^\r\n]*[\[{][ \t]*\r?\n([ \t]*)(?=[^\s])", re.MULTILINE)
@@ -234,7 +242,7 @@ KeyStyle = Literal["snake", "camel"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class JsonStyle:
     """How new text is written.
 
     `indent` is one step of indentation, None where everything stands on one line; `inline_keys` are the keys whose
@@ -249,44 +257,44 @@ class Manner:
     comma: str = ", "
     inline_keys: frozenset[str] = field(default_factory=frozenset)
 
-    def on_one_line(self) -> Manner:
+    def on_one_line(self) -> JsonStyle:
         """The same without line breaks."""
         return replace(self, indent=None)
 
 
-def manner_of(text: str, *, data: Any, indentation: str = "", default: Manner | None = None) -> Manner:
-    """The manner of a strict (masked) JSON text and the data it holds; what it does not show is as in `default`.
+def detect_style(text: str, *, data: Any, indentation: str = "", default: JsonStyle | None = None) -> JsonStyle:
+    """The json_style of a strict (masked) JSON text and the data it holds; what it does not show is as in `default`.
 
     `indentation` is that of the text's first line, which may be cut off.
     """
-    default = default or Manner(indent=None)
+    default = default or JsonStyle(indent=None)
     line_break = _LINE_BREAK.search(text)
     keys = [match for match in _STRING.finditer(text) if match.group(2)]
-    item_space = _ITEM_SPACE.search(_STRING.sub(_without_content, text))
-    return Manner(
-        indent=_indent(indentation + text) or default.indent,
+    item_space = _ITEM_SPACE.search(_STRING.sub(_strip_content, text))
+    return JsonStyle(
+        indent=_detect_indent(indentation + text) or default.indent,
         line_break=line_break.group() if line_break else default.line_break,
-        key_style=key_style_of(format_keys(data)) or default.key_style,
-        only_ascii=_only_ascii(text, default=default),
+        key_style=detect_key_style(iterate_format_keys(data)) or default.key_style,
+        only_ascii=_detect_ascii(text, default=default),
         colon=next((match.group(2) for match in keys), default.colon),
         comma=item_space.group(1) if item_space else default.comma,
-        inline_keys=_inline_keys(keys) | default.inline_keys,
+        inline_keys=_detect_inline_keys(keys) | default.inline_keys,
     )
 
 
-def format_keys(data: Any) -> Iterator[str]:
+def iterate_format_keys(data: Any) -> Iterator[str]:
     """The keys in a value that belong to the format, not to the user."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield key
-            if not is_free(key):
-                yield from format_keys(value)
+            if not is_user_key(key):
+                yield from iterate_format_keys(value)
     elif isinstance(data, list):
         for item in data:
-            yield from format_keys(item)
+            yield from iterate_format_keys(item)
 
 
-def key_style_of(keys: Iterable[str]) -> KeyStyle | None:
+def detect_key_style(keys: Iterable[str]) -> KeyStyle | None:
     """The style of the keys, told by those with more than one word; where both occur, the more frequent one."""
     camel = snake = 0
     for key in filter(is_format_key, keys):
@@ -297,7 +305,7 @@ def key_style_of(keys: Iterable[str]) -> KeyStyle | None:
     return "camel" if camel > snake else "snake"
 
 
-def styled_key(key: str, style: KeyStyle | None) -> str:
+def to_key_style(key: str, style: KeyStyle | None) -> str:
     """A key in a style where the format defines it; as it is where there is no style, or it is the user's."""
     if style is None or not is_format_key(key):
         return key
@@ -310,39 +318,39 @@ def write_text(text: str, *, only_ascii: bool) -> str:
     return _SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", literal)
 
 
-def write_value(value: Any, manner: Manner, *, indentation: str) -> str:
-    """A JSON value in a manner; `indentation` is that of the line it begins on. Raises ValueError for NaN."""
+def write_value(value: Any, json_style: JsonStyle, *, indentation: str) -> str:
+    """A JSON value in a json_style; `indentation` is that of the line it begins on. Raises ValueError for NaN."""
     if isinstance(value, str):
-        return write_text(value, only_ascii=manner.only_ascii)
+        return write_text(value, only_ascii=json_style.only_ascii)
     if not isinstance(value, dict | list) or not value:
         return json.dumps(value, allow_nan=False)
-    inner = indentation + (manner.indent or "")
+    inner = indentation + (json_style.indent or "")
     if isinstance(value, dict):
         brackets = "{}"
-        parts = [write_member(key, item, manner, indentation=inner) for key, item in value.items()]
+        parts = [write_member(key, item, json_style, indentation=inner) for key, item in value.items()]
     else:
         brackets = "[]"
-        parts = [write_value(item, manner, indentation=inner) for item in value]
-    if manner.indent is None:
-        return brackets[0] + manner.comma.join(parts) + brackets[1]
-    break_in, break_out = manner.line_break + inner, manner.line_break + indentation
+        parts = [write_value(item, json_style, indentation=inner) for item in value]
+    if json_style.indent is None:
+        return brackets[0] + json_style.comma.join(parts) + brackets[1]
+    break_in, break_out = json_style.line_break + inner, json_style.line_break + indentation
     return brackets[0] + break_in + f",{break_in}".join(parts) + break_out + brackets[1]
 
 
-def write_member(key: str, value: Any, manner: Manner, *, indentation: str) -> str:
+def write_member(key: str, value: Any, json_style: JsonStyle, *, indentation: str) -> str:
     """A member of an object, key and value."""
-    if key in manner.inline_keys:
-        manner = manner.on_one_line()
-    text = write_value(value, manner, indentation=indentation)
-    return write_text(key, only_ascii=manner.only_ascii) + manner.colon + text
+    if key in json_style.inline_keys:
+        json_style = json_style.on_one_line()
+    text = write_value(value, json_style, indentation=indentation)
+    return write_text(key, only_ascii=json_style.only_ascii) + json_style.colon + text
 
 
-def _without_content(match: re.Match[str]) -> str:
+def _strip_content(match: re.Match[str]) -> str:
     """A string, or a key with what follows it, with nothing between its quotes."""
     return '""' + match.group()[len(match.group(1)) + 2 :]
 
 
-def _indent(text: str) -> str | None:
+def _detect_indent(text: str) -> str | None:
     for match in _DEEPER_LINE.finditer(text):
         outer, inner = match.groups()
         if inner.startswith(outer) and inner != outer:
@@ -350,13 +358,13 @@ def _indent(text: str) -> str | None:
     return None
 
 
-def _only_ascii(text: str, *, default: Manner) -> bool:
+def _detect_ascii(text: str, *, default: JsonStyle) -> bool:
     if not text.isascii():
         return False
     return default.only_ascii or _ESCAPED_LETTER.search(text) is not None
 
 
-def _inline_keys(keys: list[re.Match[str]]) -> frozenset[str]:
+def _detect_inline_keys(keys: list[re.Match[str]]) -> frozenset[str]:
     inline: set[str] = set()
     expanded: set[str] = set()
     for match in keys:
@@ -369,7 +377,7 @@ def _inline_keys(keys: list[re.Match[str]]) -> frozenset[str]:
 # The spelling of keys: a new value takes over the keys of the one it replaces, and the style of its neighbours.
 
 
-def spelt_like(new: Any, old: Any, *, style: KeyStyle | None, free: bool) -> Any:
+def adopt_spelling(new: Any, old: Any, *, style: KeyStyle | None, free: bool) -> Any:
     """The new value with the keys of the format spelt as in the old one, else in the style of the keys beside them.
 
     `style` holds where no key shows one. Keys that belong to the user (`free`) stay as they are.
@@ -377,31 +385,31 @@ def spelt_like(new: Any, old: Any, *, style: KeyStyle | None, free: bool) -> Any
     if free:
         return new
     if isinstance(new, dict):
-        return _spelt_object(new, old if isinstance(old, dict) else {}, style=style)
+        return _adopt_object_spelling(new, old if isinstance(old, dict) else {}, style=style)
     if isinstance(new, list):
-        return _spelt_list(new, old if isinstance(old, list) else [], style=style)
+        return _adopt_list_spelling(new, old if isinstance(old, list) else [], style=style)
     return new
 
 
-def _spelt_object(new: dict[str, Any], old: dict[str, Any], *, style: KeyStyle | None) -> dict[str, Any]:
-    style = key_style_of(old) or style
+def _adopt_object_spelling(new: dict[str, Any], old: dict[str, Any], *, style: KeyStyle | None) -> dict[str, Any]:
+    style = detect_key_style(old) or style
     spelt = {}
     for key, value in new.items():
         spelling = find_key(old, key, free=False)
         inner_old = None if spelling is None else old[spelling]
         if spelling is None:
-            spelling = styled_key(key, style)
-        spelt[spelling] = spelt_like(value, inner_old, style=style, free=is_free(key))
+            spelling = to_key_style(key, style)
+        spelt[spelling] = adopt_spelling(value, inner_old, style=style, free=is_user_key(key))
     return spelt
 
 
-def _spelt_list(new: list[Any], old: list[Any], *, style: KeyStyle | None) -> list[Any]:
+def _adopt_list_spelling(new: list[Any], old: list[Any], *, style: KeyStyle | None) -> list[Any]:
     spelt: list[Any] = []
-    for block in align(old, new):
+    for block in align_lists(old, new):
         partners = old[block.old_start : block.old_end]
         for offset, value in enumerate(new[block.new_start : block.new_end]):
             partner = partners[offset] if offset < len(partners) else None
-            spelt.append(spelt_like(value, partner, style=style, free=False))
+            spelt.append(adopt_spelling(value, partner, style=style, free=False))
     return spelt
 
 
@@ -411,11 +419,11 @@ def _spelt_list(new: list[Any], old: list[Any], *, style: KeyStyle | None) -> li
 _UNIT = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]", re.DOTALL)
 
 
-def spliced_string(literal: str, new: str, *, only_ascii: bool) -> str:
+def edit_string(literal: str, new: str, *, only_ascii: bool) -> str:
     """The literal of `new`, made from the `literal` of the old string by replacing its middle only."""
     old: str = json.loads(literal)
-    start = common_prefix(old, new)
-    end = common_prefix(old[start:][::-1], new[start:][::-1])
+    start = measure_common_prefix(old, new)
+    end = measure_common_prefix(old[start:][::-1], new[start:][::-1])
     middle = write_text(new[start : len(new) - end], only_ascii=only_ascii)[1:-1]
     content = literal[1:-1]
     if "\\" not in content:

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
-from workbench.store.json.json_text import decode_at, decode_tolerantly, skip_space
+from workbench.store.json.json_text import decode_tolerantly, decode_value, skip_space
 
 # What google-adk 2.13 itself reads: the keys of its types, which of them it requires, and what it does with others.
 
@@ -192,12 +192,12 @@ def is_format_key(key: str) -> bool:
     return to_snake(key) in FORMAT_FIELDS
 
 
-def is_free(key: str | int) -> bool:
+def is_user_key(key: str | int) -> bool:
     """Whether what lies below this key belongs to the user, as below all keys that the format does not define."""
     return isinstance(key, str) and (to_snake(key) in _FREE_FIELDS or not is_format_key(key))
 
 
-def same_key(key: str, other: str, *, free: bool) -> bool:
+def is_same_key(key: str, other: str, *, free: bool) -> bool:
     """Whether two keys name the same field: the same text or, for a field of the format, the other style."""
     return key == other or (not free and is_format_key(key) and to_snake(key) == to_snake(other))
 
@@ -212,7 +212,7 @@ def find_key(keys: Mapping[str, Any], key: str, *, free: bool) -> str | None:
     return next((name for name in keys if to_snake(name) == wanted), None)
 
 
-def members(text: str, start: int) -> tuple[list[Member], int]:
+def list_members(text: str, start: int) -> tuple[list[Member], int]:
     """The members of the object or list whose bracket is at `start`, and the offset of its closing bracket.
 
     The text is strict (masked) JSON; raises BrokenJson otherwise.
@@ -225,9 +225,9 @@ def members(text: str, start: int) -> tuple[list[Member], int]:
         key_start = -1
         if is_object:
             key_start = position
-            key, position = decode_at(text, position)
+            key, position = decode_value(text, position)
             position = skip_space(text, skip_space(text, position) + 1)
-        end = decode_at(text, position).end
+        end = decode_value(text, position).end
         found.append(Member(key, key_start, position, end))
         position = skip_space(text, end)
         if text[position] == ",":
@@ -235,20 +235,20 @@ def members(text: str, start: int) -> tuple[list[Member], int]:
     return found, position
 
 
-def member_at(found: list[Member], step: str | int, *, free: bool) -> Member | None:
+def find_member(found: list[Member], step: str | int, *, free: bool) -> Member | None:
     """The member that a step of a place names. Of keys that stand twice the last counts, as for every JSON reader."""
     if isinstance(step, int):
         return found[step] if -1 < step < len(found) and found[step].key_start < 0 else None
     exact = [member for member in found if member.key == step]
     if exact:
         return exact[-1]
-    alike = [member for member in found if isinstance(member.key, str) and same_key(member.key, step, free=free)]
+    alike = [member for member in found if isinstance(member.key, str) and is_same_key(member.key, step, free=free)]
     return alike[-1] if alike else None
 
 
-def locate(text: str, place: Place) -> int:
+def find_offset(text: str, place: Place) -> int:
     """The offset of the value at a place or, where it is absent, of the nearest one above it that is there."""
-    return Locator(text).offset_of(place)
+    return Locator(text).find_offset(place)
 
 
 class Position(NamedTuple):
@@ -262,45 +262,45 @@ class Locator:
     """Finds places in one text; what it has looked through is kept, as a text may have thousands of faults."""
 
     def __init__(self, text: str) -> None:
-        """The text must be strict (masked) JSON, but for `position_at`."""
+        """The text must be strict (masked) JSON, but for `get_position`."""
         self._text = text
         self._members: dict[int, dict[str | int, Member]] = {}  # by the offset of their object or list
 
-    def offset_of(self, place: Place) -> int:
+    def find_offset(self, place: Place) -> int:
         """The offset of the value at a place or, where it is absent, of the nearest one above it that is there."""
         position = skip_space(self._text, 0)
         free = False
         for step in place:
             if self._text[position : position + 1] not in ("{", "["):
                 return position
-            member = self._member(position, step, free=free)
+            member = self._find_member(position, step, free=free)
             if member is None:
                 return position
             position = member.start
-            free = free or is_free(step)
+            free = free or is_user_key(step)
         return position
 
-    def position_at(self, offset: int) -> Position:
+    def get_position(self, offset: int) -> Position:
         """The line and column of an offset."""
         line = bisect_right(self._line_starts, offset)
         return Position(line, offset - self._line_starts[line - 1] + 1)
 
-    def position_of(self, place: Place) -> Position:
-        """The line and column of a place, as `offset_of` finds it."""
-        return self.position_at(self.offset_of(place))
+    def find_position(self, place: Place) -> Position:
+        """The line and column of a place, as `find_offset` finds it."""
+        return self.get_position(self.find_offset(place))
 
-    def _member(self, start: int, step: str | int, *, free: bool) -> Member | None:
+    def _find_member(self, start: int, step: str | int, *, free: bool) -> Member | None:
         found = self._members.get(start)
         if found is None:  # of keys that occur twice the last counts, as for every JSON reader
-            found = self._members[start] = {member.key: member for member in members(self._text, start)[0]}
-        return found.get(step) or member_at(list(found.values()), step, free=free)
+            found = self._members[start] = {member.key: member for member in list_members(self._text, start)[0]}
+        return found.get(step) or find_member(list(found.values()), step, free=free)
 
     @cached_property
     def _line_starts(self) -> list[int]:
         return [0, *(match.end() for match in _LINE_END.finditer(self._text))]
 
 
-def positions_of(text: str, offsets: Iterable[int]) -> Iterator[Position]:
+def get_positions(text: str, offsets: Iterable[int]) -> Iterator[Position]:
     """The lines and columns of offsets in ascending order, in one pass over the text."""
     line, line_start, last = 1, 0, 0
     for offset in offsets:
@@ -310,7 +310,7 @@ def positions_of(text: str, offsets: Iterable[int]) -> Iterator[Position]:
         yield Position(line, offset - line_start + 1)
 
 
-def position_of(text: str, offset: int) -> Position:
+def get_position(text: str, offset: int) -> Position:
     """The line and column of an offset."""
     return Position(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
@@ -330,23 +330,23 @@ class Block(NamedTuple):
     new_end: int
 
 
-def canonical(value: Any) -> str:
+def to_canonical(value: Any) -> str:
     """A text that two values share exactly if they are the same JSON. 1, 1.0 and true are three values, NaN is one."""
     return json.dumps(value, sort_keys=True)
 
 
-def same(one: Any, other: Any) -> bool:
+def is_same_json(one: Any, other: Any) -> bool:
     """Whether two values are the same JSON."""
-    return type(one) is type(other) and canonical(one) == canonical(other)
+    return type(one) is type(other) and to_canonical(one) == to_canonical(other)
 
 
-def align(old: Sequence[Any], new: Sequence[Any]) -> list[Block]:
+def align_lists(old: Sequence[Any], new: Sequence[Any]) -> list[Block]:
     """How one list became another, keys being the same in either style."""
-    old_texts = [canonical(_in_snake_case(item)) for item in old]
-    new_texts = [canonical(_in_snake_case(item)) for item in new]
+    old_texts = [to_canonical(_to_snake_keys(item)) for item in old]
+    new_texts = [to_canonical(_to_snake_keys(item)) for item in new]
     if len(old_texts) * len(new_texts) > _MOST_COMPARISONS:
-        start = common_prefix(old_texts, new_texts)
-        end = common_prefix(old_texts[start:][::-1], new_texts[start:][::-1])
+        start = measure_common_prefix(old_texts, new_texts)
+        end = measure_common_prefix(old_texts[start:][::-1], new_texts[start:][::-1])
         old_end, new_end = len(old) - end, len(new) - end
         return [
             Block(True, 0, start, 0, start),
@@ -357,7 +357,7 @@ def align(old: Sequence[Any], new: Sequence[Any]) -> list[Block]:
     return [Block(code[0] == "equal", *code[1:]) for code in matcher.get_opcodes()]
 
 
-def common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
+def measure_common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
     """The length of the longest common beginning; compares slices, so it is quick on long texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
@@ -369,11 +369,11 @@ def common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
     return low
 
 
-def _in_snake_case(value: Any) -> Any:
+def _to_snake_keys(value: Any) -> Any:
     if isinstance(value, dict):
-        return {to_snake(key): _in_snake_case(item) for key, item in value.items()}
+        return {to_snake(key): _to_snake_keys(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_in_snake_case(item) for item in value]
+        return [_to_snake_keys(item) for item in value]
     return value
 
 
@@ -391,16 +391,16 @@ class _Repeated(Exception):
     """Some key occurs twice."""
 
 
-def repeated_keys(text: str) -> Iterator[RepeatedKey]:
+def find_repeated_keys(text: str) -> Iterator[RepeatedKey]:
     """The keys that occur more than once in their object, each once. The text must be JSON, tolerantly read."""
-    if _has_none(text):  # most are so, and JSON as it is
+    if _has_no_repeats(text):  # most are so, and JSON as it is
         return
     strict = decode_tolerantly(text)[1].text
-    if not _has_none(strict):
-        yield from _search(strict, skip_space(strict, 0), ())
+    if not _has_no_repeats(strict):
+        yield from _search_repeats(strict, skip_space(strict, 0), ())
 
 
-def _has_none(text: str) -> bool:
+def _has_no_repeats(text: str) -> bool:
     """Whether a text is JSON without such a key."""
     try:
         _DECODER.decode(text)
@@ -417,15 +417,15 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
 _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated)
 
 
-def _search(text: str, start: int, place: Place) -> Iterator[RepeatedKey]:
+def _search_repeats(text: str, start: int, place: Place) -> Iterator[RepeatedKey]:
     if text[start] not in "{[":
         return
     found: dict[str | int, list[Member]] = {}
-    for member in members(text, start)[0]:
+    for member in list_members(text, start)[0]:
         found.setdefault(member.key, []).append(member)
     for key, same in found.items():
         inner = (*place, key)
         if len(same) > 1:
-            values = {json.dumps(decode_at(text, member.start).value, sort_keys=True) for member in same}
+            values = {json.dumps(decode_value(text, member.start).value, sort_keys=True) for member in same}
             yield RepeatedKey(inner, loses_data=len(values) > 1)  # as texts: True equals 1 in Python
-        yield from _search(text, same[-1].start, inner)
+        yield from _search_repeats(text, same[-1].start, inner)

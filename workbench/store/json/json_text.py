@@ -73,11 +73,11 @@ class Masked:
     trailing_commas: tuple[int, ...] = ()
 
     @property
-    def strict(self) -> bool:
+    def is_strict(self) -> bool:
         """Whether there was nothing to mask."""
         return not self.comments and not self.trailing_commas
 
-    def any_between(self, start: int, end: int) -> bool:
+    def has_masked(self, start: int, end: int) -> bool:
         """Whether something was masked in a stretch of the text."""
         comment = bisect_left(self.comments, (start, start))
         comma = bisect_left(self.trailing_commas, start)
@@ -92,30 +92,30 @@ def skip_space(text: str, start: int) -> int:
     return match.end() if match else start
 
 
-def decode_at(text: str, start: int, *, level: int = 0) -> Decoded:
+def decode_value(text: str, start: int, *, level: int = 0) -> Decoded:
     """Decode the value that begins exactly at `start`, inside `level` objects and lists. Raises BrokenJson."""
     try:
         decoded = Decoded(*_DECODER.raw_decode(text, start))
     except json.JSONDecodeError as error:
-        raise _broken(text, error) from error
+        raise _translate_error(text, error) from error
     except RecursionError:
-        raise _too_deep(text, start, level) from None
+        raise _make_depth_error(text, start, level) from None
     except ValueError:  # Python refuses to read integers of more than 4300 digits
-        raise _longest_number(text, start) from None
+        raise _make_number_error(text, start) from None
     most = MOST_LEVELS - level
     brackets = text.count("[", start, decoded.end) + text.count("{", start, decoded.end)
     if brackets > most and _has_more_levels(decoded.value, most):
-        raise _too_deep(text, start, level)
+        raise _make_depth_error(text, start, level)
     return decoded
 
 
 def decode(text: str) -> Any:
     """Decode a whole text. Raises BrokenJson."""
     start = skip_space(text, 0)
-    value, end = decode_at(text, start)
+    value, end = decode_value(text, start)
     end = skip_space(text, end)
     if end != len(text):
-        raise BrokenJson(end, found=found_at(text, end), expected="the end of the file")
+        raise BrokenJson(end, found=describe_found(text, end), expected="the end of the file")
     return value
 
 
@@ -125,7 +125,7 @@ def decode_tolerantly(text: str) -> tuple[Any, Masked]:
         return decode(text), Masked(text)
     except BrokenJson:
         masked = mask(text)
-        if masked.strict:
+        if masked.is_strict:
             raise
     return decode(masked.text), masked
 
@@ -144,7 +144,7 @@ def find_constants(text: str) -> Iterator[tuple[int, str]]:
             yield match.start(), match.group(1)
 
 
-def found_at(text: str, offset: int) -> str:
+def describe_found(text: str, offset: int) -> str:
     """What stands at an offset, in words for a message."""
     match = _TOKEN.match(text, offset, offset + 2 * _SHOWN_WIDTH)
     if match is None:
@@ -160,7 +160,7 @@ def _mask_comments(text: str) -> tuple[str, list[tuple[int, int]]]:
     comments: list[tuple[int, int]] = []
     position = 0
     while True:
-        start = _end_of(_UNTIL_COMMENT, text, position)
+        start = _match_end(_UNTIL_COMMENT, text, position)
         kept.append(text[position:start])
         if start == len(text):
             return "".join(kept), comments
@@ -178,31 +178,31 @@ def _mask_trailing_commas(text: str) -> tuple[str, list[int]]:
     commas: list[int] = []
     position = 0
     while True:
-        comma = _end_of(_UNTIL_TRAILING_COMMA, text, position)
+        comma = _match_end(_UNTIL_TRAILING_COMMA, text, position)
         kept.append(text[position:comma])
         if comma == len(text):
             return "".join(kept), commas
         position = comma + 1
-        if _last_before(text, comma) in ("", "[", "{", ",", ":"):
+        if _find_previous_character(text, comma) in ("", "[", "{", ",", ":"):
             kept.append(",")  # it ends no element: left for the decoder to report
         else:
             kept.append(" ")
             commas.append(comma)
 
 
-def _last_before(text: str, offset: int) -> str:
+def _find_previous_character(text: str, offset: int) -> str:
     """The last character before `offset` that is not white space, "" where there is none."""
     while offset > 0 and text[offset - 1] in " \t\n\r":
         offset -= 1
     return text[offset - 1 : offset]
 
 
-def _end_of(pattern: re.Pattern[str], text: str, start: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, start: int) -> int:
     match = pattern.match(text, start)
     return match.end() if match else start
 
 
-def _broken(text: str, error: json.JSONDecodeError) -> BrokenJson:
+def _translate_error(text: str, error: json.JSONDecodeError) -> BrokenJson:
     offset = min(error.pos, len(text))
     message = error.msg.rstrip(":")
     expected = next((words for known, words in _EXPECTED.items() if message.startswith(known)), "JSON")
@@ -210,12 +210,12 @@ def _broken(text: str, error: json.JSONDecodeError) -> BrokenJson:
         found = UNCLOSED
     elif message.startswith("Illegal trailing comma"):  # Python 3.13 points at the comma, before it at what follows
         offset = skip_space(text, offset + 1)
-        found = found_at(text, offset)
+        found = describe_found(text, offset)
     elif message.startswith("Invalid \\"):
         offset = text.rfind("\\", 0, offset + 1) if text[offset : offset + 1] != "\\" else offset
         found = repr(text[offset : offset + 2])[1:-1].replace("\\\\", "\\")
     else:
-        found = found_at(text, offset)
+        found = describe_found(text, offset)
     return BrokenJson(offset, found=found, expected=expected)
 
 
@@ -234,7 +234,7 @@ def _has_more_levels(value: Any, most: int) -> bool:
     return levels > most
 
 
-def _too_deep(text: str, start: int, level: int) -> BrokenJson:
+def _make_depth_error(text: str, start: int, level: int) -> BrokenJson:
     """The error at the first bracket that opens one level too many."""
     offset = start
     for match in _STRING_OR_BRACKET.finditer(text, start):
@@ -246,7 +246,7 @@ def _too_deep(text: str, start: int, level: int) -> BrokenJson:
     return BrokenJson(offset, found=found, expected=f"at most {MOST_LEVELS} levels")
 
 
-def _longest_number(text: str, start: int) -> BrokenJson:
+def _make_number_error(text: str, start: int) -> BrokenJson:
     match = re.compile(r"(?<!\d)\d{4301,}").search(text, start)
     offset, digits = (match.start(), match.end() - match.start()) if match else (start, 0)
     return BrokenJson(offset, found=f"an integer of {digits} digits", expected="at most 4300 digits")
@@ -279,31 +279,31 @@ class CaseEnds:
         self._text = text
         self._list_start = list_start
         self._ends: dict[int, int] | None = None  # the end of what each bracket encloses, by its offset
-        self._indentation = _indentation_of_items(text, list_start)
+        self._indentation = _get_item_indentation(text, list_start)
         self._next_named = _Search(self._find_named)
         self._next_indented = _Search(self._find_indented)
 
-    def matched_end(self, start: int) -> int | None:
+    def find_matched_end(self, start: int) -> int | None:
         """The end of the object or list that begins at `start` by its brackets; None if they do not match."""
         if self._ends is None:
             self._ends = _match_brackets(self._text, start)
         return self._ends.get(start)
 
-    def end_of(self, start: int) -> CaseEnd:
+    def find_end(self, start: int) -> CaseEnd:
         """The end of the broken case that begins at `start`; always greater than `start`."""
-        end = self.matched_end(start)
+        end = self.find_matched_end(start)
         if end is not None:
             after = skip_space(self._text, end)
             if self._text[after : after + 1] in (",", "]"):
                 return CaseEnd(end, matched=True)
-        following = self._next_case(start)
+        following = self._find_next_case(start)
         if following is None:
-            return CaseEnd(self._end_of_list(start), matched=False)
+            return CaseEnd(self._find_end_of_list(start), matched=False)
         before = self._text[start:following].rstrip(" \t\r\n,")
         return CaseEnd(start + max(len(before), 1), matched=False)
 
-    def _next_case(self, start: int) -> int | None:
-        found = (self._next_named.first_from(start + 1), self._next_indented.first_from(start + 1))
+    def _find_next_case(self, start: int) -> int | None:
+        found = (self._next_named.find_next(start + 1), self._next_indented.find_next(start + 1))
         return min((offset for offset in found if offset >= 0), default=None)
 
     def _find_named(self, start: int) -> int:
@@ -319,7 +319,7 @@ class CaseEnds:
         offset = self._text.find(before + "{", max(start - len(before), 0))
         return offset + len(before) if offset >= 0 else -1
 
-    def _end_of_list(self, start: int) -> int:
+    def _find_end_of_list(self, start: int) -> int:
         """Before the bracket that stands on its own line with less indentation than the cases, else at the end."""
         if self._indentation:
             shorter = rf"\n[ \t]{{0,{len(self._indentation) - 1}}}\]"
@@ -337,13 +337,13 @@ class _Search:
         self._find = find
         self._found: int | None = None  # None before the first search
 
-    def first_from(self, start: int) -> int:
+    def find_next(self, start: int) -> int:
         if self._found is None or 0 <= self._found < start:
             self._found = self._find(start)
         return self._found
 
 
-def id_of_broken_case(text: str) -> str:
+def guess_case_id(text: str) -> str:
     """The id of a case as far as it can be seen; "" where it cannot."""
     match = _ID.search(text)
     return match.group(1) if match else ""
@@ -366,7 +366,7 @@ def _match_brackets(text: str, start: int) -> dict[int, int]:
     return ends
 
 
-def _indentation_of_items(text: str, list_start: int) -> str | None:
+def _get_item_indentation(text: str, list_start: int) -> str | None:
     """The white space before the first thing on the lines after the bracket of the list; None if there is none."""
     line_end = text.find("\n", list_start + 1)
     match = _NOT_SPACE.search(text, line_end + 1) if line_end >= 0 else None

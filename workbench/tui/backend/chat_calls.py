@@ -113,7 +113,7 @@ class Generating:
 
         def start(workspace: Workspace) -> Generation:
             from workbench.engine.scenario_generation import AskOptions, known_scenarios  # with what asks models
-            from workbench.model.evalset import WantedScenarios
+            from workbench.model.evalset import ScenarioRequest
             from workbench.store.evalsets.new_evalsets import refuse_older_format
 
             known: Sequence[ConversationScenario] = ()
@@ -121,7 +121,7 @@ class Generating:
                 document = workspace.documents.document(eval_set)
                 refuse_older_format(document)
                 known = known_scenarios(document)
-            wanted = WantedScenarios(count=count, model=workspace.settings.simulation.model, instruction=instruction)
+            wanted = ScenarioRequest(count=count, model=workspace.settings.simulation.model, instruction=instruction)
             return workspace.generate(target, wanted, known=known, options=AskOptions(use_cache=False))
 
         return await self._call(start)
@@ -133,9 +133,9 @@ class Generating:
 
         def add(document: EvalSetDocument) -> Sequence[str]:
             from workbench.agents.agent_sessions import read_adk_personas
-            from workbench.store.evalsets.new_evalsets import as_data, insert_scenarios
+            from workbench.store.evalsets.new_evalsets import insert_scenarios, to_scenario
 
-            data = [as_data(each) for each in scenarios]
+            data = [to_scenario(each) for each in scenarios]
             added = insert_scenarios(document, data, session_input=session_input, read_personas=read_adk_personas)
             return [case.eval_id for case in added if case.added]
 
@@ -165,6 +165,6 @@ def fault_in(text: str) -> str | None:
 
 def scenario_in(text: str) -> ConversationScenario:
     """The scenario in a text that has no fault."""
-    from workbench.store.evalsets.case_reader import validated
+    from workbench.store.evalsets.case_reader import validate_data
 
-    return validated(ConversationScenario, json.loads(text))
+    return validate_data(ConversationScenario, json.loads(text))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench.engine.plan import Plan, PlanError
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.text import counted
-from workbench.store.errors import IsDataset, NotRead, StoreError
+from workbench.model.text import pluralise
+from workbench.store.errors import IsDataset, NotLoaded, StoreError
 from workbench.tui.backend.project_calls import is_kept, open_kept, open_row, problems_of_rows
 from workbench.tui.backend.workspace_thread import Call, aside
 from workbench.tui.state.case_edits import Edit
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_PROBLEMS = 1_000
-"""How many problems of one eval set are listed; the others are counted."""
+"""How many problems of one eval set are listed; the others are pluralise."""
 _CHECKED_AT_ONCE = 500
 """How many cases are checked against the rules of ADK before other work has its turn: about a tenth of a second."""
 
@@ -199,7 +199,7 @@ def _problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
             SetProblem(document.path, item.message, place=item.place, line=item.line, column=item.column, case=case)
         )
     if len(errors) > MOST_PROBLEMS:
-        found.append(SetProblem(document.path, counted(len(errors) - MOST_PROBLEMS, "more problem")))
+        found.append(SetProblem(document.path, pluralise(len(errors) - MOST_PROBLEMS, "more problem")))
     return found
 
 
@@ -213,7 +213,7 @@ def _check(workspace: Workspace, eval_set: str) -> bool:
 def _problems_of_dataset(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     try:
         found = problems_of_rows(workspace, eval_set)
-    except NotRead:
+    except NotLoaded:
         return []
     except StoreError as error:
         return [_of_error(error)]
@@ -253,7 +253,7 @@ def add_case(document: EvalSetDocument, eval_id: str, *, after: CaseKey | None) 
 
 def rename_case(document: EvalSetDocument, key: CaseKey, eval_id: str) -> None:
     """Give a case another id."""
-    if document.named_by_file:
+    if document.is_named_by_file:
         raise StoreError(document.path, "its one case has its name from the file: rename the eval set")
     document.set_value((_name_key(document),), eval_id, case=index_of(document, key))
 
@@ -380,7 +380,7 @@ def _open(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
         return known
     if edited.case is None:
         return _open_set(document, edited)
-    index = document.index_of(edited.case.eval_id, occurrence=edited.case.occurrence)
+    index = document.find_index(edited.case.eval_id, occurrence=edited.case.occurrence)
     return _open_case(document, edited, index)
 
 
@@ -393,7 +393,7 @@ def _open_set(document: EvalSetDocument, edited: Edited) -> Opened:
         data=header,
         rows=set_rows(header) if current else (),
         revision=document.revision,
-        is_changed=document.dirty,
+        is_changed=document.is_dirty,
         note="" if current else "an old format, in which a set says nothing of itself",
     )
 
@@ -414,7 +414,7 @@ def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
             is_changed=is_changed,
             problem=problem,
         )
-    fault = document.fault_of(data)
+    fault = document.find_fault(data)
     return Opened(
         edited=edited,
         index=index,
@@ -439,8 +439,8 @@ def _problem_among_others(document: EvalSetDocument, index: int) -> str:
 
 def _is_changed(document: EvalSetDocument, edited: Edited) -> bool:
     if edited.case is None:
-        return document.dirty
-    return document.dirty and edited.case.eval_id in document.changed_cases()
+        return document.is_dirty
+    return document.is_dirty and edited.case.eval_id in document.list_changed_cases()
 
 
 def _header(document: EvalSetDocument) -> dict[str, Any]:
@@ -461,10 +461,10 @@ def _apply(edit: Edit, document: EvalSetDocument, opened: Opened) -> str | None:
     id_fault = _fault_of_id(document, opened.index, before, after)
     if id_fault is not None:
         return id_fault
-    fault = document.fault_of(after)
+    fault = document.find_fault(after)
     if fault is None:
         return None
-    old = document.fault_of(before)
+    old = document.find_fault(before)
     if old is not None and (fault == old or not _meet(fault.place, edit.cursor_place)):
         return None
     return _sentence(fault.place, fault.found, fault.expected)
@@ -478,7 +478,7 @@ def _fault_of_id(document: EvalSetDocument, index: int, data: Any, after: Any) -
     """What is wrong with a new id of a case: every case needs one of its own."""
     key = "eval_id" if _is_current(document) else "name"
     new = get_value(after, (key,))
-    if document.named_by_file or new == get_value(data, (key,)):
+    if document.is_named_by_file or new == get_value(data, (key,)):
         return None
     if not isinstance(new, str) or not new.strip():
         return f"{key}: expected an id, which a case must have"
@@ -523,17 +523,17 @@ class TypedTexts:
 
         def keep(workspace: Workspace) -> None:
             workspace.documents.keep()
-            workspace.typed_texts.keep(texts)
+            workspace.typed_texts.write(texts)
 
         await self._call(keep)
 
     async def are_left(self) -> bool:
         """Whether sessions that are no more left any."""
-        return await self._call(lambda workspace: workspace.typed_texts.are_left())
+        return await self._call(lambda workspace: workspace.typed_texts.has_abandoned())
 
     async def take_over(self) -> Sequence[Any]:
         """What ended sessions left, the oldest first; kept by this one from now on. Raises StoreError."""
-        return await self._call(lambda workspace: workspace.typed_texts.take_over())
+        return await self._call(lambda workspace: workspace.typed_texts.adopt_abandoned())
 
 
 # Accepting: edits of expectations, and the runs that score anew what they are about.

@@ -15,11 +15,11 @@ from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
-from workbench.store.errors import IsDataset, NotRead, StoreError, shown_path
-from workbench.store.filetypes import is_no_json
+from workbench.store.errors import IsDataset, NotLoaded, StoreError, shown_path
+from workbench.store.filetypes import is_dataset_name
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
-from workbench.store.history.history_schema import file_of
+from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import EvalSetEntry
 from workbench.store.settings import NewTarget, add_target
 from workbench.tui.backend.workspace_thread import Call, aside
@@ -137,11 +137,11 @@ def is_kept(workspace: Workspace, key: CaseKey) -> bool:
 
 def kept_sets(workspace: Workspace) -> Sequence[ListedSet]:
     """The datasets, the newest first; none where the history cannot be read, which is told where it is read for all."""
-    if not file_of(workspace.root).exists():
+    if not get_history_path(workspace.root).exists():
         return ()  # opening it would make one, and looking at a project must not write to it
     try:
         with workspace.history() as history:
-            found = history.newest_of_datasets()
+            found = history.list_dataset_runs()
     except StoreError:
         return ()
     there = {(entry.target, entry.relative) for entry in _entries(workspace)}
@@ -273,7 +273,7 @@ def earlier_results(history: History, case: CaseKey, earlier: EarlierVerdicts) -
 def earlier_scores(history: History, earlier: EarlierVerdicts) -> Iterator[StoredScores]:
     """The metrics of earlier results that count. Raises StoreError."""
     for job, place in earlier.items():
-        scores = history.scores_of(*place)
+        scores = history.get_scores(*place)
         if scores is not None:
             yield scores._replace(job=scores.job._replace(key=job))
 
@@ -403,7 +403,7 @@ class Projects:
     def _list_dataset(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
         try:
             return list_rows(workspace, listed)
-        except NotRead:
+        except NotLoaded:
             return listed
         except StoreError as error:
             return replace(listed, problem=str(error), cases=None)
@@ -439,7 +439,7 @@ def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult])
 
 
 def _stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
-    if not file_of(workspace.root).exists():
+    if not get_history_path(workspace.root).exists():
         return {}  # opening it would make one, and looking at a project must not write to it
     with workspace.history() as history:
         return history.latest_jobs()
@@ -477,7 +477,7 @@ def _unread(entry: EvalSetEntry, root: Path) -> ListedSet:
         target=entry.target or "",
         unpaired="" if entry.target else entry.unpaired_reason or "nothing says which agent it is for",
         config=config,
-        is_dataset=is_no_json(entry.relative) or entry.address is not None,
+        is_dataset=is_dataset_name(entry.relative) or entry.address is not None,
         is_address=entry.address is not None,
     )
 

@@ -20,7 +20,7 @@ from workbench.store.errors import IsDataset, StoreError
 from workbench.store.files import write_atomic
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunPart
-from workbench.store.history.history_schema import file_of
+from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import EarlierVerdicts, counting_results, earlier_scores, is_kept
 from workbench.tui.backend.workspace_thread import Call
@@ -93,7 +93,7 @@ class Runs:
         def find(workspace: Workspace) -> StoppedRun | None:
             from workbench.engine.run_judging import find_stopped_run, selections_of
 
-            if not file_of(workspace.root).exists():
+            if not get_history_path(workspace.root).exists():
                 return None  # opening it would make one, and looking at a project must not write to it
             with workspace.history() as history:
                 run = find_stopped_run(history)
@@ -177,7 +177,7 @@ class Judging:
             from workbench.engine.plan_cost import cost_of  # with the metrics: not before the first run
 
             with workspace.history() as history:
-                newest = history.executions_of(case, limit=1)
+                newest = history.list_executions(case, limit=1)
                 if not newest:
                     raise PlanError("there is no stored answer of this case to judge")
                 run = history.run(newest[0].job.run_id)
@@ -234,7 +234,7 @@ class Criteria:
         def keep(workspace: Workspace) -> CriteriaFile:
             document = self._document(workspace, eval_sets[0])
             existed = document.exists
-            document.keep_criteria(criteria)
+            document.write_criteria(criteria)
             if document.exists != existed:
                 workspace.refresh()
             return _file_of(workspace, document, eval_sets)
@@ -247,7 +247,7 @@ class Criteria:
         def undo(workspace: Workspace) -> CriteriaFile:
             document = self._document(workspace, eval_sets[0])
             existed = document.exists
-            if document.undoable:
+            if document.can_undo:
                 document.undo()
             if document.exists != existed:
                 workspace.refresh()
@@ -297,7 +297,7 @@ def _file_of(workspace: Workspace, document: ConfigDocument, eval_sets: Sequence
         config=document.config,
         also_judges=sum(file == path and name not in eval_sets for name, file in paths.items()),
         other_files=len(selected - {path}),
-        undoable=document.undoable,
+        undoable=document.can_undo,
     )
 
 
@@ -415,7 +415,7 @@ class Archive:
 
     async def runs(self, target: str, eval_set: str | None) -> list[RunPart]:
         """The newest runs of a target, or of one of its sets."""
-        return await self._read([], lambda history: history.runs_of(target, eval_set, limit=MOST_RUNS))
+        return await self._read([], lambda history: history.list_runs_of_target(target, eval_set, limit=MOST_RUNS))
 
     async def result(self, run_id: str, job: JobKey) -> CaseResult | None:
         """One stored result with what the agent did; None where the run has none of it."""
@@ -496,14 +496,14 @@ class Archive:
 
 def _is_there(workspace: Workspace) -> bool:
     """Whether anything was stored: opening would make a history, and looking at a project must not write to it."""
-    return file_of(workspace.root).exists()
+    return get_history_path(workspace.root).exists()
 
 
 def _case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
     if not _is_there(workspace):
         return CaseHistory(key)
     with workspace.history() as history:
-        executions = history.executions_of(key, limit=MOST_EXECUTIONS)
+        executions = history.list_executions(key, limit=MOST_EXECUTIONS)
         ids = dict.fromkeys(stored.job.run_id for stored in executions)
         runs = {run_id: history.run(run_id) for run_id in ids}
     if is_kept(workspace, key):

@@ -14,9 +14,9 @@ from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, Notice, RunEvent
-from workbench.model.text import counted
+from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
-from workbench.store.history.history_schema import file_of
+from workbench.store.history.history_schema import get_history_path
 from workbench.tui.backend.project_calls import is_kept
 from workbench.tui.backend.workspace_thread import Call, aside
 from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, ShownVerdicts
@@ -290,7 +290,7 @@ class _Words:
         chains = []
         for reason, count in counts.most_common(_MOST_CHAINS):
             if reason.row is None:
-                chains.append(f"{self._words(reason)}: {count} of {counted(len(decisions), 'case')}")
+                chains.append(f"{self._words(reason)}: {count} of {pluralise(len(decisions), 'case')}")
             else:
                 state = self._session.state
                 chains.append(describe_reach(reason.row, decisions, total=len(decisions), root=self._root, state=state))
@@ -318,7 +318,7 @@ class VerdictCheck:
     async def check(self, shown: ShownVerdicts) -> AsyncIterator[CheckedVerdicts]:
         """Check these verdicts. Cases that cannot be planned are left out. Raises StoreError."""
         workspace = await self._call(lambda workspace: workspace)
-        if not file_of(workspace.root).exists():
+        if not get_history_path(workspace.root).exists():
             return
         checker: _Checker | None = None
         for eval_set, cases in _by_set(shown).items():

@@ -22,7 +22,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from workbench.store.errors import StoreError
-from workbench.store.settings import LOCATIONS, NewTarget, check_target, eval_sets_by_default
+from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
 from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyPlace
 from workbench.tui.keys import bindings, dialog_bindings, keys_of
 from workbench.tui.panes.pane import Pane
@@ -356,7 +356,7 @@ async def _described(widget: Widget) -> NewTarget | None:
     location = await widget.app.push_screen_wait(AskScreen(question, check=lambda text: problem_of(name, text)))
     if location is None:
         return None
-    usual = " ".join(eval_sets_by_default(kind, name))
+    usual = " ".join(get_default_eval_sets(kind, name))
     sets = await widget.app.push_screen_wait(
         AskScreen("Which eval sets are for it? Patterns; nothing: those near it.", value=usual, check=lambda _: None)
     )

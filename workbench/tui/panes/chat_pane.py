@@ -22,7 +22,7 @@ from workbench.model.evalset import Content, EvalCase, SessionInput
 from workbench.model.identity import CaseKey
 from workbench.model.run_events import TurnFailed
 from workbench.store.errors import FileChanged, StoreError
-from workbench.store.filetypes import name_of_file
+from workbench.store.filetypes import derive_set_name
 from workbench.tui.backend.chat_calls import CannotChat
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
@@ -78,7 +78,7 @@ async def keep(app: App[None], context: ScreenContext, conversation: Conversatio
     final_state = await _ask_final_state(app, conversation) if holds_state else None
     case = _case(conversation, first=first, eval_id=eval_id, final_state=final_state)
     if is_new_set:
-        await context.backend.documents.create_set(eval_set, eval_set_id=name_of_file(PurePosixPath(eval_set)))
+        await context.backend.documents.create_set(eval_set, eval_set_id=derive_set_name(PurePosixPath(eval_set)))
     try:
         await context.backend.chats.save(eval_set, case)
     except FileChanged:

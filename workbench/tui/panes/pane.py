@@ -8,7 +8,7 @@ from textual import on
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from workbench.model.text import counted
+from workbench.model.text import pluralise
 from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.widgets.inputs import say
@@ -103,4 +103,4 @@ def copy(widget: Widget, text: str | None) -> None:
         say(widget, "there is nothing to copy here", severity="warning")
         return
     widget.app.copy_to_clipboard(text)
-    say(widget, f"copied {counted(len(text), 'character')}")
+    say(widget, f"copied {pluralise(len(text), 'character')}")

@@ -207,7 +207,7 @@ class ConflictScreen(Dialog[Decision | None]):
         """False where the user gave up."""
         both = await asyncio.to_thread(merged_text, versions, ours=_MINE, theirs=_THEIRS)
         suffix = "".join(Path(self._eval_set).suffixes[-2:])
-        fault_of = await self._documents.look(self._eval_set, lambda document: document.fault_in_file)
+        fault_of = await self._documents.look(self._eval_set, lambda document: document.find_fault_in_file)
         merged = await edit_text(self.app, both, suffix=suffix, check=lambda text: mark_left(text) or fault_of(text))
         if merged is None:
             return False

@@ -18,7 +18,7 @@ from workbench.engine.acceptance import Hunk, hunks, refusal
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.text import counted
+from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import export_problem, format_of, is_there, path_of, suggested_path
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog, ResultScreen
@@ -174,7 +174,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         if not jobs:
             say(self, "there is nothing to export", severity="warning")
             return
-        question = f"Export {counted(len(jobs), 'result')} to a file (.csv, .md, .json, .jsonl)"
+        question = f"Export {pluralise(len(jobs), 'result')} to a file (.csv, .md, .json, .jsonl)"
         value = suggested_path(self._run_id)
         answer = await self.app.push_screen_wait(AskScreen(question, value=value, check=export_problem))
         if answer is None:
@@ -190,7 +190,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        say(self, f"{counted(len(jobs), 'result')} written to {path}")
+        say(self, f"{pluralise(len(jobs), 'result')} written to {path}")
 
     def _jobs(self) -> list[JobKey]:
         """The results behind the rows that are listed, in their order."""

@@ -150,8 +150,8 @@ class Keeper(Faceless):
             text, fault_of = await self._documents.look(
                 key.eval_set,
                 lambda document: (
-                    document.case_text(document.index_of(key.eval_id, occurrence=key.occurrence)),
-                    document.fault_in_text,
+                    document.case_text(document.find_index(key.eval_id, occurrence=key.occurrence)),
+                    document.find_fault_in_text,
                 ),
             )
             edited = await edit_text(self.app, text, suffix=".json", check=fault_of)
@@ -160,7 +160,7 @@ class Keeper(Faceless):
             await self._documents.edit(
                 key.eval_set,
                 lambda document: document.set_case_text(
-                    document.index_of(key.eval_id, occurrence=key.occurrence), edited
+                    document.find_index(key.eval_id, occurrence=key.occurrence), edited
                 ),
                 label=f"edit {key.eval_id}",
             )

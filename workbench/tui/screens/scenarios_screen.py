@@ -18,7 +18,7 @@ from workbench.model.evalset import DEFAULT_COUNT, MOST_SCENARIOS, ConversationS
 from workbench.report.text_report import spending_text
 from workbench.simulation.scenario_writer import GenerationError
 from workbench.store.errors import FileChanged, StoreError
-from workbench.store.filetypes import name_of_file
+from workbench.store.filetypes import derive_set_name
 from workbench.tui.backend.chat_calls import fault_in, scenario_in, text_of
 from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
@@ -190,7 +190,7 @@ async def _save(widget: Widget, context: ScreenContext, chosen: _Chosen, *, row:
     """Add them to the set, which is made where it is a new one, and say so. Raises StoreError."""
     kept, eval_set = chosen
     if not row.eval_set:
-        await context.backend.documents.create_set(eval_set, eval_set_id=name_of_file(PurePosixPath(eval_set)))
+        await context.backend.documents.create_set(eval_set, eval_set_id=derive_set_name(PurePosixPath(eval_set)))
         widget.post_message(ProjectChanged(select=eval_set))
     session_input = {"app_name": row.target, "user_id": _USER, "state": dict(state)}
     try:

@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
-from workbench.model.trace import trajectory_of
-from workbench.store.filetypes import name_of_file
+from workbench.model.trace import get_trajectory
+from workbench.store.filetypes import derive_set_name
 from workbench.store.history.history_queries import StoredJob
 from workbench.tui.state.case_board import ResultPlace
 from workbench.tui.state.text_layout import safe_line
@@ -140,7 +140,7 @@ class ListedSet:
         path = PurePosixPath(self.relative)
         if self.is_address:
             return f"{self.relative.partition('://')[0]}://…/{path.name}"
-        return path.name if self.is_dataset else name_of_file(path)
+        return path.name if self.is_dataset else derive_set_name(path)
 
     @property
     def keys(self) -> list[CaseKey]:
@@ -253,7 +253,7 @@ def _said(case: EvalCase) -> Iterator[str]:
 
 def _tools(case: EvalCase) -> Iterator[str]:
     for invocation in case.conversation or ():
-        yield from (call.name for call in trajectory_of(invocation))
+        yield from (call.name for call in get_trajectory(invocation))
 
 
 # Which verdicts are stale: the case or its criteria are no longer what they were when it was judged.

@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 
 from rich.cells import cell_len
 
-from workbench.model.results import misses_samples
+from workbench.model.results import has_missing_samples
 from workbench.report.run_report import missing_samples_lines
-from workbench.store.filetypes import name_of_file
+from workbench.store.filetypes import derive_set_name
 from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, KeptRun, ListedSet, Row
 from workbench.tui.state.browser_state import Browser, Subject
 from workbench.tui.state.case_board import (
@@ -353,13 +353,13 @@ def heading_of(subject: Subject) -> Heading:
     """What stands in the frame around the panes."""
     if subject.pinned is not None:
         result = subject.pinned.result
-        status = _status(standing_of([result.status]), partly=misses_samples(result.metrics))
+        status = _status(standing_of([result.status]), partly=has_missing_samples(result.metrics))
         return Heading(subject.pinned.title, status, format_time_taken(result.agent_seconds))
     row = subject.row
     if row is None:
         return Heading("nothing is listed")
     if row.case is not None:
-        name = row.eval_set if subject.is_kept else name_of_file(PurePosixPath(row.eval_set))
+        name = row.eval_set if subject.is_kept else derive_set_name(PurePosixPath(row.eval_set))
         title = f"{row.label} · {safe_line(name)}"
         why = f"stale: {safe_line(subject.why_stale[0])}" if subject.is_stale else ""
         standing = subject.record.standing if subject.record is not None else Standing.NOT_RUN

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from workbench.model.evalset import Content
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, MetricStatus, TurnResult, misses_samples
+from workbench.model.results import CaseResult, CaseStatus, MetricStatus, TurnResult, has_missing_samples
 from workbench.model.run_events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, SpanFinished, UserSpoke
 from workbench.model.trace import Span
 from workbench.store.history.history_queries import StoredJob
@@ -358,7 +358,7 @@ class Board:
             result,
             stored_at=stored_at,
             place=place,
-            misses_samples=misses_samples(result.metrics),
+            misses_samples=has_missing_samples(result.metrics),
         )
         record = self._records.get(result.case)
         if record is None:
@@ -504,7 +504,7 @@ def _stored_outcome(job: StoredJob) -> Outcome:
         job.status,
         job.agent_seconds,
         stored_at=job.finished_at,
-        is_played=job.was_of_playing,
+        is_played=job.is_from_unscored_run,
         place=ResultPlace(job.run_id, job.key),
         misses_samples=job.misses_samples,
     )
@@ -520,7 +520,7 @@ def _outcome_of(event: CaseFinished, run_id: str) -> Outcome:
         in_history=event.in_history,
         is_played=is_played,
         place=place,
-        misses_samples=misses_samples(event.result.metrics),
+        misses_samples=has_missing_samples(event.result.metrics),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise
-from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, name_of_file
+from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
 from workbench.tui.state.browser_list import CaseContent, Freshness, Marks, Row
 from workbench.tui.state.case_board import FALLS_SHORT, Board, CaseRecord, Standing
 from workbench.tui.state.text_layout import safe_line
@@ -323,7 +323,7 @@ def set_path(written: str) -> str:
 
 def set_id_of(path: str) -> str:
     """The id for a new set at a path: letters, digits and underscores."""
-    return _NO_ID.sub("_", name_of_file(PurePosixPath(path))).strip("_") or "eval_set"
+    return _NO_ID.sub("_", derive_set_name(PurePosixPath(path))).strip("_") or "eval_set"
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:

@@ -19,10 +19,10 @@ from workbench.model.results import (
     MetricResult,
     RubricScore,
     SentenceScore,
-    agreement_of,
     is_unsure,
+    measure_agreement,
 )
-from workbench.model.text import REDACTED, counted, names_secret, redact
+from workbench.model.text import REDACTED, is_secret_key, pluralise, redact
 from workbench.model.trajectory_dialects import POLICIES
 from workbench.report.dialect_table import rule_texts
 from workbench.report.run_report import agreement_text, samples_text
@@ -73,7 +73,7 @@ def judgement_blocks(metric: MetricResult) -> Iterator[Block]:
 
 
 def _agreement(judgement: Judgement) -> Block:
-    agreement = agreement_of(judgement)
+    agreement = measure_agreement(judgement)
     agree = agreement is not None and agreement.share == 1.0
     return Paragraph.from_text(agreement_text(judgement), Style.MUTED if agree else Style.WARNING, indent=2)
 
@@ -225,7 +225,7 @@ _MOST_LINES = 2_000
 
 
 def value_blocks(value: Mapping[str, Any], *, indent: int) -> list[Block]:
-    """The members of an object. What is left out of a very large one is counted."""
+    """The members of an object. What is left out of a very large one is pluralise."""
     blocks: list[Block] = []
     left_out = 0
     for block in _members(value, indent=indent):
@@ -246,7 +246,7 @@ def _members(value: Any, *, indent: int) -> Iterator[Block]:
             yield Paragraph.from_text(name, Style.KEY, indent=indent)
             yield from _members(member, indent=indent + 2)
         else:
-            shown = REDACTED if isinstance(member, str) and names_secret(name) else _text(member)
+            shown = REDACTED if isinstance(member, str) and is_secret_key(name) else _text(member)
             yield Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(shown)), indent=indent, hang=2)
 
 
@@ -363,7 +363,9 @@ def _verdict(metric: MetricResult) -> str:
         info = info_of(metric.name)
         need = "at most" if info is not None and info.lower_is_better else "at least"
         text += f", needs {need} {metric.threshold:.6g}"
-    scored = f"; a score for {metric.scored} of {counted(metric.total, 'turn')}" if metric.scored < metric.total else ""
+    scored = (
+        f"; a score for {metric.scored} of {pluralise(metric.total, 'turn')}" if metric.scored < metric.total else ""
+    )
     return text + scored
 
 

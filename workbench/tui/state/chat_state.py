@@ -17,11 +17,11 @@ from workbench.model.evalset import Content, EvalCase, Invocation, InvocationEve
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, TurnResult
 from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
-from workbench.model.text import mask_named, redact
-from workbench.model.trace import Span, SpanKind, ToolCall, simulated_calls
+from workbench.model.text import mask_named_secrets, redact
+from workbench.model.trace import Span, SpanKind, ToolCall, find_simulators
 from workbench.report.text_report import failure_texts
 from workbench.report.turn_diff import side_of
-from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, name_of_file
+from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
 from workbench.store.settings import FILE_NAME
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_filter import free_name
@@ -77,7 +77,7 @@ class ChatTurn:
     @property
     def tool_under_way(self) -> str:
         """The tool that works now, the innermost; empty where none is seen to."""
-        tools = [step.name for step in self.steps.values() if step.kind is SpanKind.TOOL and step.is_under_way]
+        tools = [step.name for step in self.steps.values() if step.kind is SpanKind.TOOL and step.is_running]
         return tools[-1] if tools else ""
 
 
@@ -175,7 +175,7 @@ class Conversation:
             failure=failure,
             execution=Execution(
                 turns=tuple(turn.result for turn in self.answered if turn.result is not None),
-                spans=tuple(step for turn in self.turns for step in turn.steps.values() if not step.is_under_way),
+                spans=tuple(step for turn in self.turns for step in turn.steps.values() if not step.is_running),
                 final_state=self.final_state,
                 failure=failure,
                 duration_seconds=seconds,
@@ -316,7 +316,9 @@ def greeting(chat: TargetChat, case: EvalCase | None) -> Iterator[Block]:
     given = chat.session_input
     yield _fact("app", given.app_name or "named like the agent")
     yield _fact("user", given.user_id or "the default one")
-    yield _fact("state", redact(json.dumps(mask_named(given.state), ensure_ascii=False)) if given.state else "empty")
+    yield _fact(
+        "state", redact(json.dumps(mask_named_secrets(given.state), ensure_ascii=False)) if given.state else "empty"
+    )
     yield Paragraph.from_text("· f2 changes how the session starts", Style.MUTED)
     if case is not None and case.conversation:
         turns = plural(len(case.conversation), "turn")
@@ -367,20 +369,20 @@ def new_set_name(sets: Sequence[ListedSet], *, target: str, places: NewSets) -> 
     folders = dict.fromkeys(PurePosixPath(listed.relative).parent for listed in sets if listed.target == target)
     beside = [f"{free_name(str(folder / _NAME), stems)}{EVAL_SET_SUFFIX}" for folder in folders or [PurePosixPath()]]
     names = (_NAME, *(f"{_NAME}_{number}" for number in range(2, len(taken) + 2)))
-    elsewhere = (path for name in names for path in places.paths_of(target, name=name))
+    elsewhere = (path for name in names for path in places.suggest_paths(target, name=name))
     for path in chain(beside, elsewhere):
-        if problem_of_set_name(path, sets=sets) is None and places.pairing(path).target == target:
+        if problem_of_set_name(path, sets=sets) is None and places.pair(path).target == target:
             return path
     return beside[0]
 
 
 def warning_of_set_name(name: str, *, target: str, places: NewSets) -> str | None:
     """What is to be known of a new set with this path where it would not be the agent's; None where it would."""
-    pairing = places.pairing(name)
+    pairing = places.pair(name)
     if pairing.target == target:
         return None
     owner = f"the agent {pairing.target}" if pairing.target else "no agent"
-    if places.lists_sets(target):
+    if places.has_listed_sets(target):
         return f"it will belong to {owner}: {FILE_NAME} does not list it under eval_sets of {target}"
     return f"it will belong to {owner}" if pairing.target else f"it will belong to {owner}: {pairing.reason}"
 
@@ -391,7 +393,7 @@ def problem_of_set_name(name: str, *, sets: Sequence[ListedSet]) -> str | None:
         return "the name has to end in .evalset.json (or .test.json)"
     if name.startswith(("/", "\\")) or ".." in name.split("/"):
         return "the file has to be inside the project: a path relative to it"
-    if not _ID.fullmatch(name_of_file(PurePosixPath(name))):
+    if not _ID.fullmatch(derive_set_name(PurePosixPath(name))):
         return "the name of a new set holds letters, digits and underscores only"
     if any(listed.relative == name for listed in sets):
         return "there is such an eval set already"
@@ -508,7 +510,7 @@ def ending_blocks(conversation: Conversation) -> Iterator[Block]:
 def tokens_of(turn: ChatTurn) -> int | None:
     """What the turn took of tokens; None where that is not known."""
     usage = turn.result.usage if turn.result is not None else None
-    return usage.spent if usage is not None else None
+    return usage.total_tokens if usage is not None else None
 
 
 _Step = Callable[[], Iterable[Block]]
@@ -536,7 +538,7 @@ def _newest(steps: Iterable[_Step]) -> Iterator[Block]:
 def _what_was_done(turn: ChatTurn, invocation: Invocation) -> Iterator[_Step]:
     """Tool calls with what came back, and what others said, in the order in which the answered turn has them."""
     side = side_of(invocation)
-    simulated = simulated_calls(turn.steps.values(), side.calls, turn=turn.number)
+    simulated = find_simulators(turn.steps.values(), side.calls, turn=turn.number)
     calls = iter(zip(side.calls, side.responses, simulated, strict=True))
     if isinstance(invocation.intermediate_data, InvocationEvents):
         for event in invocation.intermediate_data.invocation_events:
@@ -568,14 +570,14 @@ def _finished_call(call: ToolCall, response: Mapping[str, Any] | None, source: s
 
 
 def _call_so_far(step: Span, phase: Phase) -> Iterator[Block]:
-    yield _call(step.name, step.request if isinstance(step.request, Mapping) else None, step.simulated_by)
+    yield _call(step.name, step.request if isinstance(step.request, Mapping) else None, step.simulator)
     yield from _came_of(step, phase)
 
 
 def _came_of(step: Span, phase: Phase) -> Iterator[Block]:
     if step.error:
         yield Paragraph.from_text(f"! {safe(redact(step.error))}", Style.ERROR, indent=2 * _INDENT, hang=2)
-    elif not step.is_under_way:
+    elif not step.is_running:
         yield _gave(step.response)
     elif phase is Phase.UNDER_WAY:
         yield Paragraph.from_text("… at work", Style.RUNNING, indent=2 * _INDENT)
@@ -653,7 +655,7 @@ def _words(response: Any) -> str:
 
 
 def _json(value: Any, name: str = "") -> str:
-    return redact(json.dumps(mask_named(value, name), ensure_ascii=False))
+    return redact(json.dumps(mask_named_secrets(value, name), ensure_ascii=False))
 
 
 def _short(text: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 from workbench.engine.acceptance import turn_comparisons
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult, MetricStatus, TurnResult
-from workbench.model.text import mask_named, redact
-from workbench.model.trace import ToolCall, simulated_calls, trajectory_of
+from workbench.model.text import mask_named_secrets, redact
+from workbench.model.trace import ToolCall, find_simulators, get_trajectory
 from workbench.report.run_report import samples_text
 from workbench.report.text_report import describe_metric, failure_texts
 from workbench.report.turn_diff import (
@@ -421,7 +421,7 @@ class _Diff:
     def _simulated(self, turn: int, actual: Invocation) -> list[str | None]:
         """Who answered each call in place of its tool, as far as the trace of the execution is there."""
         spans = () if self._source.result is None else self._source.result.execution.spans
-        return simulated_calls(spans, trajectory_of(actual), turn=turn)
+        return find_simulators(spans, get_trajectory(actual), turn=turn)
 
     def _write_lone_turn(self, turn: int, expected: Invocation | None, actual: Invocation | None) -> None:
         """A turn that only one side has."""
@@ -492,7 +492,9 @@ class _Diff:
         for difference in found:
             path = ".".join(map(str, difference.path))
             given = difference.actual if _has(execution.final_state, difference) else ABSENT
-            wanted, given = (mask_named(value, name_at(difference.path)) for value in (difference.expected, given))
+            wanted, given = (
+                mask_named_secrets(value, name_at(difference.path)) for value in (difference.expected, given)
+            )
             sides = value_sides((path,), wanted, given, writer.texts)
             if execution.final_state is None:  # there is nothing that could be accepted
                 writer.add(SideBySide(*sides, differs=True))
@@ -560,7 +562,7 @@ class _Diff:
 
 
 def _expects_no_call(expected: Invocation | None) -> bool:
-    return expected is None or not trajectory_of(expected)
+    return expected is None or not get_trajectory(expected)
 
 
 def _errors(metrics: Sequence[MetricResult]) -> Iterator[Block]:

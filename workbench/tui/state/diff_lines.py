@@ -21,8 +21,8 @@ from workbench.model.results import (
     SimulatedConversation,
     TurnResult,
 )
-from workbench.model.text import counted, mask_named, neutralise, redact
-from workbench.model.trace import ToolCall, trajectory_of
+from workbench.model.text import mask_named_secrets, neutralise, pluralise, redact
+from workbench.model.trace import ToolCall, get_trajectory
 from workbench.report.text_report import relation, score_text, subjects_of
 from workbench.report.turn_diff import (
     Change,
@@ -294,13 +294,13 @@ class Texts:
             differs = differs or (len(kept) < len(text) and style in (Style.REMOVED_WORD, Style.ADDED_WORD))
         if hidden:
             note = ", some of them different" if differs else ""
-            pieces.append(StyledText(f"\n… {counted(hidden, 'more character')}{note}: W shows all", Style.MUTED))
+            pieces.append(StyledText(f"\n… {pluralise(hidden, 'more character')}{note}: W shows all", Style.MUTED))
         return tuple(pieces)
 
 
 def json_text(value: Any, name: object = "") -> str:
     """A value as JSON, as it is written in files, without secrets. `name` is its key, which may say that it is one."""
-    return redact(json.dumps(mask_named(value, name), ensure_ascii=False, default=repr))
+    return redact(json.dumps(mask_named_secrets(value, name), ensure_ascii=False, default=repr))
 
 
 def _safe(text: str) -> str:
@@ -347,7 +347,7 @@ def played_blocks(source: DiffSource, texts: Texts) -> Iterator[Block]:
 
 def _turn(number: int, turn: TurnResult, texts: Texts) -> Iterator[Block]:
     yield _user(number, turn.invocation.user_content, texts)
-    for call in trajectory_of(turn.invocation):
+    for call in get_trajectory(turn.invocation):
         arguments = json_text(call.args or {})
         pieces = (
             StyledText("ƒ ", Style.KEY),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 
-from workbench.model.text import REDACTED, counted, names_secret, neutralise, redact
+from workbench.model.text import REDACTED, is_secret_key, neutralise, pluralise, redact
 from workbench.tui.state.text_layout import Line, Style, StyledText, safe_line, wrap
 
 # Letting what was searched for stand out in a line.
@@ -177,7 +177,7 @@ class JsonText:
                 rest = f"… {len(value) - shown:,} more; l shows them"
                 yield _Row(inner, (), rest, Style.MUTED, opens=(*path, _REST))
                 return
-            secret = isinstance(key, str) and names_secret(key) and isinstance(item, str | int)
+            secret = isinstance(key, str) and is_secret_key(key) and isinstance(item, str | int)
             step = key if isinstance(key, str) else number
             label = (StyledText(f"{safe_line(str(key))}: ", Style.KEY),)
             if secret and not isinstance(item, bool):
@@ -193,7 +193,9 @@ class JsonText:
         if is_block:
             self._folds_shown[path] = folded
             mark = StyledText("▸ " if folded else "▾ ", Style.MUTED)
-            size = f"{counted(len(value), 'character')}, {counted(value.count(chr(10)) + 1, 'line')}" if folded else ""
+            size = (
+                f"{pluralise(len(value), 'character')}, {pluralise(value.count(chr(10)) + 1, 'line')}" if folded else ""
+            )
             yield _Row(depth, (mark, *head), size, Style.MUTED, opens=path)
             if folded:
                 return
@@ -212,7 +214,7 @@ class JsonText:
         if end < len(text):
             yield self._gap(len(text) - end, path, depth)
         if len(value) > _LONGEST_TEXT:
-            rest = f"… {counted(len(value) - _LONGEST_TEXT, 'more character')} not shown; copying takes them"
+            rest = f"… {pluralise(len(value) - _LONGEST_TEXT, 'more character')} not shown; copying takes them"
             yield _Row(depth, (), rest, Style.MUTED, is_block=True)
 
     def _gap(self, characters: int, path: Path, depth: int) -> _Row:

@@ -13,9 +13,9 @@ from rich.cells import cell_len
 
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, misses_samples
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, has_missing_samples
 from workbench.model.text import redact
-from workbench.model.trace import trajectory_of
+from workbench.model.trace import get_trajectory
 from workbench.report.run_report import samples_text
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_state import Browser
@@ -87,8 +87,8 @@ class TableRow:
 def table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
     """The row of one result; `expected` is the case as it is now, None where it is gone."""
     turns = [turn.invocation for turn in result.execution.turns]
-    calls = [call.name for turn in turns for call in trajectory_of(turn)]
-    unknown = not all(map(result.knows_calls, result.execution.turns))
+    calls = [call.name for turn in turns for call in get_trajectory(turn)]
+    unknown = not all(map(result.has_known_calls, result.execution.turns))
     wanted = expected.conversation if expected is not None else None
     if result.is_row and any(turn.intermediate_data is None for turn in wanted or ()):
         wanted = None
@@ -105,11 +105,11 @@ def table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
         response=response,
         trajectory=trajectory,
         actual_calls=None if unknown else len(calls),
-        expected_calls=None if wanted is None else sum(len(trajectory_of(turn)) for turn in wanted),
+        expected_calls=None if wanted is None else sum(len(get_trajectory(turn)) for turn in wanted),
         latency=result.agent_seconds,
         failure=failure,
         scores={metric.name: _shown(metric) for metric in result.metrics},
-        misses_samples=misses_samples(result.metrics),
+        misses_samples=has_missing_samples(result.metrics),
         searched=_searched(_name(result.case, result.repeat), status, response, trajectory, failure),
     )
 

@@ -336,7 +336,7 @@ class RunProgress:
         elif isinstance(event, CaseStarted):
             self.retries += event.attempt > 1
         elif isinstance(event, InvocationFinished):
-            self.tokens += 0 if event.result.usage is None else event.result.usage.spent
+            self.tokens += 0 if event.result.usage is None else event.result.usage.total_tokens
         elif isinstance(event, ModelsAsked):
             self.models = event.models
         elif isinstance(event, AgentsImporting):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
-from workbench.model.text import mask_named, redact
+from workbench.model.text import mask_named_secrets, redact
 from workbench.tui.state.json_view import JsonText
 from workbench.tui.state.text_layout import (
     Block,
@@ -116,13 +116,15 @@ class SpanDetail:
         if self.tab is DetailTab.GRAPH:
             return "\n".join("".join(piece.text for piece in line).rstrip() for line in self._draw_graph(120))
         value = _exchanged(self._row, self.tab)
-        return redact(value if isinstance(value, str) else json.dumps(mask_named(value), ensure_ascii=False, indent=2))
+        return redact(
+            value if isinstance(value, str) else json.dumps(mask_named_secrets(value), ensure_ascii=False, indent=2)
+        )
 
     def copyable_row(self) -> str | None:
         """All that is recorded of the row, as JSON without secrets."""
         if self._row is None:
             return None
-        return redact(json.dumps(mask_named(_whole(self._row)), ensure_ascii=False, indent=2))
+        return redact(json.dumps(mask_named_secrets(_whole(self._row)), ensure_ascii=False, indent=2))
 
     def _make(self, view: TraceView) -> None:
         value = self._value()
@@ -191,7 +193,7 @@ def _exchanged(row: TraceRow, tab: DetailTab) -> Any:
 
 def _nothing(row: TraceRow, tab: DetailTab) -> str:
     what = "request" if tab is DetailTab.REQUEST else "response"
-    if isinstance(row, Node) and row.span.is_under_way:
+    if isinstance(row, Node) and row.span.is_running:
         return f"The step is still going on; its {what} is not known yet."
     return f"No {what} is recorded for this {'step' if isinstance(row, Node) else 'turn'}."
 
@@ -201,8 +203,8 @@ def _span_facts(node: Node, view: TraceView) -> Iterator[Block]:
     yield _fact("name", redact(safe_line(span.name)) or "(none)", Style.STRONG)
     slow = " · the slowest step" if node is view.tree.slowest else " · slow" if node.slow else ""
     yield _fact("kind", f"{KIND_NAMES[span.kind]}{slow}")
-    if span.simulated_by is not None:
-        yield _fact("simulated", f"the tool was not called: {_ANSWERED.get(span.simulated_by, span.simulated_by)}")
+    if span.simulator is not None:
+        yield _fact("simulated", f"the tool was not called: {_ANSWERED.get(span.simulator, span.simulator)}")
     if span.error is not None:
         yield _fact("error", f"! {redact(safe(span.error))}", Style.ERROR)
     yield _fact("event", redact(safe_line(view.link_of(node) or "it became no event of its own that is recorded")))

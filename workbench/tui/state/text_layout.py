@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, split_graphemes
 
-from workbench.model.text import counted, neutralise, one_line
+from workbench.model.text import neutralise, one_line, pluralise
 
 # Text with a meaning: what the state hands to the widgets in place of colours and markup.
 
@@ -59,7 +59,7 @@ def safe(text: str) -> str:
     """
     hidden = len(text) - MOST_CHARACTERS
     if hidden > 0:
-        text = f"{text[:MOST_CHARACTERS]}\n… {counted(hidden, 'more character')} not shown"
+        text = f"{text[:MOST_CHARACTERS]}\n… {pluralise(hidden, 'more character')} not shown"
     return neutralise(text).expandtabs(4)
 
 

@@ -228,7 +228,7 @@ def _roll_up(turn: TurnNode) -> None:
     turn.steps = len(ordered)
     turn.errors = sum(node.span.error is not None for node in ordered)
     usage = turn.result.usage if turn.result is not None else None
-    turn.tokens = usage.spent if usage is not None else _sum(root.tokens for root in turn.roots)
+    turn.tokens = usage.total_tokens if usage is not None else _sum(root.tokens for root in turn.roots)
     _mark_slow(ordered)
 
 

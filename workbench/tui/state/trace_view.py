@@ -101,7 +101,7 @@ def span_row(
         StyledText(f"{SYMBOLS[span.kind]} ", Style.KEY),
         StyledText(redact(safe_line(span.name or span.id)), Style.ERROR if span.error is not None else Style.TEXT),
         StyledText(f" {EVENT_MARK}" if linked else "", Style.KEY),
-        StyledText(f" simulated: {safe_line(span.simulated_by)}" if span.simulated_by else "", Style.WARNING),
+        StyledText(f" simulated: {safe_line(span.simulator)}" if span.simulator else "", Style.WARNING),
         *_behind(node, folded=folded, flat=flat, slowest=slowest),
     )
     return (*_name(head, columns.name), *_figures(span.duration, node.tokens, columns), *_bar(node, axis, columns))
@@ -110,7 +110,7 @@ def span_row(
 def _status(node: Node, *, slowest: bool) -> StyledText:
     if node.span.error is not None:
         return StyledText(f"{ERROR_MARK} ", Style.ERROR)
-    if node.span.is_under_way:
+    if node.span.is_running:
         return StyledText(f"{RUNNING_MARK} ", Style.RUNNING)
     return StyledText(f"{SLOW_MARK} ", Style.WARNING) if slowest or node.slow else StyledText("  ")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 
 from workbench.engine.set_files import Merge, VersionPart, Versions
-from workbench.store.evalsets.new_evalsets import How
+from workbench.store.evalsets.new_evalsets import DifferenceKind
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -120,7 +120,7 @@ def _who_did_what(merge: Merge) -> Iterator[Block]:
         )
 
 
-_DONE: Mapping[How, str] = {
+_DONE: Mapping[DifferenceKind, str] = {
     "changed": "changed",
     "only in ours": "added",
     "only in theirs": "removed",

@@ -239,7 +239,7 @@ async def test_a_sentence_that_no_sample_labels_is_an_error_and_no_zero(
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert (result.reason or "").startswith(reason)
-    assert result.met_outage == (replies == [DOWN])
+    assert result.has_outage == (replies == [DOWN])
 
 
 async def test_a_split_that_is_no_use_is_asked_for_again_as_often_as_there_are_samples(
@@ -268,7 +268,7 @@ async def test_without_a_split_there_is_an_error_that_keeps_what_was_said(
     result = (await judge(config(criterion(2)), actual=[turn("One.")]))[NAME]
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
-    assert result.met_outage == isinstance(reply, ModelError)
+    assert result.has_outage == isinstance(reply, ModelError)
     preparation = judgement_of(result).preparation
     assert preparation is not None
     assert len(preparation.tries) == tries

@@ -11,7 +11,7 @@ from workbench.metrics.judges.hallucinations import LABELS
 from workbench.metrics.judges.judge_calls import Sentence, by_majority, by_sentences
 from workbench.metrics.judges.reply_parser import read_rubrics, read_verdict
 from workbench.metrics.metric_types import Opinion, SentenceLabel
-from workbench.model.results import STANDING
+from workbench.model.results import SUPPORTED_LABELS
 
 pytestmark = pytest.mark.needs_adk
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.needs_adk
 def test_the_same_labels_may_stand() -> None:
     from google.adk.evaluation import hallucinations_v1 as adk
 
-    assert STANDING == adk._POSITIVE_LABELS
-    assert set(LABELS) - STANDING == adk._NEGATIVE_LABELS
+    assert SUPPORTED_LABELS == adk._POSITIVE_LABELS
+    assert set(LABELS) - SUPPORTED_LABELS == adk._NEGATIVE_LABELS
 
 
 @pytest.mark.parametrize("labels", list(product(LABELS, repeat=3)))

@@ -77,7 +77,7 @@ async def test_a_judge_that_says_nothing_is_an_error_and_no_zero(
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert (result.reason or "").startswith(("the reply does not say", "m: "))
-    assert result.met_outage == isinstance(reply, ModelError)
+    assert result.has_outage == isinstance(reply, ModelError)
 
 
 async def test_one_turn_without_a_verdict_leaves_the_case_without_one(

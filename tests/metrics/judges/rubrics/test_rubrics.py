@@ -119,7 +119,7 @@ async def test_a_verdict_needs_a_quorum_of_samples(
     result = (await judge(criteria, actual=[turn("hello")]))[ANSWER]
 
     assert result.status is (MetricStatus.PASSED if is_judged else MetricStatus.ERROR)
-    assert result.met_outage is not is_judged
+    assert result.has_outage is not is_judged
     if not is_judged:
         start = f"not judged: {readable} of {samples} samples could be read, needs "
         assert result.reason is not None
@@ -152,7 +152,7 @@ async def test_a_rubric_that_no_sample_speaks_of_is_an_error_and_not_left_out(
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert result.reason == "no sample of the judge says anything about 'b'"
-    assert not result.met_outage
+    assert not result.has_outage
 
 
 async def test_every_turn_is_judged_by_its_own_rubrics_and_the_case_by_all_of_them(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from workbench.model.trace import ToolCall, trajectory_of
-from workbench.store.datasets.dataset_reader import RecordedCase, read_dataset, read_recorded, rows_as_recorded
+from workbench.model.trace import ToolCall, get_trajectory
+from workbench.store.datasets.dataset_reader import RecordedCase, make_recorded_cases, read_dataset, read_recorded
 from workbench.store.errors import StoreError
 
 DOCUMENTATION = Path(__file__).parents[5] / "shared" / "corpus" / "documentation" / "trajectories.jsonl"
@@ -62,8 +62,8 @@ def test_a_row_becomes_a_case_of_one_turn(tmp_path: Path) -> None:
     assert expected.final_response is not None
     assert actual.invocation.final_response is not None
     assert (expected.final_response.text(), actual.invocation.final_response.text()) == ("wanted", "given")
-    assert trajectory_of(expected) == [ToolCall("b", {"x": 1})]
-    assert trajectory_of(actual.invocation) == [ToolCall("a")]
+    assert get_trajectory(expected) == [ToolCall("b", {"x": 1})]
+    assert get_trajectory(actual.invocation) == [ToolCall("a")]
     assert actual.duration_seconds == 2.0
 
 
@@ -71,7 +71,7 @@ def test_what_a_row_does_not_have_stays_absent(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"response": ""}')
 
-    (row,) = rows_as_recorded(read_dataset(path))
+    (row,) = make_recorded_cases(read_dataset(path))
 
     assert row.case is not None
     assert row.case.conversation is not None
@@ -216,11 +216,11 @@ def test_the_documentations_trajectories_are_read() -> None:
     first, second = read_recorded(DOCUMENTATION).cases
 
     (turn_result,) = first.execution.turns
-    assert trajectory_of(turn_result.invocation) == [
+    assert get_trajectory(turn_result.invocation) == [
         ToolCall("set_device_info", {"device_id": "device_3", "updates": {"status": "OFF"}})
     ]
     assert second.case is not None
-    assert [call.name for call in trajectory_of((second.case.conversation or [])[0])] == [
+    assert [call.name for call in get_trajectory((second.case.conversation or [])[0])] == [
         "get_user_preferences",
         "set_temperature",
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.model.trace import ToolCall
-from workbench.store.datasets.dataset_reader import dataset_of_columns, dataset_of_frame, dataset_of_rows
+from workbench.store.datasets.dataset_reader import dataset_from_columns, dataset_from_frame, dataset_from_rows
 from workbench.store.errors import StoreError
 
 CALLS = [{"tool_name": "set", "tool_input": {"device": "d2"}}]
@@ -34,7 +34,7 @@ def test_a_frame_gives_rows_of_json_values_whatever_its_index() -> None:
         index=[7, 7, 3, 0],
     )
 
-    dataset = dataset_of_frame(frame[frame["count"] > 1])
+    dataset = dataset_from_frame(frame[frame["count"] > 1])
 
     first, second, third = dataset.rows
     assert [row.number for row in dataset.rows] == [1, 2, 3]
@@ -54,7 +54,7 @@ def test_a_row_of_a_frame_that_cannot_be_read_is_named_and_hides_no_other() -> N
 
     frame = pandas.DataFrame({"prompt": ["a", 5, "c"], "reference_trajectory": [[], [], str(CALLS)]}, index=[4, 6, 9])
 
-    first, second, third = dataset_of_frame(frame).rows
+    first, second, third = dataset_from_frame(frame).rows
 
     assert first.problems == ()
     assert [str(problem) for problem in (*second.problems, *third.problems)] == [
@@ -69,16 +69,16 @@ def test_a_frame_with_two_columns_of_a_name_is_refused() -> None:
     import pandas
 
     with pytest.raises(StoreError, match="data frame: found the column 'a' twice"):
-        dataset_of_frame(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
+        dataset_from_frame(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
 
 
 def test_columns_and_rows_in_memory_are_the_same_dataset() -> None:
     columns: dict[str, Any] = {"prompt": ["a", "b"], "answer": ["x", None], "cost": [Decimal("1.5"), {1: (2,)}]}
     rows = [{name: values[index] for name, values in columns.items()} for index in range(2)]
 
-    of_columns = dataset_of_columns(columns, columns={"response": "answer"})
+    of_columns = dataset_from_columns(columns, columns={"response": "answer"})
 
-    assert of_columns == dataset_of_rows(rows, columns={"response": "answer"})
+    assert of_columns == dataset_from_rows(rows, columns={"response": "answer"})
     assert [row.response for row in of_columns.rows] == ["x", None]
     assert [row.columns["cost"] for row in of_columns.rows] == [1.5, {"1": [2]}]
 
@@ -86,13 +86,13 @@ def test_columns_and_rows_in_memory_are_the_same_dataset() -> None:
 def test_what_is_no_row_is_named() -> None:
     rows: list[Any] = [{"prompt": "a"}, 7]
 
-    _, second = dataset_of_rows(rows, name="my rows").rows
+    _, second = dataset_from_rows(rows, name="my rows").rows
 
     assert [str(problem) for problem in second.problems] == [
         "my rows: row 2: found int, expected a mapping, the columns of a row"
     ]
     with pytest.raises(StoreError, match="dataset: b: found 1 row, expected the 2 rows that a has"):
-        dataset_of_columns({"a": [1, 2], "b": [1]})
+        dataset_from_columns({"a": [1, 2], "b": [1]})
 
 
 def test_a_value_that_cannot_be_read_is_a_problem_of_its_row_and_hides_no_other() -> None:
@@ -104,7 +104,7 @@ def test_a_value_that_cannot_be_read_is_a_problem_of_its_row_and_hides_no_other(
     nested.append(nested)
     rows: list[dict[str, Any]] = [{"prompt": "a", "note": Silent()}, {"prompt": "b", "note": [nested]}, {"prompt": "c"}]
 
-    first, second, third = dataset_of_rows(rows).rows
+    first, second, third = dataset_from_rows(rows).rows
 
     assert (first.prompt, second.prompt, third.prompt, third.problems) == ("a", "b", "c", ())
     assert [str(problem) for problem in (*first.problems, *second.problems)] == [
@@ -115,4 +115,4 @@ def test_a_value_that_cannot_be_read_is_a_problem_of_its_row_and_hides_no_other(
 
 def test_a_column_that_no_row_has_is_named_with_the_nearest() -> None:
     with pytest.raises(StoreError, match="expected 'anser', which was named for response; did you mean 'answer'"):
-        dataset_of_rows([{"answer": "a"}], columns={"response": "anser"})
+        dataset_from_rows([{"answer": "a"}], columns={"response": "anser"})

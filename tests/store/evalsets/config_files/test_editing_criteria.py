@@ -27,7 +27,7 @@ COMMENTED = """\
 
 def keep(path: Path, *criteria: Criterion) -> ConfigDocument:
     document = ConfigDocument.open(path)
-    document.keep_criteria(criteria)
+    document.write_criteria(criteria)
     return document
 
 
@@ -107,7 +107,7 @@ def test_where_there_is_no_file_one_is_made_and_undo_removes_it(tmp_path: Path) 
     document = ConfigDocument.open(path)
     assert (document.exists, document.config) == (False, default_config())
 
-    document.keep_criteria([Criterion(metric="exact_match", threshold=1.0)])
+    document.write_criteria([Criterion(metric="exact_match", threshold=1.0)])
     made = path.read_text()
     document.undo()
 
@@ -117,7 +117,7 @@ def test_where_there_is_no_file_one_is_made_and_undo_removes_it(tmp_path: Path) 
 
 def test_undo_goes_back_write_by_write(commented: Path) -> None:
     document = keep(commented, Criterion(metric="exact_match", threshold=1.0))
-    document.keep_criteria([Criterion(metric="bleu", threshold=0.1)])
+    document.write_criteria([Criterion(metric="bleu", threshold=0.1)])
 
     document.undo()
     once = [criterion.metric for criterion in document.config.criteria]
@@ -125,7 +125,7 @@ def test_undo_goes_back_write_by_write(commented: Path) -> None:
 
     assert once == ["exact_match"]
     assert commented.read_text() == COMMENTED
-    assert not document.undoable
+    assert not document.can_undo
 
 
 def test_what_others_wrote_meanwhile_is_not_overwritten(commented: Path) -> None:
@@ -133,11 +133,11 @@ def test_what_others_wrote_meanwhile_is_not_overwritten(commented: Path) -> None
     commented.write_text('{"criteria": {"bleu": 0.3}}')
 
     with pytest.raises(FileChanged):
-        document.keep_criteria([Criterion(metric="exact_match", threshold=1.0)])
+        document.write_criteria([Criterion(metric="exact_match", threshold=1.0)])
     assert commented.read_text() == '{"criteria": {"bleu": 0.3}}'
 
     document.reload()
-    document.keep_criteria([Criterion(metric="exact_match", threshold=1.0)])
+    document.write_criteria([Criterion(metric="exact_match", threshold=1.0)])
     commented.write_text("{}")
     with pytest.raises(FileChanged):
         document.undo()
@@ -152,7 +152,7 @@ def test_a_file_that_appears_or_vanishes_meanwhile_is_a_change_too(tmp_path: Pat
 
     for document in (appearing, vanishing):
         with pytest.raises(FileChanged):
-            document.keep_criteria([Criterion(metric="exact_match", threshold=1.0)])
+            document.write_criteria([Criterion(metric="exact_match", threshold=1.0)])
 
 
 def test_a_file_that_cannot_be_used_is_refused_with_its_place(tmp_path: Path) -> None:
@@ -169,4 +169,4 @@ def test_a_written_file_that_another_edits_can_no_longer_be_undone_after_reading
 
     document.reload()
 
-    assert not document.undoable
+    assert not document.can_undo

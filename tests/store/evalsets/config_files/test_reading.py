@@ -144,7 +144,7 @@ def test_masking_keeps_every_offset_and_never_touches_what_is_strict(text: str) 
     except BrokenJson as broken:
         assert 0 <= broken.offset <= len(text)
     else:
-        assert masked.strict and json.loads(text) == data
+        assert masked.is_strict and json.loads(text) == data
 
 
 @given(st.lists(st.integers(0, 99) | st.text("abc_.é -", min_size=1).filter(lambda key: "(" not in key), max_size=4))

@@ -238,11 +238,11 @@ def test_every_edit_can_be_undone_and_done_again(own: Callable[[str], Path]) -> 
     for content in reversed(contents[:-1]):
         assert document.undo() is not None
         assert document.content() == content
-    assert document.undo() is None and not document.dirty
+    assert document.undo() is None and not document.is_dirty
     for content in contents[1:]:
         assert document.redo() is not None
         assert document.content() == content
-    assert document.redo() is None and document.dirty
+    assert document.redo() is None and document.is_dirty
 
 
 def test_a_step_is_undone_whole_and_leaves_nothing_where_it_fails(own: Callable[[str], Path]) -> None:
@@ -252,7 +252,7 @@ def test_a_step_is_undone_whole_and_leaves_nothing_where_it_fails(own: Callable[
     with document.step("accept"):
         document.set_value(FIRST_TEXT, "x", case=0)
         document.set_value(FIRST_TEXT, "y", case=1)
-    assert document.undoable == "accept"
+    assert document.undo_label == "accept"
     document.undo()
     assert document.content() == old
     with pytest.raises(StoreError), document.step("accept"):
@@ -260,7 +260,7 @@ def test_a_step_is_undone_whole_and_leaves_nothing_where_it_fails(own: Callable[
         document.remove_value(("no_such",), case=0)
 
     assert document.content() == old
-    assert document.undoable is None
+    assert document.undo_label is None
 
 
 def test_an_edit_that_changes_nothing_is_no_step(own: Callable[[str], Path]) -> None:
@@ -268,7 +268,7 @@ def test_an_edit_that_changes_nothing_is_no_step(own: Callable[[str], Path]) -> 
 
     document.set_value(("conversation",), document.raw_case(1)["conversation"], case=1)
 
-    assert document.undoable is None and not document.dirty
+    assert document.undo_label is None and not document.is_dirty
 
 
 def test_an_edit_that_makes_a_case_wrong_shows_in_its_entry(own: Callable[[str], Path]) -> None:
@@ -279,7 +279,7 @@ def test_an_edit_that_makes_a_case_wrong_shows_in_its_entry(own: Callable[[str],
     assert document.entries[0].problem.found == "5"
     document.undo()
     assert document.entries[0].problem is None
-    assert document.fault_of({"eval_id": "a"}).found == "neither"
+    assert document.find_fault({"eval_id": "a"}).found == "neither"
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_an_edit_that_cannot_be_made_says_why_and_changes_nothing(
     with pytest.raises(StoreError, match=message):
         edit(document)
 
-    assert document.content() == old and not document.dirty
+    assert document.content() == old and not document.is_dirty
 
 
 def test_a_broken_case_can_be_mended_as_text_and_its_neighbours_can_be_edited(own: Callable[[str], Path]) -> None:

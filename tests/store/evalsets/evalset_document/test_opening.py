@@ -40,7 +40,7 @@ def test_the_same_set_reads_the_same_in_every_manner(own: Callable[[str], Path],
 def test_comments_and_trailing_commas_are_read_and_marked(own: Callable[[str], Path]) -> None:
     document = EvalSetDocument.open(own("comments.evalset.json"))
 
-    assert not document.strict
+    assert not document.is_strict
     assert [entry.eval_id for entry in document.entries] == ["boil", "nothing"]
     turn = document.case(0).conversation[0]
     assert turn.user_content.text() == "Boil // not a comment, # nor this"

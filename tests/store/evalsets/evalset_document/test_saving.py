@@ -53,9 +53,9 @@ def test_a_failed_save_says_why_and_leaves_the_old_file_and_the_edits(
     monkeypatch.undo()
     assert edited.path.read_bytes() == old
     assert list(edited.path.parent.iterdir()) == [edited.path]
-    assert edited.dirty
+    assert edited.is_dirty
     edited.save()
-    assert b'"other"' in edited.path.read_bytes() and not edited.dirty
+    assert b'"other"' in edited.path.read_bytes() and not edited.is_dirty
 
 
 def test_an_interrupted_save_leaves_the_old_file(edited: EvalSetDocument, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,25 +91,25 @@ def test_an_own_save_is_no_change_that_has_to_be_read(edited: EvalSetDocument) -
     edited.save()
 
     assert edited.stamp is not None
-    assert edited.stamp.signature == files.signature_of(edited.path)
+    assert edited.stamp.signature == files.read_signature(edited.path)
 
 
 def test_the_version_on_disk_can_be_taken_and_undo_brings_ours_back(edited: EvalSetDocument) -> None:
     ours, theirs = edited.content(), edited.path.read_bytes().replace(b"Kettle", b"Teapot")
     edited.path.write_bytes(theirs)
-    assert edited.changed_on_disk()
+    assert edited.has_changed_on_disk()
 
     edited.reload()
 
-    assert edited.name == "Teapot" and not edited.dirty and not edited.changed_on_disk()
+    assert edited.name == "Teapot" and not edited.is_dirty and not edited.has_changed_on_disk()
     edited.undo()
-    assert edited.content() == ours and edited.dirty
+    assert edited.content() == ours and edited.is_dirty
 
 
 def test_a_deleted_file_is_a_changed_one(edited: EvalSetDocument) -> None:
     edited.path.unlink()
 
-    assert edited.changed_on_disk()
+    assert edited.has_changed_on_disk()
     with pytest.raises(FileChanged, match="it was deleted since"):
         edited.save()
 
@@ -130,12 +130,12 @@ def test_saving_keeps_the_mode_and_follows_links(edited: EvalSetDocument, tmp_pa
 
 def test_undo_over_a_save_makes_the_document_unsaved_again(edited: EvalSetDocument) -> None:
     edited.save()
-    assert not edited.dirty
+    assert not edited.is_dirty
     edited.undo()
-    assert edited.dirty
+    assert edited.is_dirty
     edited.set_value(("name",), "third")
     edited.undo()
-    assert edited.dirty  # what is on disk can no longer be reached
+    assert edited.is_dirty  # what is on disk can no longer be reached
 
 
 def test_touching_a_file_is_no_change(tmp_path: Path) -> None:

@@ -37,25 +37,25 @@ def test_unsaved_edits_of_a_crashed_session_can_be_taken_up_and_undone(crashed: 
     old = crashed.read_bytes()
     folder = RecoveryFolder(crashed.parent)
 
-    (recovery,) = folder.found()
+    (recovery,) = folder.list_recoveries()
     document = folder.load(recovery)
 
     assert recovery.document == crashed
-    assert document.name == "unsaved" and document.dirty
+    assert document.name == "unsaved" and document.is_dirty
     document.undo()
     assert document.content() == old
     document.redo()
     document.save()
     folder.discard(recovery)
     assert b"unsaved" in crashed.read_bytes()
-    assert folder.found() == []
+    assert folder.list_recoveries() == []
 
 
 def test_recovered_edits_do_not_overwrite_what_changed_since(crashed: Path) -> None:
     crashed.write_bytes(crashed.read_bytes().replace(b"kettle", b"teapot"))
     folder = RecoveryFolder(crashed.parent)
 
-    document = folder.load(folder.found()[0])
+    document = folder.load(folder.list_recoveries()[0])
 
     with pytest.raises(FileChanged):
         document.save()
@@ -66,9 +66,9 @@ def test_edits_are_recovered_even_if_the_file_is_not_there_or_broken(crashed: Pa
     crashed.unlink() if fate == "gone" else crashed.write_text("{")
     folder = RecoveryFolder(crashed.parent)
 
-    document = folder.load(folder.found()[0])
+    document = folder.load(folder.list_recoveries()[0])
 
-    assert document.name == "unsaved" and document.dirty
+    assert document.name == "unsaved" and document.is_dirty
     with pytest.raises(FileChanged):
         document.save()
     document.save(overwrite=True)
@@ -85,7 +85,7 @@ def test_a_running_session_keeps_its_own_file_and_removes_it_when_all_is_saved(o
 
     recovery = path.parent / ".workbench" / "recovery"
     assert len(list(recovery.iterdir())) == 1
-    assert folder.found() == []
+    assert folder.list_recoveries() == []
     assert (path.parent / ".workbench" / ".gitignore").read_text() == "*\n"
     document.save()
     folder.write(document)
@@ -98,5 +98,5 @@ def test_files_that_are_no_recovery_are_left_alone(tmp_path: Path) -> None:
     (folder / "x.recovery").write_bytes(b"\x00\xff")
     (folder / "y.recovery").write_text('{"version": 99}\n')
 
-    assert RecoveryFolder(tmp_path).found() == []
-    assert RecoveryFolder(tmp_path / "none").found() == []
+    assert RecoveryFolder(tmp_path).list_recoveries() == []
+    assert RecoveryFolder(tmp_path / "none").list_recoveries() == []

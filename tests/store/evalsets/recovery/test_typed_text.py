@@ -34,24 +34,24 @@ def test_texts_of_sessions_that_died_are_taken_over_once(tmp_path: Path) -> None
     crash(tmp_path, "one", "two")
     crash(tmp_path, "three")
 
-    assert TypedTexts(tmp_path).take_over() == ["one", "two", "three"]
-    assert TypedTexts(tmp_path).take_over() == []
+    assert TypedTexts(tmp_path).adopt_abandoned() == ["one", "two", "three"]
+    assert TypedTexts(tmp_path).adopt_abandoned() == []
     (own,) = files(tmp_path)
     assert json.loads(own.read_text())["texts"] == ["one", "two", "three"]
 
 
 def test_what_a_running_session_typed_is_left_to_it(tmp_path: Path) -> None:
-    TypedTexts(tmp_path).keep(["mine"])
+    TypedTexts(tmp_path).write(["mine"])
 
-    assert TypedTexts(tmp_path).take_over() == []
+    assert TypedTexts(tmp_path).adopt_abandoned() == []
     assert len(files(tmp_path)) == 1
 
 
 def test_nothing_typed_leaves_no_file(tmp_path: Path) -> None:
     texts = TypedTexts(tmp_path)
-    texts.keep([])
-    texts.keep(["something"])
-    texts.keep([])
+    texts.write([])
+    texts.write(["something"])
+    texts.write([])
 
     assert files(tmp_path) == []
 
@@ -62,14 +62,14 @@ def test_files_that_cannot_be_read_stay(tmp_path: Path, content: bytes) -> None:
     odd = tmp_path / ".workbench" / "recovery" / "odd.typed"
     odd.write_bytes(content)
 
-    assert TypedTexts(tmp_path).take_over() == ["one"]
+    assert TypedTexts(tmp_path).adopt_abandoned() == ["one"]
     assert odd.read_bytes() == content
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process began")
 def test_another_process_with_the_number_of_a_dead_one_is_not_taken_for_it() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as another:
-        mark = {"process": another.pid, "session": "x", "started": store_files._started(another.pid)}
+        mark = {"process": another.pid, "session": "x", "started": store_files._get_start_time(another.pid)}
         assert store_files.is_running(mark)
         assert store_files.is_running({**mark, "started": None})
         assert not store_files.is_running({**mark, "started": "1"})

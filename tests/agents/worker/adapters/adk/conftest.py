@@ -14,7 +14,7 @@ import pytest
 from workbench.agents.worker.adapters import adk
 from workbench.model.evalset import Invocation
 from workbench.model.results import TurnResult
-from workbench.model.trace import Span, SpanKind, trajectory_of
+from workbench.model.trace import Span, SpanKind, get_trajectory
 
 PRELUDE = '''
 from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent, SequentialAgent
@@ -82,7 +82,7 @@ class Conversation:
 
     @property
     def calls(self) -> list[tuple[str, Any]]:
-        return [(call.name, call.args) for call in trajectory_of(self.invocation)]
+        return [(call.name, call.args) for call in get_trajectory(self.invocation)]
 
     def named(self, kind: SpanKind, name: str | None = None) -> list[Span]:
         return [span for span in self.spans if span.kind == kind and name in (None, span.name)]

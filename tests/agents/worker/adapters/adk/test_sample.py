@@ -11,7 +11,7 @@ import pytest
 from tests.agents.worker.adapters.adk.conftest import Conversation, converse
 from workbench.agents.worker.adapters import adk
 from workbench.model.evalset import EvalCase
-from workbench.model.trace import SpanKind, trajectory_of
+from workbench.model.trace import SpanKind, get_trajectory
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 pytestmark = pytest.mark.needs_adk
@@ -60,7 +60,7 @@ async def test_a_case_comes_out_as_the_manifest_tells(sample: adk.Adapter, case:
     assert conversation.error is None
     assert case.conversation is not None
     as_expected = [
-        trajectory_of(turn.invocation) == trajectory_of(wanted)
+        get_trajectory(turn.invocation) == get_trajectory(wanted)
         and turn.invocation.final_response.text() == wanted.final_response.text()
         for turn, wanted in zip(conversation.turns, case.conversation, strict=True)
     ]

@@ -261,8 +261,8 @@ async def test_without_spans_counts_are_still_taken(agents: Agents) -> None:
 async def test_steps_are_announced_when_they_begin_where_that_is_asked_for(agents: Agents) -> None:
     conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?", announce_spans=True)
 
-    began = [span for span in conversation.spans if span.is_under_way]
-    ended = {span.id: span for span in conversation.spans if not span.is_under_way}
+    began = [span for span in conversation.spans if span.is_running]
+    ended = {span.id: span for span in conversation.spans if not span.is_running}
     assert [span.kind for span in began] == ["agent", "model", "tool", "model"]
     assert all(ended[span.id].end is not None for span in began)
     tool = next(span for span in began if span.kind == "tool")

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.agents import otlp
-from workbench.model.trace import trajectory_of
+from workbench.model.trace import get_trajectory
 
 UNTOLD = (
     "the answer does not say which tools were called: it has no predicted_trajectory, and [targets.web.http] names "
@@ -24,7 +24,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 def calls_of(talk: Any) -> list[tuple[str, Any]]:
     assert talk.error is None, talk.message
-    return [(call.name, call.args) for turn in talk.turns for call in trajectory_of(turn.invocation)]
+    return [(call.name, call.args) for turn in talk.turns for call in get_trajectory(turn.invocation)]
 
 
 async def test_a_prompt_and_a_session_are_sent_and_response_and_calls_understood(

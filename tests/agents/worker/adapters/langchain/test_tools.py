@@ -77,7 +77,7 @@ async def test_tools_are_answered_for_where_the_engine_says_so(lang: Any, way: d
     assert simulated.responses == ['{"degrees": 40} now other']
     assert real.responses == ['{"city": "Rome", "degrees": 3} Rome later, True own Rome']
     by_name = {span.name: span for span in simulated.spans if span.kind is SpanKind.TOOL}
-    assert {name: span.simulated_by for name, span in by_name.items()} == dict.fromkeys(
+    assert {name: span.simulator for name, span in by_name.items()} == dict.fromkeys(
         ("weather", "later", "own"), "injected"
     )
 
