@@ -18,6 +18,7 @@ import pytest
 from workbench.agents.agent_host import CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import judge_case
+from workbench.metrics.registry import prepare
 from workbench.metrics.text_worker import TextScorer
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.evalset import Invocation
@@ -100,10 +101,11 @@ def cpu_seconds(work: Callable[[], Any]) -> tuple[float, Any]:
 def run(subjects: list[JudgedCase], criteria: EvalConfig) -> list[Any]:
     """Judge without an event loop: trajectory metrics never wait."""
     services: Any = Services()
+    prepared = prepare(criteria)
     results = []
     for item in subjects:
         try:
-            judge_case(item, criteria, services).send(None)
+            judge_case(item, prepared, services).send(None)
         except StopIteration as done:
             results.append(done.value)
     return results

@@ -11,7 +11,7 @@ from workbench.agents.agent_host import CustomScoreAnswer, CustomScoreRequest
 from workbench.llm.model_types import ModelError, ModelReply, ModelRequest
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import judge_case
-from workbench.metrics.registry import check_criteria
+from workbench.metrics.registry import check_criteria, prepare
 from workbench.metrics.text_worker import TextScorer
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.evalset import EvalCase, Invocation
@@ -126,7 +126,7 @@ def judge(services: Services) -> Callable[..., Awaitable[Judged]]:
             baselines=baselines or {},
             recorded=recorded,
         )
-        results = await judge_case(subject, config, services)
+        results = await judge_case(subject, prepare(config), services)
         stored = [result.model_copy(update={"dependencies": None}) for result in results]  # these are stored apart
         assert [MetricResult.model_validate(result.model_dump()) for result in results] == stored
         names = [result.name for result in results]

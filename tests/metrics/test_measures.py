@@ -9,6 +9,7 @@ import pytest
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import judge_case
 from workbench.metrics.metric_types import Rule, build_case_result
+from workbench.metrics.registry import prepare
 from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, Score, TokenUsage, TurnResult
 
 ALWAYS = ("latency", "failure", "tool_call_count_v1", "inference_call_count_v1", "token_usage_v1")
@@ -53,7 +54,9 @@ async def test_a_turn_without_tokens_beside_one_with_some_counts_as_zero_as_in_a
     )
     subject = JudgedCase(case=None, expected=[], execution=Execution(turns=turns))
 
-    judged = {result.name: result for result in await judge_case(subject, config({"exact_match": 1}), services)}
+    judged = {
+        result.name: result for result in await judge_case(subject, prepare(config({"exact_match": 1})), services)
+    }
 
     assert judged["token_usage_v1"].score == 5.0
     assert (judged["token_usage_v1"].scored, judged["token_usage_v1"].total) == (1, 2)

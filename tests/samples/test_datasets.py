@@ -12,6 +12,7 @@ import pytest
 
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
+from workbench.metrics.registry import prepare
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.evalset import Content, IntermediateData, Invocation
 from workbench.model.results import Execution, TurnResult
@@ -113,6 +114,6 @@ async def test_a_recording_scores_as_its_note_says(name: str, prompt: str, score
     )
     config = EvalConfig(criteria=tuple(Criterion(metric=f"trajectory_{metric}") for metric in TRAJECTORY_METRICS))
 
-    results = await judge_case(subject, config, cast(MetricServices, None))
+    results = await judge_case(subject, prepare(config), cast(MetricServices, None))
 
     assert [result.score for result in results[: len(scores)]] == scores

@@ -457,7 +457,8 @@ class AskedJudge:
 
 def judges_of(workspace: Workspace) -> list[AskedJudge]:
     """The models that criteria of the project ask; without sets whose criteria cannot be read, which others name."""
-    from workbench.engine.plan import judge_models_of, with_models
+    from workbench.engine.plan import with_models
+    from workbench.metrics.registry import prepare
     from workbench.model.criteria import default_config
     from workbench.store.errors import StoreError
     from workbench.store.evalsets.config_files import load_config
@@ -471,7 +472,7 @@ def judges_of(workspace: Workspace) -> list[AskedJudge]:
         except StoreError:
             continue
         target = workspace.project.targets[entry.target]
-        for model in judge_models_of(with_models(config, workspace.settings)):
+        for model in prepare(with_models(config, workspace.settings)).judge_models:
             judges.setdefault((model, target.name), AskedJudge(model, target)).sets.append(entry.relative)
     return list(judges.values())
 

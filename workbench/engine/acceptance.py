@@ -15,6 +15,7 @@ from workbench.engine.accepted_lists import (
     parts_with_text,
 )
 from workbench.engine.plan import Plan, PlanError, SetContext
+from workbench.metrics.registry import prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, IntermediateData, Invocation, InvocationEvents
 from workbench.model.identity import CaseKey
@@ -346,7 +347,7 @@ class Acceptances:
         newest = self._newest_judgement(result)
         if newest is None or target is None or not newest.scoring_key:
             return False
-        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=newest.config)
+        context = SetContext(eval_set_id=document.eval_set_id, target=target, criteria=prepare(newest.config))
         return context.plan(result.case, case).scoring_hash != newest.scoring_key
 
     def _newest_judgement(self, result: CaseResult) -> _Judgement | None:

@@ -19,8 +19,7 @@ from workbench.agents.worker.responses import names_secret as may_name_secret
 from workbench.llm.model_replay import read_script
 from workbench.llm.model_types import has_key
 from workbench.metrics.judges import judge_prompts
-from workbench.metrics.metric_types import ModelJudge
-from workbench.metrics.registry import check_criteria, find_info, prepare, with_judge, with_scorer
+from workbench.metrics.registry import PreparedCriteria, find_info, with_judge, with_scorer
 from workbench.model.base import Fact, LazyField, LazyValue
 from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, Invocation
@@ -36,9 +35,9 @@ from workbench.model.results import (
 )
 from workbench.model.target import Isolation, Target, Unrecorded
 from workbench.model.text import add_secrets, is_secret_key, one_line, pluralise
-from workbench.simulation.prompts import PROMPTS
 from workbench.simulation.simulated_tools import ToolPlan
 from workbench.simulation.user_prompts import SECTION, UserOptions, read_user_options
+from workbench.simulation.user_templates import PROMPTS
 from workbench.simulation.users import Ask, FixedConversation, SimulatedUser, User
 from workbench.store.datasets.dataset_reader import RecordedCase
 from workbench.store.errors import StoreError
@@ -172,7 +171,7 @@ class PlannedCase:
     key: CaseKey
     eval_set_id: str
     target: Target
-    config: EvalConfig
+    criteria: PreparedCriteria
     case: LazyField[EvalCase | None] = LazyField(None)  # noqa: RUF009 - a descriptor
     problem: Failure | None = None
     recorded: LazyField[Execution | None] = LazyField(None)  # noqa: RUF009 - as above
@@ -184,6 +183,11 @@ class PlannedCase:
     repeat: int | None = None  # None: it is for every repeat
     kept: tuple[MetricResult, ...] = ()
     tools: ToolPlan | None = None
+
+    @property
+    def config(self) -> EvalConfig:
+        """The configuration of the criteria."""
+        return self.criteria.config
 
     @property
     def expected(self) -> Sequence[Invocation]:
@@ -272,6 +276,11 @@ class Plan:
             if case.repeat is None or case.repeat == number
         ]
 
+    @cached_property
+    def criteria(self) -> Sequence[PreparedCriteria]:
+        """The criteria of all cases, each once."""
+        return list({id(case.criteria): case.criteria for case in self.cases}.values())
+
     @property
     def total(self) -> int:
         """How many jobs there are."""
@@ -309,13 +318,6 @@ def with_models(config: EvalConfig, settings: Settings) -> EvalConfig:
     return config.model_copy(update={"user_model": settings.simulation.model, "quorum": settings.judge.quorum})
 
 
-def judge_models_of(config: EvalConfig) -> tuple[str, ...]:
-    """The models that the criteria ask."""
-    judges = (judge for prepared in prepare(config) for judge, _ in prepared.judges)
-    models = (judge.options.model or config.judge for judge in judges if isinstance(judge, ModelJudge))
-    return tuple(dict.fromkeys(models))
-
-
 def criteria_below_every_score(config: EvalConfig) -> Iterator[tuple[Criterion, float]]:
     """The criteria whose threshold every score reaches, with the lowest score of the metric."""
     for criterion in config.criteria:
@@ -325,9 +327,10 @@ def criteria_below_every_score(config: EvalConfig) -> Iterator[tuple[Criterion, 
             yield criterion, lowest
 
 
-def problems_of(config: EvalConfig) -> Iterator[InvalidConfig]:
-    """What is wrong in a config, with its models in it (`with_models`): its criteria, and how it has users played."""
-    yield from check_criteria(config)
+def find_config_problems(criteria: PreparedCriteria) -> Iterator[InvalidConfig]:
+    """Yield the problems of criteria, and of the options for simulated users, in a config that names its models."""
+    config = criteria.config
+    yield from criteria.find_problems()
     yield from read_user_options(config, default_model=config.user_model)[1]
 
 
@@ -486,7 +489,7 @@ class SetContext:
 
     eval_set_id: str
     target: Target
-    config: EvalConfig
+    criteria: PreparedCriteria
     tools: ToolPlan | None = None
 
     @cached_property
@@ -499,20 +502,19 @@ class SetContext:
     @cached_property
     def _user_hash(self) -> str:
         """Of what plays the users of scenarios."""
-        options = options_of(self.config)
+        options = options_of(self.criteria.config)
         return _hash(repr(options), PROMPTS.version, repr(is_scripted(self.target, options.model)))
 
     @cached_property
     def _config_hash(self) -> str:
+        config = self.criteria.config
         no_matter = {"source", "user_simulator_config", "user_model"}
-        if (
-            not self.config.judge_metrics
-        ):  # what is not there leaves the hashes what they were before there could be any
+        if not config.judge_metrics:  # keeps the hashes of versions that did not know judge metrics
             no_matter.add("judge_metrics")
-        if not self.config.judge:
-            return _hash(self.config.model_dump_json(exclude={*no_matter, "judge", "quorum"}))
-        scripted = repr(any(is_scripted(self.target, model) for model in judge_models_of(self.config)))
-        return _hash(self.config.model_dump_json(exclude=no_matter), judge_prompts.get_version(), scripted)
+        if not config.judge:
+            return _hash(config.model_dump_json(exclude={*no_matter, "judge", "quorum"}))
+        scripted = repr(any(is_scripted(self.target, model) for model in self.criteria.judge_models))
+        return _hash(config.model_dump_json(exclude=no_matter), judge_prompts.get_version(), scripted)
 
     @property
     def hashes(self) -> tuple[str, str]:
@@ -540,7 +542,7 @@ class SetContext:
             key=key,
             eval_set_id=self.eval_set_id,
             target=self.target,
-            config=self.config,
+            criteria=self.criteria,
             case=held,
             problem=problem,
             tools=self.tools,

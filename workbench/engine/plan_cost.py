@@ -9,9 +9,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from workbench.engine.plan import Plan, PlannedCase, is_scripted, options_of
 from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, tokens_of
-from workbench.metrics.metric_types import ModelJudge
-from workbench.metrics.registry import prepare
-from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
@@ -209,24 +206,12 @@ class _Question(NamedTuple):
 
 
 def _questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
-    known: dict[int, Sequence[tuple[str, ModelJudge]]] = {}  # by config, which the jobs keep alive
     are_scripted = once_each(_is_scripted)
     for planned in jobs:
-        config = planned.config
-        if id(config) not in known:
-            known[id(config)] = tuple(_model_judges(config))
         kept = {metric.name for metric in planned.kept}
-        for metric, judge in known[id(config)]:
-            model = judge.options.model or config.judge
+        for metric, judge, model in planned.criteria.asked_models:
             if metric not in kept and not are_scripted((planned.target, model)):
                 yield _Question(planned.key, metric, model, judge.count_calls(planned.turns or 0))
-
-
-def _model_judges(config: EvalConfig) -> Iterator[tuple[str, ModelJudge]]:
-    for prepared in prepare(config):
-        for judge, _ in prepared.judges:
-            if isinstance(judge, ModelJudge):
-                yield prepared.criterion.metric, judge
 
 
 def _by(questions: Iterable[_Question], name: Callable[[_Question], str]) -> Mapping[str, int]:

@@ -17,11 +17,10 @@ from workbench.engine.plan import (
     Selection,
     SetContext,
     criteria_below_every_score,
+    find_config_problems,
     is_scripted,
-    judge_models_of,
     limits_of,
     options_of,
-    problems_of,
     why_no_scenario,
     why_no_script,
     with_models,
@@ -29,7 +28,7 @@ from workbench.engine.plan import (
 from workbench.engine.recorded_data import plan_recordings, recorded_target, refuse_unfit
 from workbench.llm.gemini import unknown_keys
 from workbench.llm.model_types import Ask
-from workbench.metrics.registry import check_inputs
+from workbench.metrics.registry import PreparedCriteria, check_inputs, prepare
 from workbench.model.base import pause_gc
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
@@ -343,14 +342,16 @@ class Planner:
         configs, problems = self._configs(read, options, given=config)
         if problems and not configs and not kept:
             raise PlanError(*problems)
-        configs = {**kept, **configs}
+        configs = {**{name: prepare(config) for name, config in kept.items()}, **configs}
         if not options.scores:
-            configs = {name: config.model_copy(update={"criteria": ()}) for name, config in configs.items()}
+            unique = {id(each): each.config for each in configs.values()}
+            nothing = {key: prepare(config.model_copy(update={"criteria": ()})) for key, config in unique.items()}
+            configs = {name: nothing[id(each)] for name, each in configs.items()}
         wanted = {name: ids for name, ids in wanted.items() if name in configs}
         tools = self._tools_of(wanted, options)
         cases: list[PlannedCase] = []
         if config is None:
-            problems += self._errors_of_configs({configs[name].source for name in wanted if name in read})
+            problems += self._errors_of_configs({configs[name].config.source for name in wanted if name in read})
         unread: list[str] = []
         whole: set[str] = set()
         for name, ids in wanted.items():
@@ -358,8 +359,8 @@ class Planner:
                 found = list(self._cases_of_set(self._entries[name], ids, configs[name], tools[name]))
                 refused: Sequence[str] = ()
                 if options.scores:
-                    self._refuse_unknown_inputs(configs[name], found)
-                    found, refused = _without_hopeless(found, configs[name], name=name)
+                    self._refuse_unknown_inputs(configs[name].config, found)
+                    found, refused = _without_hopeless(found, configs[name].config, name=name)
                     problems.extend(refused)
                 else:
                     found = [replace(case, scoring_hash="") for case in found]
@@ -379,7 +380,7 @@ class Planner:
             limits=limits_of(self._loaded.settings, options),
             options=options,
             notices=(
-                *(self._notices(configs) if options.scores else ()),
+                *(self._notices({name: each.config for name, each in configs.items()}) if options.scores else ()),
                 *_scripted(cases),
                 *_told_tools(cases),
                 *unread,
@@ -424,13 +425,12 @@ class Planner:
 
         Raises PlanError.
         """
-        config = self._with_models(config)
-        self._refuse_unsound(config)
+        criteria = self._prepare(config)
         with pause_gc():
-            cases = tuple(plan_recordings(recorded, name=target.name, target=target, config=config))
+            cases = tuple(plan_recordings(recorded, name=target.name, target=target, criteria=criteria))
         if not cases:
             raise PlanError(f"{shown_path(recorded.path)}: nothing to judge: it has no rows")
-        self._refuse_unknown_inputs(config, cases)
+        self._refuse_unknown_inputs(criteria.config, cases)
         return Plan(
             root=self._project.root,
             cases=with_baselines(cases, self._open_history, before=options.judges_again),
@@ -457,27 +457,22 @@ class Planner:
 
     def _configs(
         self, entries: Mapping[str, EvalSetEntry], options: RunOptions, *, given: EvalConfig | None
-    ) -> tuple[dict[str, EvalConfig], list[str]]:
-        """The criteria of each set whose file can be used, and what is wrong with the files of the others."""
+    ) -> tuple[dict[str, PreparedCriteria], list[str]]:
+        """Prepare the criteria of each set; also return what is wrong with the files that cannot be used."""
         if given is not None:
-            given = self._with_models(given)
-            self._refuse_unsound(given)
-            return dict.fromkeys(entries, given), []
-        read: dict[str, EvalConfig | None] = {}
-        configs: dict[str, EvalConfig] = {}
+            return dict.fromkeys(entries, self._prepare(given)), []
+        read: dict[str, PreparedCriteria | None] = {}
+        configs: dict[str, PreparedCriteria] = {}
         problems: list[str] = []
         for name, entry in entries.items():
             path = options.config or entry.config
             key = str(path)
             if key not in read:
                 try:
-                    config = self._with_models(self.read_config(path))
-                    self._refuse_unsound(config)
+                    read[key] = self._prepare(self.read_config(path))
                 except PlanError as error:
                     read[key] = None
                     problems += error.problems
-                else:
-                    read[key] = config
             found = read[key]
             if found is not None:
                 configs[name] = found
@@ -503,10 +498,13 @@ class Planner:
         line, column = loaded.position(parse_place(place))
         return f"{config.source}:{line}:{column}"
 
-    def _refuse_unsound(self, config: EvalConfig) -> None:
-        problems = [f"{self._where(config, problem.place)}: {problem}" for problem in problems_of(config)]
+    def _prepare(self, config: EvalConfig) -> PreparedCriteria:
+        """Complete a config with the models of the settings and prepare its criteria. Raises PlanError."""
+        criteria = prepare(with_models(config, self._loaded.settings))
+        problems = [f"{self._where(config, each.place)}: {each}" for each in find_config_problems(criteria)]
         if problems:
             raise PlanError(*problems)
+        return criteria
 
     def _refuse_unknown_inputs(self, config: EvalConfig, cases: Sequence[PlannedCase]) -> None:
         """Raise PlanError where a judge metric wants to see what these cases do not have."""
@@ -522,9 +520,6 @@ class Planner:
         for source in sorted(sources & self._config_files.keys()):
             errors = check_config(self._config_files[source])
             yield from format_problems(problem for problem in errors if problem.severity == "error")
-
-    def _with_models(self, config: EvalConfig) -> EvalConfig:
-        return with_models(config, self._loaded.settings)
 
     def _notices(self, configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
         assumed = sorted(name for name, config in configs.items() if config.is_default)
@@ -554,25 +549,25 @@ class Planner:
         return {name: planned[target] for name, target in entries.items()}
 
     def _cases_of_set(
-        self, entry: EvalSetEntry, ids: frozenset[str] | None, config: EvalConfig, tools: ToolPlan | None
+        self, entry: EvalSetEntry, ids: frozenset[str] | None, criteria: PreparedCriteria, tools: ToolPlan | None
     ) -> Iterator[PlannedCase]:
         target = self._target_of(entry)
         if target.kind is AgentKind.RECORDED:
             recorded = self._recorded(entry.relative)
             chosen = _chosen(ids, recorded.cases, name=entry.relative)
             mapping = f'`columns = {{COLUMN = "NAME"}}` of a recorded target in {FILE_NAME}'
-            refuse_unfit(recorded, config, mapping=mapping)
-            yield from plan_recordings(recorded, name=entry.relative, target=target, config=config, chosen=chosen)
+            refuse_unfit(recorded, criteria.config, mapping=mapping)
+            yield from plan_recordings(recorded, name=entry.relative, target=target, criteria=criteria, chosen=chosen)
             return
         document = self._open_document(entry.relative)
         chosen = _chosen(ids, document.entries, name=entry.relative)
-        context = SetContext(eval_set_id=document.eval_set_id, target=target, config=config, tools=tools)
+        context = SetContext(eval_set_id=document.eval_set_id, target=target, criteria=criteria, tools=tools)
         occurrences = Counter(item.eval_id for item in document.entries)
         for item in document.entries:
             if chosen is not None and (item.eval_id, item.occurrence) not in chosen:
                 continue
             key = CaseKey(target=target.name, eval_set=entry.relative, eval_id=item.eval_id, occurrence=item.occurrence)
-            case, problem = _read_case(document, item.index, name=entry.relative, config=config)
+            case, problem = _read_case(document, item.index, name=entry.relative, config=criteria.config)
             if occurrences[item.eval_id] > 1:
                 shown = shorten(repr(item.eval_id), 300)
                 message = f"eval_id {shown} stands {occurrences[item.eval_id]} times, expected once"
@@ -651,13 +646,10 @@ def _without_hopeless(
 def _scripted(cases: Iterable[PlannedCase]) -> Iterator[str]:
     """Which models a script plays, because there is no key for them: nobody must take it for the real thing."""
     asked: dict[tuple[str, str], PlannedCase] = {}  # each pair is looked at once, however many cases there are
-    judges: dict[int, Sequence[str]] = {}
     for case in cases:
         if case.target.scripted_models is None:
             continue
-        if id(case.config) not in judges:
-            judges[id(case.config)] = judge_models_of(case.config)
-        models = [*judges[id(case.config)]]
+        models = [*case.criteria.judge_models]
         if case.scenario is not None:
             models.append(options_of(case.config).model)
         for model in models:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.engine.plan import PlanError, PlannedCase, SetContext
-from workbench.metrics.registry import find_missing_columns
+from workbench.metrics.registry import PreparedCriteria, find_missing_columns
 from workbench.model.base import make_fast_constructor
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseInSet, CaseKey
@@ -189,14 +189,19 @@ def refuse_unfit(recorded: Recorded, config: EvalConfig, *, mapping: str) -> Non
 
 
 def plan_recordings(
-    recorded: Recorded, *, name: str, target: Target, config: EvalConfig, chosen: frozenset[CaseInSet] | None = None
+    recorded: Recorded,
+    *,
+    name: str,
+    target: Target,
+    criteria: PreparedCriteria,
+    chosen: frozenset[CaseInSet] | None = None,
 ) -> Iterator[PlannedCase]:
-    """The cases of a recording (those `chosen`, None: all), to be judged by `config`.
+    """The cases of a recording (those `chosen`, None: all), to be judged by `criteria`.
 
     `name` is what their set is called in keys. A target that has an agent runs it: what was recorded of another does
     not count.
     """
-    context = SetContext(eval_set_id=recorded.eval_set_id, target=target, config=config)
+    context = SetContext(eval_set_id=recorded.eval_set_id, target=target, criteria=criteria)
     for item in recorded.cases:
         if chosen is not None and (item.eval_id, item.occurrence) not in chosen:
             continue
@@ -213,7 +218,7 @@ def plan_recordings(
             key=key,
             eval_set_id=recorded.eval_set_id,
             target=target,
-            config=config,
+            criteria=criteria,
             case=_CASE.get_unevaluated(item),
             problem=problem,
             recorded=_EXECUTION.get_unevaluated(item),

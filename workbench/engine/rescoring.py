@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection, judge_models_of
+from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.planner import Planner
 from workbench.engine.recorded_data import recorded_target
-from workbench.metrics.registry import collect_needs, find_info
+from workbench.metrics.registry import PreparedCriteria, find_info, prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
@@ -49,8 +49,9 @@ def plan_rescoring(
     nothing.
     """
     plan, pairs = _planned_anew(planner, results, RunOptions(runs=1, command=COMMAND, adk_results=False))
+    former = {name: prepare(config) for name, config in criteria.items()}
     planned = [
-        _planned(case, result, judged=judged.get(result.case), criteria=criteria.get(result.case.eval_set))
+        _planned(case, result, judged=judged.get(result.case), former=former.get(result.case.eval_set))
         for case, result in pairs
     ]
     return _only(plan, planned)
@@ -74,9 +75,7 @@ def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult]
     else:
         plan, pairs = _planned_anew(planner, results, options, usual=usual)
         planned = tuple(_executed(case, result) for case, result in pairs)
-    if not any(
-        "judge" in collect_needs(config) for config in {id(case.config): case.config for case in planned}.values()
-    ):
+    if not any("judge" in case.criteria.needs for case in planned):
         raise PlanError("nothing to judge again: none of the criteria asks a judge model")
     return _only(plan, planned)
 
@@ -165,11 +164,11 @@ def _can_be_judged(result: CaseResult) -> bool:
 
 
 def _planned(
-    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, criteria: EvalConfig | None
+    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, former: PreparedCriteria | None
 ) -> PlannedCase:
     if case.problem is not None or case.is_recorded:
         return _executed(case, result)
-    return replace(_executed(case, result), kept=tuple(_kept(case, result, judged=judged, criteria=criteria)))
+    return replace(_executed(case, result), kept=tuple(_kept(case, result, judged=judged, former=former)))
 
 
 def _executed(case: PlannedCase, result: CaseResult) -> PlannedCase:
@@ -180,7 +179,7 @@ def _executed(case: PlannedCase, result: CaseResult) -> PlannedCase:
 
 
 def _kept(
-    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, criteria: EvalConfig | None
+    case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, former: PreparedCriteria | None
 ) -> Iterator[MetricResult]:
     """For each criterion that would have to ask: its old result, or one that says why there is none."""
     before = {metric.name: metric for metric in result.metrics}
@@ -190,11 +189,8 @@ def _kept(
             continue
         old = before[criterion.metric]
         is_same = not info.needs_reference or (judged is not None and judged == case.case)
-        if (
-            is_same
-            and criteria is not None
-            and _judging(criterion.metric, criteria) == _judging(criterion.metric, case.config)
-        ):
+        metric = criterion.metric
+        if is_same and former is not None and _judging(metric, former) == _judging(metric, case.criteria):
             yield old
             # What a metric tells besides stands with it.
             yield from (other for name, other in before.items() if name.startswith(f"{old.name}/"))
@@ -209,9 +205,10 @@ def _kept(
             )
 
 
-def _judging(metric: str, config: EvalConfig) -> tuple[object, ...]:
+def _judging(metric: str, prepared: PreparedCriteria) -> tuple[object, ...]:
     """What shapes the judgement of a metric: its criterion, its definition where that is in the configuration, the
     models that are asked, and how many of their samples are needed."""
+    config = prepared.config
     criteria = tuple(criterion for criterion in config.criteria if criterion.metric == metric)
-    models = judge_models_of(config.model_copy(update={"criteria": criteria}))
+    models = tuple(dict.fromkeys(asked.model for asked in prepared.asked_models if asked.metric == metric))
     return criteria, config.judge_metrics.get(metric), models, config.quorum

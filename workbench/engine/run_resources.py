@@ -167,9 +167,7 @@ class Resources:
 
     def prepare_text(self, plan: Plan) -> None:
         """Start what compares texts, which takes time, so that it is ready when the first case needs it."""
-        from workbench.metrics.registry import collect_needs
-
-        if any("text" in collect_needs(config) for config in {id(c.config): c.config for c in plan.cases}.values()):
+        if any("text" in criteria.needs for criteria in plan.criteria):
             self.text.start()
 
     def open_judges(self) -> Judges:

@@ -25,9 +25,8 @@ from workbench.engine.run_resources import Resources, RunServices
 from workbench.engine.verdict_index import StoredVerdicts, watched_by, with_watched
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
-from workbench.metrics.registry import collect_needs
-from workbench.model.base import cache_by_identity, make_fast_constructor
-from workbench.model.criteria import EvalConfig
+from workbench.metrics.registry import PreparedCriteria
+from workbench.model.base import make_fast_constructor
 from workbench.model.evalset import Content
 from workbench.model.identity import Dependency, JobKey
 from workbench.model.results import (
@@ -204,23 +203,17 @@ class Finishing:
 
 # Judging all but what is kept: results of an earlier judgement that still hold, beside those that are made anew.
 
-_ASKED = frozenset({"judge", "service", "worker"})
+_SLOW_NEEDS = frozenset({"judge", "service", "worker"})
 
 
-@cache_by_identity(maxsize=64)
-def asks_somebody(config: EvalConfig) -> bool:
-    """Whether somebody is asked to judge, a model, a service, or a function that may ask one: that takes its time."""
-    return bool(collect_needs(config) & _ASKED)
+def has_slow_judges(criteria: PreparedCriteria) -> bool:
+    """Whether a model, a service or a function of the project judges, which takes long."""
+    return not criteria.needs.isdisjoint(_SLOW_NEEDS)
 
 
-def criteria_to_judge(planned: PlannedCase) -> EvalConfig:
+def criteria_to_judge(planned: PlannedCase) -> PreparedCriteria:
     """The criteria of a planned case without those whose results are kept."""
-    kept = {metric.name for metric in planned.kept}
-    if not kept:
-        return planned.config
-    return planned.config.model_copy(
-        update={"criteria": tuple(one for one in planned.config.criteria if one.metric not in kept)}
-    )
+    return planned.criteria.exclude({metric.name for metric in planned.kept}) if planned.kept else planned.criteria
 
 
 def with_kept(metrics: tuple[MetricResult, ...], planned: PlannedCase) -> tuple[MetricResult, ...]:
@@ -283,7 +276,7 @@ class Runner:
         stored = run.plan.stored
         for key, planned in run.plan.jobs:
             if not stored or key not in stored:
-                waits = planned.needs_agent or asks_somebody(planned.config)
+                waits = planned.needs_agent or has_slow_judges(planned.criteria)
                 (self._waiting if waits else self._recordings)[key] = planned
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
@@ -454,7 +447,7 @@ class Runner:
             execution = await self._execute(planned, key)
             if (why := why_it_stopped(key.case, execution)) is not None:
                 self._run.warn(why)
-            if execution.failure is None and asks_somebody(planned.config):
+            if execution.failure is None and has_slow_judges(planned.criteria):
                 self._will_be_judged(planned, key, execution)
         return await self._judge(planned, key, execution)
 
@@ -669,7 +662,5 @@ def _load(plan: Plan) -> None:
     versions()
     if any(case.needs_agent for case in plan.cases):
         load_hosts()
-    if any(
-        "judge" in collect_needs(config) for config in {id(case.config): case.config for case in plan.cases}.values()
-    ):
+    if any("judge" in criteria.needs for criteria in plan.criteria):
         import workbench.engine.run_judging  # noqa: F401

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from os.path import realpath  # Path.resolve raises an error for a link that leads to itself
 from pathlib import Path
 
-from workbench.engine.plan import criteria_below_every_score, problems_of, with_models
-from workbench.metrics.registry import check_inputs
+from workbench.engine.plan import criteria_below_every_score, find_config_problems, with_models
+from workbench.metrics.registry import check_inputs, prepare
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.adk_rules import Problem
 from workbench.store.evalsets.case_frame import DocumentFormat
@@ -329,7 +329,7 @@ def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
     """The unknown metrics and options, and the wrong values, of a configuration. Raises StoreError."""
     loaded = read_json(path)
     config = with_models(parse_config(loaded), settings)
-    invalid = list(problems_of(config))
+    invalid = list(find_config_problems(prepare(config)))
     places = {each.place for each in invalid}
     for criterion, lowest in criteria_below_every_score(config):
         if f"criteria.{criterion.metric}.threshold" in places:

@@ -310,18 +310,3 @@ def has_key(model: str, environment: Mapping[str, str]) -> bool:
     if uses_vertex(environment):
         return True
     return any(environment.get(name) for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY"))
-
-
-def provider_for(model: str, environment: Mapping[str, str]) -> Provider:
-    """Who answers for a model. Keys and addresses are taken from `environment`."""
-    if model.startswith(VERTEX_EVALUATION):
-        from workbench.llm.vertex_service import VertexEvaluation
-
-        return VertexEvaluation(environment)
-    if is_of_google(model):
-        from workbench.llm.gemini import Gemini
-
-        return Gemini(environment)
-    from workbench.llm.litellm_provider import ThroughLiteLLM
-
-    return ThroughLiteLLM(environment)

@@ -22,6 +22,7 @@ from tenacity.wait import wait_random_exponential
 
 from workbench.llm.model_types import (
     LONGEST_WAIT,
+    VERTEX_EVALUATION,
     ModelError,
     ModelReply,
     ModelRequest,
@@ -30,7 +31,7 @@ from workbench.llm.model_types import (
     address_of,
     failed,
     has_key,
-    provider_for,
+    is_of_google,
     secrets_in,
     vendor_of,
     words_for,
@@ -419,6 +420,22 @@ class ModelOptions:
     first_wait_seconds: float = 1.0
 
 
+def open_provider(model: str, environment: Mapping[str, str]) -> Provider:
+    """Open the provider of a model. Keys and addresses come from `environment`."""
+    # The libraries of providers take long to import: only those in use are.
+    if model.startswith(VERTEX_EVALUATION):
+        from workbench.llm.vertex_service import VertexEvaluation
+
+        return VertexEvaluation(environment)
+    if is_of_google(model):
+        from workbench.llm.gemini import Gemini
+
+        return Gemini(environment)
+    from workbench.llm.litellm_provider import ThroughLiteLLM
+
+    return ThroughLiteLLM(environment)
+
+
 class Replies(Protocol):
     """Where answers are kept. A cache that fails must not cost an answer."""
 
@@ -437,14 +454,14 @@ class Models:
         *,
         replies: Replies | None = None,
         script: Provider | None = None,
-        provider_for: Callable[[str, Mapping[str, str]], Provider] = provider_for,
+        open_provider: Callable[[str, Mapping[str, str]], Provider] = open_provider,
     ) -> None:
         """`replies` keeps answers from run to run; `script` answers for models that there is no key for."""
         self._environment = environment
         self._options = options or ModelOptions()
         self._replies = replies
         self._script = script
-        self._provider_for = provider_for
+        self._open_provider = open_provider
         self._providers: dict[str, Provider] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
         self._without_schema: set[str] = set()  # models that cannot answer by a schema
@@ -560,7 +577,7 @@ class Models:
     def _provider_of(self, model: str) -> Provider:
         vendor = vendor_of(model)
         if vendor not in self._providers:
-            self._providers[vendor] = self._provider_for(model, self._environment)
+            self._providers[vendor] = self._open_provider(model, self._environment)
         return self._providers[vendor]
 
     async def _answer_in_time(self, provider: Provider, request: ModelRequest) -> ModelReply:

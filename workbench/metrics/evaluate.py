@@ -33,10 +33,9 @@ from workbench.metrics.metric_types import (
     is_number,
     join_texts,
 )
-from workbench.metrics.registry import PreparedCriterion, prepare
+from workbench.metrics.registry import PreparedCriteria, PreparedCriterion
 from workbench.metrics.text_process import TextTask
 from workbench.metrics.text_worker import TextScorer
-from workbench.model.base import cache_by_identity
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
 from workbench.model.identity import Dependencies
 from workbench.model.results import (
@@ -368,27 +367,24 @@ class MetricServices(Protocol):
         """Call a function of the user in the target's worker. Raises AgentError."""
 
 
-async def judge_case(subject: JudgedCase, config: EvalConfig, services: MetricServices) -> tuple[MetricResult, ...]:
-    """Judge a case by the criteria of a config, in their order, followed by the measures that are always reported.
+async def judge_case(
+    subject: JudgedCase, criteria: PreparedCriteria, services: MetricServices
+) -> tuple[MetricResult, ...]:
+    """Judge a case by criteria, in their order.
 
     Turns that were finished are judged even where a later one was not. Never raises for a metric that fails: its result
     is an ERROR with the reason.
     """
     view = CaseView(subject)
-    criteria = _prepare_config(config)
-    groups = [[] if prepared.waits else _judge_directly(prepared, view) for prepared in criteria]
-    waiting = [index for index, prepared in enumerate(criteria) if prepared.waits]
+    groups = [[] if prepared.waits else _judge_directly(prepared, view) for prepared in criteria.criteria]
+    waiting = {index: prepared for index, prepared in enumerate(criteria.criteria) if prepared.waits}
     if waiting:
-        answers = await asyncio.gather(*[_judge_async(criteria[index], view, services, config) for index in waiting])
+        answers = await asyncio.gather(
+            *[_judge_async(prepared, view, services, criteria.config) for prepared in waiting.values()]
+        )
         for index, answer in zip(waiting, answers, strict=True):
             groups[index] = answer
     return _share_equal_results([result for group in groups for result in group])
-
-
-@cache_by_identity(maxsize=64)
-def _prepare_config(config: EvalConfig) -> Sequence[PreparedCriterion]:
-    """The criteria made ready: once for each config object, which judges thousands of cases."""
-    return prepare(config)
 
 
 _MOST_SHARED_RESULTS = 256

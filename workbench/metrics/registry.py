@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from types import MappingProxyType
+from typing import NamedTuple
 
 from workbench.metrics import (
     final_state,
@@ -92,35 +93,83 @@ class PreparedCriterion:
     waits: bool = False
 
 
-def prepare(config: EvalConfig) -> Sequence[PreparedCriterion]:
-    """The criteria of a config in their order, followed by the measures that are always reported."""
+class AskedModel(NamedTuple):
+    """A judge of a criterion, and the name of the model that it asks."""
+
+    metric: str
+    judge: ModelJudge
+    model: str
+
+
+@dataclass(frozen=True)
+class PreparedCriteria:
+    """The criteria of a config, ready to judge: in their order, followed by the measures that are always reported.
+
+    A plan prepares each of its configs once; all its cases share the result.
+    """
+
+    config: EvalConfig
+    criteria: Sequence[PreparedCriterion] = field(compare=False)
+
+    @cached_property
+    def needs(self) -> frozenset[str]:
+        """See `collect_needs`."""
+        return collect_needs(self.config)
+
+    @cached_property
+    def asked_models(self) -> Sequence[AskedModel]:
+        """The judges that ask a model, in the order of the criteria."""
+        return tuple(
+            AskedModel(prepared.criterion.metric, judge, judge.options.model or self.config.judge)
+            for prepared in self.criteria
+            for judge, _ in prepared.judges
+            if isinstance(judge, ModelJudge)
+        )
+
+    @property
+    def judge_models(self) -> tuple[str, ...]:
+        """The names of the models that judge, each once."""
+        return tuple(dict.fromkeys(asked.model for asked in self.asked_models))
+
+    def find_problems(self) -> list[InvalidConfig]:
+        """Report unknown metrics, unknown or wrong options, and judge metrics with the name of a built-in metric."""
+        taken = [
+            InvalidConfig(
+                place=f"judge_metrics.{name}", found="the name of a built-in metric", expected="a name of its own"
+            )
+            for name in self.config.judge_metrics
+            if name in known_metrics()
+        ]
+        return [*taken, *(problem for prepared in self.criteria for problem in prepared.problems)]
+
+    def exclude(self, metrics: Collection[str]) -> PreparedCriteria:
+        """Return the same criteria without those of some metrics."""
+        criteria = tuple(each for each in self.criteria if each.criterion.metric not in metrics)
+        return replace(self, criteria=criteria)
+
+
+def prepare(config: EvalConfig) -> PreparedCriteria:
+    """Make the criteria of a config ready to judge. Never raises: a criterion that cannot judge says why."""
     prepared = [_prepare_criterion(criterion, config) for criterion in config.criteria]
     named = {criterion.metric for criterion in config.criteria}
     always = [Criterion(metric=measure.info.name) for measure in measures.ALWAYS_REPORTED]
     prepared += [_prepare_criterion(measure, config) for measure in always if measure.metric not in named]
-    return tuple(prepared)
+    return PreparedCriteria(config, tuple(prepared))
 
 
 def check_criteria(config: EvalConfig) -> list[InvalidConfig]:
-    """What is wrong with the criteria of a config, each with its place: unknown metrics, unknown or wrong options, and
-    judge metrics that are called like ours, so that nobody could tell which one scored."""
-    taken = [
-        InvalidConfig(
-            place=f"judge_metrics.{name}", found="the name of a built-in metric", expected="a name of its own"
-        )
-        for name in config.judge_metrics
-        if name in known_metrics()
-    ]
-    return [*taken, *(problem for prepared in prepare(config) for problem in prepared.problems)]
+    """See `PreparedCriteria.find_problems`."""
+    return prepare(config).find_problems()
 
 
 def collect_needs(config: EvalConfig) -> frozenset[str]:
-    """What the criteria need besides the turns (see MetricInfo.needs), so that it can be started early."""
+    """Collect what the criteria need besides the turns (see MetricInfo.needs), so that it can be started early."""
     needs: set[str] = set()
-    for prepared in prepare(config):
-        if prepared.info is not None:
-            needs |= prepared.info.needs
-        elif prepared.custom is not None:
+    for criterion in config.criteria:
+        info = find_info(criterion.metric, config)
+        if info is not None:
+            needs |= info.needs
+        elif criterion.metric in config.custom_metrics:
             needs.add("worker")
     return frozenset(needs)
 

@@ -14,7 +14,7 @@ from workbench.metrics.judges.reply_parser import iter_json_objects, normalise_w
 from workbench.model.evalset import PERSONAS, ConversationScenario, ScenarioRequest
 from workbench.model.target import AgentDescription
 from workbench.model.text import one_line, pluralise, suggest_name
-from workbench.simulation.generating.prompts import PROMPTS
+from workbench.simulation.scenario_templates import PROMPTS
 from workbench.simulation.user_prompts import UserOptions, check_scenario
 
 # Reading what a model writes as scenarios: JSON as it was asked for, or whatever else still says it without doubt.

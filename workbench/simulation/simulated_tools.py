@@ -22,7 +22,7 @@ from workbench.model.target import Unrecorded
 from workbench.model.text import one_line
 from workbench.model.tool_simulation import Environment, Injection, SimulatedTool
 from workbench.simulation.tool_replay import RecordedCall, RecordedCase, Replay, ToolRecording
-from workbench.simulation.tools.prompts import PROMPTS
+from workbench.simulation.tool_templates import PROMPTS
 
 # Injected answers: which calls they are for, and when chance gives them.
 

@@ -14,7 +14,7 @@ from workbench.llm.prompt_templates import TemplateProblem, names_in, render_tex
 from workbench.model.criteria import EvalConfig, InvalidConfig, explain_wrong_vendor
 from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UnknownPersona, UserPersona, find_persona
 from workbench.model.text import suggest_name
-from workbench.simulation.prompts import PROMPTS
+from workbench.simulation.user_templates import PROMPTS
 
 # `user_simulator_config` of an eval config: who plays the users of scenarios, and how.
 

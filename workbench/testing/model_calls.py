@@ -12,7 +12,6 @@ from pathlib import Path
 from workbench.engine.plan import Plan, PlanError
 from workbench.llm.model_replay import Replay
 from workbench.llm.model_types import ModelRequest
-from workbench.metrics.registry import collect_needs
 from workbench.store.errors import shown_path
 from workbench.store.files import make_folder, write_atomic
 from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls
@@ -62,8 +61,7 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
 
 def _asks_models(plan: Plan) -> bool:
     """Whether any model judges, plays a user or answers for a tool."""
-    configs = {id(case.config): case.config for case in plan.cases}.values()
-    if any("judge" in collect_needs(config) for config in configs):
+    if any("judge" in criteria.needs for criteria in plan.criteria):
         return True
     environments = (case.tools.environment for case in plan.cases if case.tools is not None)
     if any(environment is not None and environment.needs_model for environment in environments):

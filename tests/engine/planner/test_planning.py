@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+from collections import Counter
 
 import pytest
 
 from tests.engine.conftest import Project, turn
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.metrics import registry
+from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.results import FailureKind
 
@@ -203,3 +206,27 @@ def test_a_stored_verdict_is_of_the_same_case_only_while_its_content_is_the_same
 
     project.add_set({"a": [turn("hello!", response="hi")]})
     assert hashes()[0] != before[0]
+
+
+@pytest.mark.parametrize("judge", [{}, {"safety_v1": 0.5}], ids=["metric", "judge"])
+def test_the_criteria_of_a_plan_are_prepared_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch, judge: dict[str, float]
+) -> None:
+    """Planning, estimating, running and judging share what the planner has prepared."""
+    project.add_set({"a": [turn("hello")], "b": [turn("bye")]})
+    project.add_criteria(tool_trajectory_avg_score=1.0, **judge)
+    prepared: Counter[str] = Counter()
+    prepare_criterion = registry._prepare_criterion
+
+    def count(criterion: Criterion, config: EvalConfig) -> registry.PreparedCriterion:
+        prepared[criterion.metric] += 1
+        return prepare_criterion(criterion, config)
+
+    monkeypatch.setattr(registry, "_prepare_criterion", count)
+    workspace = project.workspace()
+    plan = workspace.plan([SET], RunOptions())
+    workspace.estimate(plan)
+    list(workspace.start(plan).iter_events())
+
+    assert set(prepared) >= {"tool_trajectory_avg_score", *judge}
+    assert set(prepared.values()) == {1}

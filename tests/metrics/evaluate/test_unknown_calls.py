@@ -10,6 +10,7 @@ from workbench.agents.agent_host import CustomScoreAnswer, CustomScoreRequest
 from workbench.metrics.case_view import CaseView, JudgedCase
 from workbench.metrics.dialects import compare_dialects
 from workbench.metrics.evaluate import judge_case
+from workbench.metrics.registry import prepare
 from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, decide_case_status
 from workbench.report.turn_diff import DifferenceKind, differences
@@ -29,7 +30,7 @@ def subject(turn: Any) -> JudgedCase:
 
 
 async def judged(turn: Any, config: Any, services: Any, *names: str) -> dict[str, MetricResult]:
-    results = await judge_case(subject(turn), config(dict.fromkeys(names, 1.0)), services)
+    results = await judge_case(subject(turn), prepare(config(dict.fromkeys(names, 1.0))), services)
     return {result.name: result for result in results}
 
 
@@ -51,7 +52,7 @@ async def test_an_agent_that_never_tells_of_calls_has_no_score_where_none_was_ex
     result = TurnResult(invocation=untold, duration_seconds=0.1, calls_unknown=REASON)
     case = JudgedCase(case=None, expected=[turn("a", expected)], execution=Execution(turns=(result,)))
 
-    found = {each.name: each for each in await judge_case(case, config({name: 1.0}), services)}
+    found = {each.name: each for each in await judge_case(case, prepare(config({name: 1.0})), services)}
 
     assert (found[name].status, found[name].score, found[name].reason) == (status, None, REASON)
 
@@ -67,7 +68,7 @@ async def test_what_is_told_beside_calls_makes_no_outage_of_an_agent_that_never_
     result = TurnResult(invocation=told, duration_seconds=0.1, calls_unknown=REASON, calls_unknown_by_design=untold)
     case = JudgedCase(case=None, expected=[turn("a")], execution=Execution(turns=(result,)))
 
-    found = {each.name: each for each in await judge_case(case, config({KNOWS_CALLS[0]: 1.0}), services)}
+    found = {each.name: each for each in await judge_case(case, prepare(config({KNOWS_CALLS[0]: 1.0})), services)}
 
     assert found[KNOWS_CALLS[0]].status is status
 
@@ -92,7 +93,7 @@ async def test_a_custom_metric_is_told_of_which_turns_nobody_knows_the_calls(
 
     services.function = score
     own = config({"mine": 1.0}, custom={"mine": {"code_config": {"name": "metrics.f"}}})
-    await judge_case(subject(turn), own, services)
+    await judge_case(subject(turn), prepare(own), services)
 
     assert [request.unknown for request in asked] == [{1}]
 
@@ -134,7 +135,7 @@ async def judged_by_names(
     """The results of a turn of which only the names of the calls are known."""
     result = TurnResult(invocation=predicted, duration_seconds=0.1, arguments_unknown=NO_ARGUMENTS)
     subject = JudgedCase(case=None, expected=[expected], execution=Execution(turns=(result,)))
-    return {each.name: each for each in await judge_case(subject, config(criteria), services)}
+    return {each.name: each for each in await judge_case(subject, prepare(config(criteria)), services)}
 
 
 @pytest.mark.parametrize("name", BY_ARGUMENTS)

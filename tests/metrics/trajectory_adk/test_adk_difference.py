@@ -11,6 +11,7 @@ import pytest
 
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import judge_case
+from workbench.metrics.registry import prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, MetricResult, TurnResult
@@ -164,7 +165,7 @@ async def test_trajectory_scores_are_adk_s(
     seen = set()
     for _ in range(1500):
         actual, expected = generator.case()
-        judged = await judge_case(subject_of(actual, expected), ours, services)
+        judged = await judge_case(subject_of(actual, expected), prepare(ours), services)
         assert_same(judged[0], adk, theirs, actual, expected)
         seen.add(judged[0].score)
     assert {0.0, 1.0} < seen  # the invocations are worth comparing
@@ -178,7 +179,7 @@ async def test_response_scores_are_adk_s(
     seen = set()
     for _ in range(3000):
         actual, expected = generator.case()
-        judged = await judge_case(subject_of(actual, expected), ours, services)
+        judged = await judge_case(subject_of(actual, expected), prepare(ours), services)
         assert_same(judged[0], adk, theirs, actual, expected)
         seen.add(judged[0].score and round(judged[0].score, 3))
     assert len(seen) > 100
@@ -194,7 +195,7 @@ async def test_every_character_makes_the_same_words(adk: SimpleNamespace, config
     actual = [{"user_content": {"parts": []}, "final_response": content} for content, _ in turns]
     expected = [{"user_content": {"parts": []}, "final_response": content} for _, content in turns]
 
-    judged = await judge_case(subject_of(actual, expected), ours, services)
+    judged = await judge_case(subject_of(actual, expected), prepare(ours), services)
     answer = theirs.evaluate_invocations(list(map(adk.invocation, actual)), list(map(adk.invocation, expected)))
 
     assert [turn.score for turn in judged[0].per_invocation] == pytest.approx(

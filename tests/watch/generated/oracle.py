@@ -24,6 +24,7 @@ from typing import Any, Self, cast
 from workbench.agents.worker import dotenv
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
+from workbench.metrics.registry import prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.identity import CaseKey
@@ -196,7 +197,7 @@ def _judged(case: EvalCase, raw: dict[str, Any], *, config: EvalConfig, root: Pa
     execution = Execution(turns=turns, final_state=raw["state"], failure=failure)
     subject = JudgedCase(case=case, expected=case.conversation or (), execution=execution)
     no_services = cast(MetricServices, None)  # the metrics of generated criteria need none
-    metrics = _at_once(judge_case(subject, config, no_services))
+    metrics = _at_once(judge_case(subject, prepare(config), no_services))
     result = CaseResult(
         case=CaseKey(target="generated", eval_set=EVAL_SET, eval_id=case.eval_id),
         eval_set_id="set",

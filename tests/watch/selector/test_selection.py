@@ -16,6 +16,7 @@ from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
 from workbench.engine.plan import PlannedCase
 from workbench.engine.verdict_index import Asked, Verdicts
+from workbench.metrics.registry import prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey, Dependencies, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, MetricResult, MetricStatus
@@ -101,7 +102,7 @@ class Known:
             key=CASE,
             eval_set_id="s",
             target=self.target,
-            config=EvalConfig(criteria=()),
+            criteria=prepare(EvalConfig(criteria=())),
             execution_hash=asked,
             scoring_hash=judged,
             **planned,

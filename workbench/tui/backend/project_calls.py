@@ -667,11 +667,11 @@ class _Reading:
 
 
 def _judges_of(context: SetContext | None) -> tuple[str, ...]:
-    from workbench.engine.plan import is_scripted, judge_models_of
+    from workbench.engine.plan import is_scripted
 
     if context is None:
         return ()
-    models = judge_models_of(context.config)
+    models = context.criteria.judge_models
     return tuple("a script" if is_scripted(context.target, model) else model for model in models)
 
 
@@ -682,6 +682,7 @@ def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocume
     """
     from workbench.engine.plan import RunOptions, SetContext, with_models
     from workbench.engine.planner import ToolPlanner
+    from workbench.metrics.registry import prepare
     from workbench.model.criteria import default_config
     from workbench.model.target import AgentKind
     from workbench.store.evalsets.config_files import load_config
@@ -698,5 +699,5 @@ def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocume
     tools = planner.plan(target)
     if planner.problems:
         return None
-    config = with_models(config, workspace.settings)
-    return SetContext(eval_set_id=document.eval_set_id, target=target, config=config, tools=tools)
+    criteria = prepare(with_models(config, workspace.settings))
+    return SetContext(eval_set_id=document.eval_set_id, target=target, criteria=criteria, tools=tools)

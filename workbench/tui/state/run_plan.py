@@ -199,8 +199,8 @@ def _sets(plan: Plan) -> Iterator[Block]:
 
 
 def _criteria(planned: PlannedRun) -> Iterator[Block]:
-    configs = {id(case.config): case.config for case in planned.plan.cases}
-    for config in configs.values():
+    for prepared in planned.plan.criteria:
+        config = prepared.config
         if not config.criteria:
             yield _fact("judged by", "nothing: conversations are only played")
             continue

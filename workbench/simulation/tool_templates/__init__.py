@@ -1,4 +1,4 @@
-"""What a model is told that writes scenarios: a template in a file. What is filled in is data and rendered once."""
+"""Prompt templates for simulated tools, one file each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told that plays a user: a template in a file. What is filled in is data and rendered once."""
+"""Prompt templates for the model that writes scenarios, one file each."""
 
 from __future__ import annotations
 

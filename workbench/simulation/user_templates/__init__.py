@@ -1,4 +1,4 @@
-"""What a model is told that answers for a tool: a template in a file. What is filled in is data and rendered once."""
+"""Prompt templates for simulated users, one file each."""
 
 from __future__ import annotations
 
