@@ -24,7 +24,7 @@ from workbench.model.text import neutralise, one_line, redact
 from workbench.report.formats import FORMATS, write_report
 from workbench.report.run_report import SYMBOLS, ReportedCase, RunReport, StreamedRun, duration_text, samples_text
 from workbench.report.text_report import Style, VerdictTable, cell_length, quota_wait_text, spending_text
-from workbench.report.turn_diff import calls_text
+from workbench.report.turn_diff import format_calls
 
 # Where the results of a run go: as they come to standard output, and as a document to a file.
 
@@ -264,8 +264,8 @@ def _fields(expected: Invocation | None, actual: Invocation) -> list[tuple[str, 
         fields.append(("expected_response", _response(expected)))
     fields.append(("actual_response", _response(actual)))
     if expected is not None:
-        fields.append(("expected_tool_calls", calls_text(expected)))
-    return [*fields, ("actual_tool_calls", calls_text(actual))]
+        fields.append(("expected_tool_calls", format_calls(expected)))
+    return [*fields, ("actual_tool_calls", format_calls(actual))]
 
 
 def _response(invocation: Invocation) -> str:

@@ -27,9 +27,9 @@ from workbench.report.turn_diff import (
     Path,
     TurnComparison,
     compare_turn,
-    responses_of,
-    state_differences,
-    tell_calls,
+    find_state_differences,
+    have_known_calls,
+    list_responses,
 )
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
@@ -101,7 +101,7 @@ def turn_comparisons(
         compare_turn(
             wanted,
             actual,
-            compares_calls=not is_row or tell_calls(wanted, actual),
+            compares_calls=not is_row or have_known_calls(wanted, actual),
             compares_response=not is_recorded or actual.final_response is not None,
         )
         for wanted, actual in pairs
@@ -112,7 +112,7 @@ def state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:
     """The values of the expected final state that are not there."""
     if not case.final_session_state or execution.final_state is None:
         return []
-    found = state_differences(case.final_session_state, execution.final_state)
+    found = find_state_differences(case.final_session_state, execution.final_state)
     return [Hunk(turn=None, difference=difference) for difference in found]
 
 
@@ -196,7 +196,7 @@ def _accept_in_turn(document: EvalSetDocument, index: int, accepted: Sequence[Hu
         actual,
         compare_turn(expected, actual),
         [hunk.difference for hunk in accepted],
-        has_tool_responses=any(responses_of(other) for other in conversation),
+        has_tool_responses=any(list_responses(other) for other in conversation),
     )
     if document.format is not DocumentFormat.CURRENT:
         accept_in_lists(edit, LEGACY)

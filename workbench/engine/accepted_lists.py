@@ -10,14 +10,14 @@ from typing import Any
 from workbench.model.evalset import Invocation, InvocationEvents
 from workbench.model.trace import ToolCall
 from workbench.report.turn_diff import (
+    AgentMessage,
     Difference,
     DifferenceKind,
     Pair,
-    Said,
     TurnComparison,
-    calls_of,
+    list_calls,
+    list_responses,
     match_responses,
-    responses_of,
 )
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.json.json_path import Place, find_key
@@ -188,7 +188,7 @@ class TurnEdit:
         """What was said after what was accepted of it has left or come."""
         leaving = [found.expected_call for found in self.of_kind(DifferenceKind.INTERMEDIATE_MISSING)]
         coming = self._coming(DifferenceKind.INTERMEDIATE_EXTRA)
-        return rearranged(self.comparison.said, leaving=leaving, coming=coming)  # type: ignore[arg-type]
+        return rearranged(self.comparison.messages, leaving=leaving, coming=coming)  # type: ignore[arg-type]
 
     def _coming(self, kind: DifferenceKind) -> list[int]:
         return [found.actual_call for found in self.of_kind(kind) if found.actual_call is not None]
@@ -312,7 +312,7 @@ def accept_in_events(edit: TurnEdit) -> None:
 
 
 def _read(edit: TurnEdit) -> list[_Event]:
-    matched = match_responses(calls_of(edit.expected), responses_of(edit.expected))
+    matched = match_responses(list_calls(edit.expected), list_responses(edit.expected))
     call_of_response = {response: call for call, response in enumerate(matched) if response is not None}
     calls = responses = said = 0
     events: list[_Event] = []
@@ -467,7 +467,7 @@ def _place_said(edit: TurnEdit, events: list[_Event]) -> None:
     for key in arrangement.order:
         if not isinstance(key, New):
             continue
-        said = edit.comparison.actual.said[key.actual]
+        said = edit.comparison.actual.messages[key.actual]
         event = _event(said.author, "model", [_Part({"text": said.text})])
         event.said = key
         present: list[Key] = [other.said for other in events if other.said is not None]
@@ -536,7 +536,7 @@ class ListForm:
     calls: Place
     said: Place
     write_call: Callable[[ToolCall], dict[str, Any]]
-    write_said: Callable[[Said], Any]
+    write_said: Callable[[AgentMessage], Any]
     change_said: Callable[[Any, str], Any]
 
 
@@ -599,7 +599,7 @@ def _accept_responses(edit: TurnEdit) -> None:
     written = edit.raw(*_RESPONSES) or []
     owners = {
         index: call
-        for call, index in enumerate(match_responses(calls_of(edit.expected), responses_of(edit.expected)))
+        for call, index in enumerate(match_responses(list_calls(edit.expected), list_responses(edit.expected)))
         if index is not None
     }
     changed = edit.of_kind(DifferenceKind.TOOL_RESPONSE_CHANGED)
@@ -641,7 +641,7 @@ def _accept_said(edit: TurnEdit, form: ListForm) -> None:
     if changed:
         edit.write(form.said, said)
     arrangement = edit.rearranged_said()
-    new = _new(arrangement, lambda i: form.write_said(edit.comparison.actual.said[i]))
+    new = _new(arrangement, lambda i: form.write_said(edit.comparison.actual.messages[i]))
     edit.write_list(form.said, said, arrangement, new)
 
 

@@ -31,7 +31,7 @@ from workbench.model.results import CaseResult, CaseStatus, Failure, FailureKind
 from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 from workbench.model.target import AgentKind, Target
 from workbench.model.trace import get_trajectory
-from workbench.report.turn_diff import responses_of, said_in
+from workbench.report.turn_diff import list_messages, list_responses
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -309,7 +309,7 @@ def form_of(document: EvalSetDocument) -> CaseForm:
         invocations = list(_first_invocations(document))
         forms = [invocation.intermediate_data for invocation in invocations if invocation.intermediate_data is not None]
         as_events = bool(forms) and isinstance(forms[0], InvocationEvents)
-        tool_responses = any(responses_of(invocation) for invocation in invocations)
+        tool_responses = any(list_responses(invocation) for invocation in invocations)
     return CaseForm(format=document.format, as_events=as_events, tool_responses=tool_responses)
 
 
@@ -369,8 +369,8 @@ def _flat_data(turn: TurnResult, form: CaseForm) -> dict[str, Any]:
     if not turn.has_no_call_report:
         data["tool_uses"] = [_call(call.name, call.args) for call in get_trajectory(invocation)]
     if form.tool_responses and not turn.has_no_call_report:
-        data["tool_responses"] = [_response(item.name, item.response) for item in responses_of(invocation)]
-    data["intermediate_responses"] = [[said.author, [{"text": said.text}]] for said in said_in(invocation)]
+        data["tool_responses"] = [_response(item.name, item.response) for item in list_responses(invocation)]
+    data["intermediate_responses"] = [[said.author, [{"text": said.text}]] for said in list_messages(invocation)]
     return data
 
 
@@ -428,7 +428,7 @@ def _legacy_turn(document: EvalSetDocument, invocation: Invocation) -> dict[str,
             {"tool_name": call.name, "tool_input": dict(call.args or {})} for call in get_trajectory(invocation)
         ],
         "expected_intermediate_agent_responses": [
-            {"author": said.author, "text": said.text} for said in said_in(invocation)
+            {"author": said.author, "text": said.text} for said in list_messages(invocation)
         ],
         "reference": response.text(thoughts=False) if response is not None else "",
     }

@@ -14,7 +14,7 @@ from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.identity import format_case_name
 from workbench.model.text import pluralise
 from workbench.model.trace import dump_trajectory, get_trajectory
-from workbench.report.turn_diff import responses_of, said_in
+from workbench.report.turn_diff import list_messages, list_responses
 from workbench.store.datasets.dataset_reader import is_dataset, read_dataset
 from workbench.store.datasets.dataset_rows import ID, MESSAGES, REFERENCE_MESSAGES, Columns, Dataset, Row
 from workbench.store.datasets.dataset_writer import encode_rows, find_json_losses, find_losses, replace_unwritable
@@ -176,9 +176,9 @@ def _turn_of(invocation: Invocation) -> Turn:
         prompt=_text_of(invocation.user_content),
         calls=None if invocation.intermediate_data is None else get_trajectory(invocation),
         results=[
-            ToolResult(item.name, json.dumps(item.response, ensure_ascii=False)) for item in responses_of(invocation)
+            ToolResult(item.name, json.dumps(item.response, ensure_ascii=False)) for item in list_responses(invocation)
         ],
-        said=[said.text for said in said_in(invocation)],
+        said=[said.text for said in list_messages(invocation)],
         answer=None if answer is None else _text_of(answer),
     )
 

@@ -43,7 +43,7 @@ from workbench.report.run_report import (
     unsure_text,
 )
 from workbench.report.text_report import explain, explain_at_length, score_text, spending_line
-from workbench.report.turn_diff import Difference, name_at
+from workbench.report.turn_diff import Difference, find_name
 
 # Runs as JSON: the versioned shape of `--format json` and `jsonl`, documented in `docs/formats.md`.
 
@@ -240,8 +240,8 @@ def _difference_record(difference: Difference) -> dict[str, Any]:
         "expected_call": difference.expected_call,
         "actual_call": difference.actual_call,
         "path": list(difference.path),
-        "expected": mask_named_secrets(difference.expected, name_at(difference.path)),
-        "actual": mask_named_secrets(difference.actual, name_at(difference.path)),
+        "expected": mask_named_secrets(difference.expected, find_name(difference.path)),
+        "actual": mask_named_secrets(difference.actual, find_name(difference.path)),
     }
 
 

@@ -34,7 +34,13 @@ from workbench.model.results import (
 from workbench.model.run_events import RunSummary
 from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact
 from workbench.model.trace import get_trajectory
-from workbench.report.turn_diff import Difference, differences, said_in, state_differences, tell_calls
+from workbench.report.turn_diff import (
+    Difference,
+    find_differences,
+    find_state_differences,
+    have_known_calls,
+    list_messages,
+)
 
 if TYPE_CHECKING:
     from workbench.store.history.history_queries import StoredRun
@@ -204,7 +210,7 @@ class ReportedCase:
         conversation = (self.expected.conversation if self.expected is not None else None) or ()
         turns = self.result.execution.turns
         return tuple(
-            differences(
+            find_differences(
                 wanted,
                 turn.invocation,
                 calls_known=self.compares_calls(wanted, turn),
@@ -215,14 +221,14 @@ class ReportedCase:
 
     def compares_calls(self, wanted: Invocation, turn: TurnResult) -> bool:
         """Whether the calls of a turn can be held against those that were wanted."""
-        return turn.calls_unknown is None and (not self.result.is_row or tell_calls(wanted, turn.invocation))
+        return turn.calls_unknown is None and (not self.result.is_row or have_known_calls(wanted, turn.invocation))
 
     @cached_property
     def state_differences(self) -> tuple[Difference, ...]:
         """What differs in the final session state, where the case expects one and the agent has one."""
         wanted = self.expected.final_session_state if self.expected is not None else None
         given = self.result.execution.final_state
-        return state_differences(wanted, given) if wanted and given is not None else ()
+        return find_state_differences(wanted, given) if wanted and given is not None else ()
 
     @property
     def judged(self) -> tuple[MetricResult, ...]:
@@ -493,7 +499,7 @@ def answer_lines(turn: TurnResult) -> Iterator[str]:
     for call in get_trajectory(turn.invocation):
         arguments = json.dumps(mask_named_secrets(call.args or {}), ensure_ascii=False, default=str)
         yield " " * _NAME + one_line(f"ƒ {call.name} {redact(arguments)}")
-    for said in said_in(turn.invocation):
+    for said in list_messages(turn.invocation):
         yield from _spoken(said.author, said.text)
     response = turn.invocation.final_response
     yield from _spoken("agent", "(nothing)" if response is None else response.text(thoughts=False))

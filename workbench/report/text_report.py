@@ -44,7 +44,15 @@ from workbench.report.run_report import (
     time_taken,
     total_line,
 )
-from workbench.report.turn_diff import Difference, DifferenceKind, Path, align, moves, name_at, value_differences
+from workbench.report.turn_diff import (
+    Difference,
+    DifferenceKind,
+    Path,
+    align,
+    find_moves,
+    find_name,
+    find_value_differences,
+)
 
 # Why a case did not pass, in lines for people: what the verdict table, JUnit and Markdown say about it.
 
@@ -182,7 +190,7 @@ def describe_metric(metric: MetricResult) -> str:
         return f"{name}: {_why_no_score(metric)}"
     against = ""
     if metric.threshold is not None:
-        against = f" {relation(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
+        against = f" {compare_numbers(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
     notes = [safe(note) for note in (metric.reason, metric.hint, samples_text(metric)) if note]
     counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
     score = score_text(metric.score, metric.threshold)
@@ -205,7 +213,7 @@ def _why_no_score(metric: MetricResult) -> str:
     return f"{word}: {safe((metric.reason or 'no reason given').removeprefix(f'{metric.name}: '))}"
 
 
-def relation(score: float, threshold: float) -> str:
+def compare_numbers(score: float, threshold: float) -> str:
     """How the two numbers stand: whether that is good is the status's to say, as some metrics are better low."""
     return "<" if score < threshold else ">" if score > threshold else "="
 
@@ -219,10 +227,10 @@ def score_text(score: float, other: float | None = None) -> str:
     return repr(score)
 
 
-def describe(difference: Difference) -> str:
+def describe_difference(difference: Difference) -> str:
     """One difference in one line, such as `set_device_info: device_id: expected "device_2", got "device_3"`."""
     tool = safe(difference.tool)
-    path, name = f"{tool}: {path_text(difference.path)}", name_at(difference.path)
+    path, name = f"{tool}: {format_path(difference.path)}", find_name(difference.path)
     match difference.kind:
         case DifferenceKind.CALL_MISSING:
             return f"missing call {_position(difference.expected_call)}: {_call(tool, difference.expected)}"
@@ -232,16 +240,16 @@ def describe(difference: Difference) -> str:
             places = f"expected as call {_position(difference.expected_call)}, made as call "
             return f"call out of order: {_call(tool, difference.expected)}: {places}{_position(difference.actual_call)}"
         case DifferenceKind.ARGUMENT_MISSING:
-            return f"{path}: expected {value_text(difference.expected, name)}, got no such argument"
+            return f"{path}: expected {format_value(difference.expected, name)}, got no such argument"
         case DifferenceKind.ARGUMENT_EXTRA:
-            return f"{path}: unexpected argument {value_text(difference.actual, name)}"
+            return f"{path}: unexpected argument {format_value(difference.actual, name)}"
         case DifferenceKind.ARGUMENT_CHANGED if not difference.path:
             wanted, given = _arguments(difference.expected), _arguments(difference.actual)
             return f"{tool}: expected {wanted}, got {given}"
         case DifferenceKind.ARGUMENT_CHANGED:
-            return f"{path}: {_told_apart(difference)}"
+            return f"{path}: {_describe_both(difference)}"
         case DifferenceKind.STATE_CHANGED:
-            return f"state {path_text(difference.path)}: {_told_apart(difference)}"
+            return f"state {format_path(difference.path)}: {_describe_both(difference)}"
         case _:
             return _describe_words(difference)
 
@@ -260,27 +268,27 @@ def _describe_words(difference: Difference) -> str:
     else:
         speaker = safe(difference.tool)
     if missing is None:
-        return f"{speaker}: {_told_apart(difference)}"
-    told = missing.format(wanted=value_text(difference.expected), given=value_text(difference.actual))
+        return f"{speaker}: {_describe_both(difference)}"
+    told = missing.format(wanted=format_value(difference.expected), given=format_value(difference.actual))
     return f"{speaker}: {told}"
 
 
-def value_text(value: Any, name: str = "") -> str:
+def format_value(value: Any, name: str = "") -> str:
     """A value as JSON on one line, cut if it is long. It is masked if `name`, its key, is that of a secret."""
     return safe(json.dumps(mask_named_secrets(value, name), ensure_ascii=False, default=repr))
 
 
-def _told_apart(difference: Difference) -> str:
-    wanted, given = both_texts(difference.expected, difference.actual, name_at(difference.path))
+def _describe_both(difference: Difference) -> str:
+    wanted, given = format_both(difference.expected, difference.actual, find_name(difference.path))
     return f"expected {wanted}, got {given}"
 
 
-def both_texts(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
+def format_both(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
     """Two values that differ, as JSON on a line each; masked if `name`, their key, is that of a secret.
 
     Where they look the same (cut, or in characters that do), from where they part, and escaped.
     """
-    wanted, given = value_text(expected, name), value_text(actual, name)
+    wanted, given = format_value(expected, name), format_value(actual, name)
     if normalize("NFC", wanted) == normalize("NFC", given):
         texts = [redact(json.dumps(mask_named_secrets(value, name), default=repr)) for value in (expected, actual)]
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
@@ -290,7 +298,7 @@ def both_texts(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
     return wanted, given
 
 
-def path_text(path: Path) -> str:
+def format_path(path: Path) -> str:
     """A path into arguments, as in `updates.status` or `items[2].id`."""
     text = ""
     for step in path:
@@ -319,18 +327,22 @@ def _nothing_evaluated(case: ReportedCase) -> str:
 
 def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterator[str]:
     """The differences that the failed metrics look at; a metric of the user's own may look at all."""
-    subjects = {subject for metric in failed for subject in subjects_of(metric.name)}
+    subjects = {subject for metric in failed for subject in find_subjects(metric.name)}
     single = len(case.differences) == 1
     for index, turn in enumerate(case.differences):
         for difference in turn:
             subject = "response" if difference.kind is DifferenceKind.RESPONSE_CHANGED else "calls"
             if subject in subjects:
-                yield describe(difference) if single else f"turn {index + 1}: {describe(difference)}"
+                yield (
+                    describe_difference(difference)
+                    if single
+                    else f"turn {index + 1}: {describe_difference(difference)}"
+                )
     if "state" in subjects:
-        yield from map(describe, case.state_differences)
+        yield from map(describe_difference, case.state_differences)
 
 
-def subjects_of(metric: str) -> tuple[str, ...]:
+def find_subjects(metric: str) -> tuple[str, ...]:
     """What a metric looks at, told by its name: report cannot ask the registry, which stands above it."""
     for subject, words in (("state", _ABOUT_STATE), ("calls", _ABOUT_CALLS), ("response", _ABOUT_RESPONSE)):
         if any(word in metric for word in words):
@@ -343,13 +355,13 @@ def _position(position: int | None) -> str:
 
 
 def _call(tool: str, args: Mapping[str, Any] | None) -> str:
-    written = ", ".join(f"{key}={value_text(value, key)}" for key, value in (args or {}).items())
+    written = ", ".join(f"{key}={format_value(value, key)}" for key, value in (args or {}).items())
     return one_line(f"{tool}({written})", width=_WIDTH)
 
 
 def _arguments(args: Mapping[str, Any] | None) -> str:
     """`args` that are not written are not `{}` to ADK, and the difference must be seen."""
-    return "no arguments written (args absent)" if args is None else value_text(args)
+    return "no arguments written (args absent)" if args is None else format_value(args)
 
 
 # What models that judge or play users were asked and what that cost, in words.
@@ -673,54 +685,54 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
                 yield from _call_lines(get_trajectory(wanted), get_trajectory(turn.invocation))
             for difference in case.differences[index]:
                 if difference.kind is DifferenceKind.RESPONSE_CHANGED:
-                    yield from _sides("response", difference)
+                    yield from _side_lines("response", difference)
     if case.state_differences:
         yield "final state"
         for difference in case.state_differences:
-            yield from _sides(path_text(difference.path), difference)
+            yield from _side_lines(format_path(difference.path), difference)
 
 
 def _call_lines(wanted: Trajectory, given: Trajectory) -> Iterator[str]:
     rows = align(wanted, given)
-    moved_to = moves(rows, wanted, given)
+    moved_to = find_moves(rows, wanted, given)
     moved_from = {new: old for old, new in moved_to.items()}
     for row in rows:
         if row.expected is not None and row.actual is not None:
-            yield from _both_calls(wanted[row.expected], given[row.actual])
+            yield from _matched_call_lines(wanted[row.expected], given[row.actual])
         elif row.expected is not None:
             note = f"made as call {moved_to[row.expected] + 1}" if row.moved else "not made"
-            yield from _one_call(_EXPECTED, wanted[row.expected], note)
+            yield from _one_sided_call_lines(_EXPECTED, wanted[row.expected], note)
         elif row.actual is not None:
             note = f"expected as call {moved_from[row.actual] + 1}" if row.moved else "not expected"
-            yield from _one_call(_ACTUAL, given[row.actual], note)
+            yield from _one_sided_call_lines(_ACTUAL, given[row.actual], note)
 
 
-def _one_call(sign: str, call: ToolCall, note: str) -> Iterator[str]:
+def _one_sided_call_lines(sign: str, call: ToolCall, note: str) -> Iterator[str]:
     yield f"{sign}{safe(call.name)} ({note})"
     for key, value in (call.args or {}).items():
-        yield f"{sign}  {safe(key)}: {value_text(value, key)}"
+        yield f"{sign}  {safe(key)}: {format_value(value, key)}"
 
 
-def _both_calls(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
+def _matched_call_lines(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
     """A call that both made: its arguments key by key, inside of them only what differs."""
     yield _BOTH + safe(expected.name)
     if expected.args is None or actual.args is None:
         for sign, args in ((_EXPECTED, expected.args), (_ACTUAL, actual.args)):
             if expected.args != actual.args:
-                yield f"{sign}  {'no arguments written (args absent)' if args is None else value_text(args)}"
+                yield f"{sign}  {'no arguments written (args absent)' if args is None else format_value(args)}"
         return
     found: dict[str | int, list[Difference]] = {}
-    for kind, path, wanted, given in value_differences(expected.args, actual.args):
+    for kind, path, wanted, given in find_value_differences(expected.args, actual.args):
         found.setdefault(path[0], []).append(Difference(kind=kind, path=path, expected=wanted, actual=given))
     for key in (*expected.args, *(key for key in actual.args if key not in expected.args)):
         if key not in found:
-            yield f"{_BOTH}  {safe(key)}: {value_text(expected.args[key], key)}"
+            yield f"{_BOTH}  {safe(key)}: {format_value(expected.args[key], key)}"
         for difference in found.get(key, ()):
-            yield from _sides(f"  {path_text(difference.path)}", difference)
+            yield from _side_lines(f"  {format_path(difference.path)}", difference)
 
 
-def _sides(name: str, difference: Difference) -> Iterator[str]:
-    wanted, given = both_texts(difference.expected, difference.actual, name_at(difference.path))
+def _side_lines(name: str, difference: Difference) -> Iterator[str]:
+    wanted, given = format_both(difference.expected, difference.actual, find_name(difference.path))
     if difference.kind is not DifferenceKind.ARGUMENT_EXTRA:
         yield f"{_EXPECTED}{name}: {wanted}"
     if difference.kind is DifferenceKind.ARGUMENT_MISSING:

@@ -68,7 +68,7 @@ class Difference:
     actual: Any = None
 
 
-def name_at(path: Path) -> str:
+def find_name(path: Path) -> str:
     """The name of the value at a path: its last step that is no position in a list; empty if there is none."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
@@ -85,20 +85,20 @@ class Pair:
     moved: bool = False
 
 
-def differences(
+def find_differences(
     expected: Invocation, actual: Invocation, *, calls_known: bool = True, response_known: bool = True
 ) -> tuple[Difference, ...]:
     """How one turn differs: its calls in order, then its response where one was expected, as far as they are known."""
-    calls = call_differences(get_trajectory(expected), get_trajectory(actual)) if calls_known else ()
-    return (*calls, *(response_differences(expected, actual) if response_known else ()))
+    calls = find_call_differences(get_trajectory(expected), get_trajectory(actual)) if calls_known else ()
+    return (*calls, *(find_response_differences(expected, actual) if response_known else ()))
 
 
-def tell_calls(expected: Invocation, actual: Invocation) -> bool:
+def have_known_calls(expected: Invocation, actual: Invocation) -> bool:
     """Whether both sides of a row tell of calls. Where one does not, nothing is known of it, and nothing differs."""
     return expected.intermediate_data is not None and actual.intermediate_data is not None
 
 
-def response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
+def find_response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
     """How the final response differs, where one was expected. Thoughts are no part of it."""
     if expected.final_response is not None:
         wanted = expected.final_response.text(thoughts=False)
@@ -107,15 +107,15 @@ def response_differences(expected: Invocation, actual: Invocation) -> Iterator[D
             yield Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected=wanted, actual=given)
 
 
-def call_differences(
+def find_call_differences(
     expected: Sequence[ToolCall], actual: Sequence[ToolCall], rows: Sequence[Pair] | None = None
 ) -> Iterator[Difference]:
     """How two trajectories differ, row by row of their alignment (`rows`, where it is known already)."""
     rows = align(expected, actual) if rows is None else rows
-    moved_to = moves(rows, expected, actual)
+    moved_to = find_moves(rows, expected, actual)
     for pair in rows:
         if pair.expected is not None and pair.actual is not None:
-            yield from _within_call(expected[pair.expected], actual[pair.actual], pair)
+            yield from _find_argument_differences(expected[pair.expected], actual[pair.actual], pair)
         elif pair.expected is not None:
             call = expected[pair.expected]
             kind = DifferenceKind.CALL_MOVED if pair.moved else DifferenceKind.CALL_MISSING
@@ -128,7 +128,9 @@ def call_differences(
             yield Difference(kind=DifferenceKind.CALL_EXTRA, tool=call.name, actual_call=pair.actual, actual=call.args)
 
 
-def value_differences(expected: Any, actual: Any, path: Path = ()) -> Iterator[tuple[DifferenceKind, Path, Any, Any]]:
+def find_value_differences(
+    expected: Any, actual: Any, path: Path = ()
+) -> Iterator[tuple[DifferenceKind, Path, Any, Any]]:
     """Where two JSON values part: key by key, and item by item for lists of the same length."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         for key in (*expected, *(key for key in actual if key not in expected)):
@@ -138,19 +140,19 @@ def value_differences(expected: Any, actual: Any, path: Path = ()) -> Iterator[t
             elif key not in expected:
                 yield DifferenceKind.ARGUMENT_EXTRA, here, None, actual[key]
             else:
-                yield from value_differences(expected[key], actual[key], here)
+                yield from find_value_differences(expected[key], actual[key], here)
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
-            yield from value_differences(one, other, (*path, index))
+            yield from find_value_differences(one, other, (*path, index))
     elif expected != actual or isinstance(expected, bool) is not isinstance(actual, bool):
         yield DifferenceKind.ARGUMENT_CHANGED, path, expected, actual
 
 
-def state_differences(expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[Difference, ...]:
+def find_state_differences(expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[Difference, ...]:
     """Which values of the expected final state are not there; keys that only the actual state has are no difference."""
     return tuple(
         Difference(kind=DifferenceKind.STATE_CHANGED, path=path, expected=wanted, actual=given)
-        for kind, path, wanted, given in value_differences(dict(expected), dict(actual or {}))
+        for kind, path, wanted, given in find_value_differences(dict(expected), dict(actual or {}))
         if not (kind is DifferenceKind.ARGUMENT_EXTRA and len(path) == 1)
     )
 
@@ -166,7 +168,7 @@ def align(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pai
     rows: list[Pair] = []
     for low, high, start, stop in _blocks(expected, actual):
         rows += _align_block(expected, actual, range(low, high), range(start, stop))
-    moved_to = moves(rows, expected, actual)
+    moved_to = find_moves(rows, expected, actual)
     arrived = set(moved_to.values())
     return tuple(
         Pair(row.expected, row.actual, moved=True)
@@ -176,7 +178,7 @@ def align(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pai
     )
 
 
-def _within_call(expected: ToolCall, actual: ToolCall, pair: Pair) -> Iterator[Difference]:
+def _find_argument_differences(expected: ToolCall, actual: ToolCall, pair: Pair) -> Iterator[Difference]:
     if expected.args is None or actual.args is None:
         if expected.args != actual.args:
             yield Difference(
@@ -188,7 +190,7 @@ def _within_call(expected: ToolCall, actual: ToolCall, pair: Pair) -> Iterator[D
                 actual=actual.args,
             )
         return
-    for kind, path, wanted, given in value_differences(expected.args, actual.args):
+    for kind, path, wanted, given in find_value_differences(expected.args, actual.args):
         yield Difference(
             kind=kind,
             tool=expected.name,
@@ -200,7 +202,7 @@ def _within_call(expected: ToolCall, actual: ToolCall, pair: Pair) -> Iterator[D
         )
 
 
-def moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> dict[int, int]:
+def find_moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> dict[int, int]:
     """Where each expected call went that was made at another place: expected position -> actual position."""
     extra = [row.actual for row in rows if row.expected is None and row.actual is not None]
     found: dict[int, int] = {}
@@ -295,7 +297,7 @@ def _cost_of_pair(expected: ToolCall, actual: ToolCall) -> float:
 # One turn compared in full: calls, what tools gave back, what sub-agents said on the way, the final response.
 
 
-class Said(NamedTuple):
+class AgentMessage(NamedTuple):
     """What an agent said on the way to the final response, thoughts left out."""
 
     author: str
@@ -308,7 +310,7 @@ class TurnSide:
 
     calls: Sequence[ToolCall] = ()
     responses: Sequence[Mapping[str, Any] | None] = ()
-    said: Sequence[Said] = ()
+    messages: Sequence[AgentMessage] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,21 +320,21 @@ class TurnComparison:
     expected: TurnSide
     actual: TurnSide
     calls: Sequence[Pair] = ()
-    said: Sequence[Pair] = ()
+    messages: Sequence[Pair] = ()
     moves: Mapping[int, int] = field(default_factory=dict)
     differences: tuple[Difference, ...] = ()
 
 
-def side_of(invocation: Invocation | None) -> TurnSide:
+def make_side(invocation: Invocation | None) -> TurnSide:
     """What is compared of an invocation; an empty side for none."""
     if invocation is None:
         return TurnSide()
-    calls, responses = calls_of(invocation), responses_of(invocation)
+    calls, responses = list_calls(invocation), list_responses(invocation)
     matched = match_responses(calls, responses)
     return TurnSide(
         calls=get_trajectory(invocation),
         responses=[None if index is None else responses[index].response or {} for index in matched],
-        said=said_in(invocation),
+        messages=list_messages(invocation),
     )
 
 
@@ -341,20 +343,20 @@ def compare_turn(
 ) -> TurnComparison:
     """Both sides of a turn, aligned, with every difference in the order in which it is read."""
     expected, actual = mask_model_secrets(expected), mask_model_secrets(actual)
-    left, right = side_of(expected), side_of(actual)
+    left, right = make_side(expected), make_side(actual)
     rows = align(left.calls, right.calls) if compares_calls else ()
-    moved = moves(rows, left.calls, right.calls)
-    said = _align_said(left.said, right.said)
+    moved = find_moves(rows, left.calls, right.calls)
+    said = _align_messages(left.messages, right.messages)
     found = (
-        *call_differences(left.calls, right.calls, rows),
-        *_tool_response_differences(left, right, rows, moved),
-        *_said_differences(left.said, right.said, said),
-        *(response_differences(expected, actual) if compares_response else ()),
+        *find_call_differences(left.calls, right.calls, rows),
+        *_find_tool_response_differences(left, right, rows, moved),
+        *_find_message_differences(left.messages, right.messages, said),
+        *(find_response_differences(expected, actual) if compares_response else ()),
     )
     return TurnComparison(left, right, rows, said, moved, found)
 
 
-def calls_of(invocation: Invocation) -> list[FunctionCall]:
+def list_calls(invocation: Invocation) -> list[FunctionCall]:
     """The tool calls of an invocation with their ids, in the order of its trajectory."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
@@ -362,7 +364,7 @@ def calls_of(invocation: Invocation) -> list[FunctionCall]:
     return [part.function_call for part in _parts(data) if part.function_call is not None]
 
 
-def calls_text(invocation: Invocation) -> str:
+def format_calls(invocation: Invocation) -> str:
     """The tool calls of an invocation as text, a line for each, in the order of its trajectory.
 
     Arguments whose names are those of secrets are masked.
@@ -373,7 +375,7 @@ def calls_text(invocation: Invocation) -> str:
     )
 
 
-def responses_of(invocation: Invocation) -> list[FunctionResponse]:
+def list_responses(invocation: Invocation) -> list[FunctionResponse]:
     """What tools gave back in an invocation, in the order in which it is written."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
@@ -396,7 +398,7 @@ def match_responses(calls: Sequence[FunctionCall], responses: Sequence[FunctionR
     return matched
 
 
-def said_in(invocation: Invocation) -> list[Said]:
+def list_messages(invocation: Invocation) -> list[AgentMessage]:
     """What agents said on the way: `intermediate_responses`, or the events with text."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
@@ -407,7 +409,9 @@ def said_in(invocation: Invocation) -> list[Said]:
         )
     else:
         return []
-    spoken = [Said(author, "\n".join(p.text for p in parts if p.text and not p.thought)) for author, parts in texts]
+    spoken = [
+        AgentMessage(author, "\n".join(p.text for p in parts if p.text and not p.thought)) for author, parts in texts
+    ]
     return spoken if isinstance(data, IntermediateData) else [said for said in spoken if said.text]
 
 
@@ -416,7 +420,7 @@ def _parts(data: InvocationEvents | None) -> Iterator[Any]:
         yield from (event.content.parts or ()) if event.content is not None else ()
 
 
-def _align_said(expected: Sequence[Said], actual: Sequence[Said]) -> Sequence[Pair]:
+def _align_messages(expected: Sequence[AgentMessage], actual: Sequence[AgentMessage]) -> Sequence[Pair]:
     """What was said, aligned like calls: an author's words are paired, the same words first."""
     if not expected or not actual:
         return [Pair(i, None) for i in range(len(expected))] + [Pair(None, j) for j in range(len(actual))]
@@ -424,7 +428,7 @@ def _align_said(expected: Sequence[Said], actual: Sequence[Said]) -> Sequence[Pa
     return [Pair(row.expected, row.actual) for row in align(left, right)]
 
 
-def _tool_response_differences(
+def _find_tool_response_differences(
     left: TurnSide, right: TurnSide, rows: Sequence[Pair], moved: Mapping[int, int]
 ) -> Iterator[Difference]:
     for row in rows:
@@ -443,7 +447,9 @@ def _tool_response_differences(
             )
 
 
-def _said_differences(expected: Sequence[Said], actual: Sequence[Said], rows: Sequence[Pair]) -> Iterator[Difference]:
+def _find_message_differences(
+    expected: Sequence[AgentMessage], actual: Sequence[AgentMessage], rows: Sequence[Pair]
+) -> Iterator[Difference]:
     if not expected:
         return
     for row in rows:
@@ -457,7 +463,7 @@ def _said_differences(expected: Sequence[Said], actual: Sequence[Said], rows: Se
             kind = DifferenceKind.INTERMEDIATE_MISSING if given is None else DifferenceKind.INTERMEDIATE_CHANGED
         yield Difference(
             kind=kind,
-            tool=(wanted or given or Said("", "")).author,
+            tool=(wanted or given or AgentMessage("", "")).author,
             expected_call=row.expected,
             actual_call=row.actual,
             expected=None if wanted is None else wanted.text,
@@ -493,25 +499,25 @@ class Passage(NamedTuple):
     text: str
 
 
-def word_differences(expected: str, actual: str) -> tuple[Passage, ...]:
+def compare_words(expected: str, actual: str) -> tuple[Passage, ...]:
     """How one text became the other. Without the added passages it is `expected`, without the removed ones `actual`."""
     if expected == actual:
         return (Passage(Change.SAME, expected),) if expected else ()
-    return tuple(_joined(_compare_long(expected, actual)))
+    return tuple(_merge_passages(_compare_long(expected, actual)))
 
 
 def _compare_long(expected: str, actual: str) -> Iterator[Passage]:
     left, right = _tokens(expected), _tokens(actual)
-    start = _shared(left, right)
-    end = _shared(left[start:][::-1], right[start:][::-1])
-    yield from _same(left[:start])
+    start = _count_shared(left, right)
+    end = _count_shared(left[start:][::-1], right[start:][::-1])
+    yield from _make_same(left[:start])
     left_end, right_end = len(left) - end, len(right) - end
     inner, other = left[start:left_end], right[start:right_end]
     if len(inner) * len(other) <= _MOST_PAIRS:
         yield from _compare(inner, other)
     else:
         yield from _compare_pieces(_pieces(inner), _pieces(other))
-    yield from _same(left[left_end:])
+    yield from _make_same(left[left_end:])
 
 
 def _tokens(text: str) -> list[str]:
@@ -536,14 +542,14 @@ def _pieces(tokens: Sequence[str]) -> list[str]:
 
 def _compare_pieces(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
     if len(left) * len(right) > _MOST_PAIRS * _WORDS_IN_A_PIECE:
-        yield from _changed(left, right)
+        yield from _make_changed(left, right)
         return
     for tag, low, high, start, stop in SequenceMatcher(None, left, right).get_opcodes():
         if tag == "equal":
-            yield from _same(left[low:high])
+            yield from _make_same(left[low:high])
             continue
         inner, other = (_tokens("".join(side)) for side in (left[low:high], right[start:stop]))
-        yield from _compare(inner, other) if len(inner) * len(other) <= _MOST_PAIRS else _changed(inner, other)
+        yield from _compare(inner, other) if len(inner) * len(other) <= _MOST_PAIRS else _make_changed(inner, other)
 
 
 def _compare(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
@@ -551,28 +557,28 @@ def _compare(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
     keys, others = [token.strip() for token in left], [token.strip() for token in right]
     for tag, low, high, start, stop in SequenceMatcher(None, keys, others, autojunk=False).get_opcodes():
         if tag != "equal":
-            yield from _changed(left[low:high], right[start:stop])
+            yield from _make_changed(left[low:high], right[start:stop])
             continue
         for one, other, key in zip(left[low:high], right[start:stop], keys[low:high], strict=True):
             if one == other:
                 yield Passage(Change.SAME, one)
             elif key:
-                yield from _changed([one[: one.index(key)]], [other[: other.index(key)]])
+                yield from _make_changed([one[: one.index(key)]], [other[: other.index(key)]])
                 yield Passage(Change.SAME, key)
             else:
-                yield from _changed([one], [other])
+                yield from _make_changed([one], [other])
 
 
-def _same(tokens: Sequence[str]) -> Iterator[Passage]:
+def _make_same(tokens: Sequence[str]) -> Iterator[Passage]:
     yield Passage(Change.SAME, "".join(tokens))
 
 
-def _changed(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
+def _make_changed(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
     yield Passage(Change.REMOVED, "".join(left))
     yield Passage(Change.ADDED, "".join(right))
 
 
-def _joined(passages: Iterator[Passage]) -> Iterator[Passage]:
+def _merge_passages(passages: Iterator[Passage]) -> Iterator[Passage]:
     """Neighbours of one kind in one passage; what was removed between two that stayed stands before what was added."""
     texts: dict[Change, list[str]] = {change: [] for change in Change}
 
@@ -593,6 +599,6 @@ def _joined(passages: Iterator[Passage]) -> Iterator[Passage]:
     yield from flush(Change.SAME, Change.REMOVED, Change.ADDED)
 
 
-def _shared(left: Sequence[str], right: Sequence[str]) -> int:
+def _count_shared(left: Sequence[str], right: Sequence[str]) -> int:
     """How many items two sequences begin with in common."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))

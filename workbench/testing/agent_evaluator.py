@@ -38,7 +38,7 @@ from workbench.report.text_report import (
     score_text,
     width_of_names,
 )
-from workbench.report.turn_diff import calls_text
+from workbench.report.turn_diff import format_calls
 from workbench.store.errors import StoreError, make_os_error
 from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.config_files import load_config
@@ -111,8 +111,8 @@ def _told(expected: Sequence[Invocation], actual: Sequence[Invocation]) -> Itera
     yield _text(turn.user_content.text(thoughts=False) for turn in actual or expected)
     yield _text(_response(turn) for turn in expected)
     yield _text(_response(turn) for turn in actual)
-    yield _text(calls_text(turn) for turn in expected)
-    yield _text(calls_text(turn) for turn in actual)
+    yield _text(format_calls(turn) for turn in expected)
+    yield _text(format_calls(turn) for turn in actual)
 
 
 def _text(texts: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.engine.acceptance.strategies import FORMS, VALUES, document_of, execution_of, sides
 from workbench.engine.acceptance import Hunk, accept, hunks
-from workbench.report.turn_diff import DifferenceKind, differences, said_in, state_differences
+from workbench.report.turn_diff import DifferenceKind, find_differences, find_state_differences, list_messages
 
 STATES = st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=3)
 MORE = settings(max_examples=100, deadline=None)
@@ -48,8 +48,8 @@ def test_accepting_everything_leaves_no_difference(situation: tuple[Any, Any]) -
     case = document.case(0)
     assert hunks(case, execution) == ()
     for wanted, turn in zip(case.conversation, execution.turns, strict=True):
-        assert differences(wanted, turn.invocation) == ()
-    assert state_differences(case.final_session_state or {}, execution.final_state) == ()
+        assert find_differences(wanted, turn.invocation) == ()
+    assert find_state_differences(case.final_session_state or {}, execution.final_state) == ()
 
 
 @MORE
@@ -62,7 +62,7 @@ def test_accepting_one_hunk_makes_that_difference_go_and_no_other(situation: tup
     if one.difference.kind is DifferenceKind.INTERMEDIATE_MISSING:
         # A turn that expects nothing of sub-agents any more leaves open what else they say.
         (turn,) = [case for number, case in enumerate(document.case(0).conversation) if number == one.turn]
-        assume(len(said_in(turn)) > 1)
+        assume(len(list_messages(turn)) > 1)
 
     accept(document, 0, [one], execution)
 

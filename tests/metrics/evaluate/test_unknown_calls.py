@@ -13,7 +13,7 @@ from workbench.metrics.evaluate import judge_case
 from workbench.metrics.registry import prepare
 from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, decide_case_status
-from workbench.report.turn_diff import DifferenceKind, differences
+from workbench.report.turn_diff import DifferenceKind, find_differences
 
 NO_ARGUMENTS = "the spans of the agent tell no arguments"
 REASON = "no span came within 2 s of the answer"
@@ -114,7 +114,9 @@ def test_dialects_compare_no_arguments_that_nobody_knows(turn: Any) -> None:
 def test_no_call_is_missing_where_none_is_known(turn: Any) -> None:
     expected, actual = turn("b", ["g"]), turn("c")
 
-    assert {each.kind for each in differences(expected, actual, calls_known=False)} == {DifferenceKind.RESPONSE_CHANGED}
+    assert {each.kind for each in find_differences(expected, actual, calls_known=False)} == {
+        DifferenceKind.RESPONSE_CHANGED
+    }
 
 
 BY_ARGUMENTS = (

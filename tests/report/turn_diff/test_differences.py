@@ -15,9 +15,9 @@ from workbench.report.turn_diff import (
     Difference,
     DifferenceKind,
     align,
-    call_differences,
-    differences,
-    state_differences,
+    find_call_differences,
+    find_differences,
+    find_state_differences,
 )
 
 CALLS = st.lists(
@@ -36,7 +36,7 @@ def calls(text: str) -> list[ToolCall]:
 
 
 def words(expected: str, actual: str) -> list[str]:
-    found = call_differences(calls(expected), calls(actual))
+    found = find_call_differences(calls(expected), calls(actual))
     return [f"{d.kind.value} {d.tool}" + (f" {d.expected}>{d.actual}" if d.path else "") for d in found]
 
 
@@ -61,7 +61,7 @@ def test_calls_are_aligned_at_the_least_cost(expected: str, actual: str, found: 
 
 
 def test_a_moved_call_tells_both_places() -> None:
-    (moved,) = call_differences(calls("a1 b c"), calls("b c a1"))
+    (moved,) = find_call_differences(calls("a1 b c"), calls("b c a1"))
 
     assert (moved.kind, moved.expected_call, moved.actual_call) == (DifferenceKind.CALL_MOVED, 0, 2)
 
@@ -70,14 +70,14 @@ def test_nested_arguments_are_compared_value_by_value() -> None:
     expected = [ToolCall("f", {"updates": {"on": [1, 2], "off": 3}, "list": [1]})]
     actual = [ToolCall("f", {"updates": {"on": [1, 5], "off": 3}, "list": [1, 2]})]
 
-    assert [(d.path, d.expected, d.actual) for d in call_differences(expected, actual)] == [
+    assert [(d.path, d.expected, d.actual) for d in find_call_differences(expected, actual)] == [
         (("updates", "on", 1), 2, 5),
         (("list",), [1], [1, 2]),
     ]
 
 
 def test_arguments_that_are_not_written_are_not_an_empty_object_as_in_adk() -> None:
-    (found,) = call_differences([ToolCall("f", None)], [ToolCall("f", {})])
+    (found,) = find_call_differences([ToolCall("f", None)], [ToolCall("f", {})])
 
     assert (found.kind, found.path, found.expected, found.actual) == (DifferenceKind.ARGUMENT_CHANGED, (), None, {})
 
@@ -85,15 +85,15 @@ def test_arguments_that_are_not_written_are_not_an_empty_object_as_in_adk() -> N
 def test_a_response_differs_only_where_one_was_expected(make_invocation: Callable[..., Invocation]) -> None:
     given_response = make_invocation(response="bye")
 
-    assert differences(make_invocation(response=None), given_response) == ()
-    assert differences(make_invocation(response="hello"), given_response) == (
+    assert find_differences(make_invocation(response=None), given_response) == ()
+    assert find_differences(make_invocation(response="hello"), given_response) == (
         Difference(kind=DifferenceKind.RESPONSE_CHANGED, expected="hello", actual="bye"),
     )
-    assert differences(make_invocation(response="hello"), make_invocation(response=None))[0].actual is None
+    assert find_differences(make_invocation(response="hello"), make_invocation(response=None))[0].actual is None
 
 
 def test_keys_that_only_the_actual_state_has_are_no_difference() -> None:
-    found = state_differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}, "more": 4})
+    found = find_state_differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}, "more": 4})
 
     assert [(d.path, d.expected, d.actual) for d in found] == [(("b", "c"), 2, 3)]
 
@@ -113,7 +113,7 @@ def test_no_call_is_lost_or_counted_twice(expected: list[ToolCall], actual: list
 
 @given(CALLS, CALLS)
 def test_no_differences_means_equal_and_the_other_way_round(expected: list[ToolCall], actual: list[ToolCall]) -> None:
-    assert (not list(call_differences(expected, actual))) == (expected == actual)
+    assert (not list(find_call_differences(expected, actual))) == (expected == actual)
 
 
 def test_thousands_of_calls_are_aligned_by_what_they_share() -> None:
@@ -126,6 +126,6 @@ def test_thousands_of_calls_are_aligned_by_what_they_share() -> None:
         *expected[2991:],
     ]
 
-    found = list(call_differences(expected, actual))
+    found = list(find_call_differences(expected, actual))
 
     assert [d.kind for d in found] == [DifferenceKind.CALL_EXTRA, DifferenceKind.ARGUMENT_CHANGED]

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.model.evalset import Invocation
-from workbench.report.turn_diff import DifferenceKind, Said, compare_turn, differences, said_in, side_of
+from workbench.report.turn_diff import (
+    AgentMessage,
+    DifferenceKind,
+    compare_turn,
+    find_differences,
+    list_messages,
+    make_side,
+)
 
 
 def flat(*, calls: Any = (), gave: Any = (), said: Any = ()) -> Invocation:
@@ -29,7 +36,7 @@ def kinds(expected: Invocation, actual: Invocation) -> list[str]:
 def test_responses_of_tools_belong_to_calls_by_id_else_by_name_and_order() -> None:
     turn = flat(calls=["f1", "f2", "g"], gave=[(None, "f", {"n": 1}), (None, "g", {"n": 3}), ("f1", "f", {"n": 2})])
 
-    assert side_of(turn).responses == [{"n": 2}, {"n": 1}, {"n": 3}]
+    assert make_side(turn).responses == [{"n": 2}, {"n": 1}, {"n": 3}]
 
 
 def test_responses_of_tools_differ_only_where_both_sides_have_one() -> None:
@@ -71,7 +78,7 @@ def test_events_tell_what_was_said_without_thoughts_and_calls() -> None:
         }
     )
 
-    assert said_in(turn) == [Said("a", "Let me see")]
+    assert list_messages(turn) == [AgentMessage("a", "Let me see")]
 
 
 def test_thoughts_are_no_part_of_the_response() -> None:
@@ -79,4 +86,4 @@ def test_thoughts_are_no_part_of_the_response() -> None:
     thoughtful = {"parts": [{"text": "2+2", "thought": True}, {"text": "4"}]}
     actual = Invocation.model_validate({"user_content": {}, "final_response": thoughtful})
 
-    assert differences(expected, actual) == ()
+    assert find_differences(expected, actual) == ()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.report.turn_diff import Change, Passage, word_differences
+from workbench.report.turn_diff import Change, Passage, compare_words
 
 TEXTS = st.text(st.sampled_from("ab 灯亮.\n"), max_size=30) | st.text(max_size=20)
 
@@ -16,7 +16,7 @@ TEXTS = st.text(st.sampled_from("ab 灯亮.\n"), max_size=30) | st.text(max_size
 def shown(expected: str, actual: str) -> str:
     """`[-removed-]{+added+}`, as git shows words."""
     brackets = {Change.SAME: "{}", Change.REMOVED: "[-{}-]", Change.ADDED: "{{+{}+}}"}
-    return "".join(brackets[change].format(text) for change, text in word_differences(expected, actual))
+    return "".join(brackets[change].format(text) for change, text in compare_words(expected, actual))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_words_are_told_apart_and_characters_where_there_are_no_blanks(expected:
 
 @given(TEXTS, TEXTS)
 def test_both_texts_can_be_read_from_what_differs(expected: str, actual: str) -> None:
-    passages = word_differences(expected, actual)
+    passages = compare_words(expected, actual)
 
     assert "".join(text for change, text in passages if change is not Change.ADDED) == expected
     assert "".join(text for change, text in passages if change is not Change.REMOVED) == actual
@@ -50,14 +50,14 @@ def test_a_word_put_into_a_very_long_text_is_found() -> None:
     words = [f"word{chance.randrange(300)}" for _ in range(30_000)]
     changed = [*words[:100], "new", *words[100:20_000], "other", *words[20_001:]]
 
-    passages = word_differences(" ".join(words), " ".join(changed))
+    passages = compare_words(" ".join(words), " ".join(changed))
 
     added = [text.strip() for change, text in passages if change is Change.ADDED]
     assert added == ["new", "other"]
 
 
 def test_very_long_texts_with_nothing_in_common_are_removed_and_added_as_a_whole() -> None:
-    assert word_differences("灯" * 100_000, "亮" * 100_000) == (
+    assert compare_words("灯" * 100_000, "亮" * 100_000) == (
         Passage(Change.REMOVED, "灯" * 100_000),
         Passage(Change.ADDED, "亮" * 100_000),
     )

@@ -16,7 +16,7 @@ from workbench.model.trace import Span, SpanKind
 from workbench.tui.panes.trace_pane import DetailView, SearchInput, SpanList, TracePane
 from workbench.tui.screen_messages import SessionWanted
 from workbench.tui.state.browser_state import Pinned
-from workbench.tui.state.trace_tree import Node
+from workbench.tui.state.trace_tree import SpanNode
 
 SAMPLES = Path(__file__).parents[3] / "sample_agents"
 
@@ -70,7 +70,7 @@ async def look_at(screen: Any, wanted: SessionWanted) -> TracePane:
 def here(screen: Any) -> str:
     """What the cursor of the tree is on."""
     row = screen.app.screen.query_one(SpanList).source.selected
-    return row.span.name if isinstance(row, Node) else f"turn {row.index + 1}"
+    return row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}"
 
 
 async def test_a_run_shows_the_steps_of_its_case_by_user_message(project: Path, open_app: Callable[..., Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.model.results import TurnResult
 from workbench.model.trace import Span, SpanKind
 from workbench.tui.state.text_layout import Line
-from workbench.tui.state.trace_tree import Node
+from workbench.tui.state.trace_tree import SpanNode
 from workbench.tui.state.trace_view import TraceView
 
 
@@ -47,4 +47,4 @@ def rows(view: TraceView, *, width: int = 100) -> list[str]:
 def names(view: TraceView) -> list[str]:
     """What is listed: names of spans, and "turn N"."""
     listed = [view.row(index) for index in range(len(view))]
-    return [row.span.name if isinstance(row, Node) else f"turn {row.index + 1}" for row in listed]
+    return [row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}" for row in listed]

@@ -55,8 +55,8 @@ def test_a_refused_case_stays_in_sight_with_the_reason(walk: ReviewWalk) -> None
 def test_going_back_ends_at_the_first_case(walk: ReviewWalk) -> None:
     walk.skip()
 
-    assert walk.back()
-    assert not walk.back()
+    assert walk.go_back()
+    assert not walk.go_back()
 
 
 def test_the_summary_names_every_case_with_what_became_of_it(walk: ReviewWalk) -> None:

@@ -14,7 +14,7 @@ from tests.tui.state.cases import CASES, apply_to_data
 from workbench.model.identity import CaseKey
 from workbench.tui.state.case_edits import MoveItem, RemoveValue, SetValue, find_slot
 from workbench.tui.state.case_outline import Row, case_rows
-from workbench.tui.state.editor_state import Desk, Edited, Opened, changed_places, find_edited
+from workbench.tui.state.editor_state import CaseEditor, Edited, Opened, changed_places, find_edited
 from workbench.tui.state.outline_view import MOST_LINES, OutlineView
 
 KEY = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="x", occurrence=0))
@@ -99,14 +99,14 @@ def test_the_cursor_stays_on_its_row_whatever_becomes_of_the_file(change: Any, v
     assert view.row.value == value
 
 
-def _marked(desk: Desk, mark: str) -> list[str]:
+def _marked(desk: CaseEditor, mark: str) -> list[str]:
     desk.view.fit(80)
     lines = ("".join(piece.text for piece in desk.view.line(index, 80)) for index in range(len(desk.view)))
     return [line[1:].strip() for line in lines if line.startswith(mark)]
 
 
 def test_what_has_unsaved_edits_is_marked() -> None:
-    desk = Desk()
+    desk = CaseEditor()
     desk.open(_opened(_case("a", "b")))
 
     desk.open(_opened(_case("a", "new", "b, too"), is_changed=True))
@@ -127,11 +127,11 @@ def test_inserting_marks_only_what_is_new() -> None:
 
 
 def test_a_draft_is_kept_through_other_cases_and_marked() -> None:
-    desk = Desk()
+    desk = CaseEditor()
     first = _opened(_case("a", "b"))
     desk.open(first)
     desk.begin(find_slot(_row(first, "b"), first.data))
-    desk.type("typed")
+    desk.set_text("typed")
 
     other = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="y", occurrence=0))
     desk.open(Opened(edited=other, index=1, data=_case("z"), rows=case_rows(_case("z")), revision=1, is_changed=False))
@@ -143,15 +143,15 @@ def test_a_draft_is_kept_through_other_cases_and_marked() -> None:
     assert desk.begin(find_slot(_row(first, "b"), first.data)).text == "typed"
     desk.restore()
     assert desk.typing is not None and desk.typing.text == "b"
-    assert desk.leave() is False
+    assert desk.stop_typing() is False
 
 
 def test_a_value_that_changes_under_the_typing_is_noticed() -> None:
-    desk = Desk()
+    desk = CaseEditor()
     opened = _opened(_case("a"))
     desk.open(opened)
     desk.begin(find_slot(_row(opened, "a"), opened.data))
-    desk.type("typed")
+    desk.set_text("typed")
     assert not desk.was_changed_meanwhile
 
     desk.open(_opened(_case("other")))
@@ -161,10 +161,10 @@ def test_a_value_that_changes_under_the_typing_is_noticed() -> None:
 
 
 def test_after_removing_the_last_item_the_one_before_is_selected() -> None:
-    desk = Desk()
+    desk = CaseEditor()
     desk.open(_opened(_case("a", "b")))
     edit = RemoveValue(("conversation", 1))
-    desk.put(KEY, None, edit, now=KEY)
+    desk.record_edit(KEY, None, edit, now=KEY)
 
     desk.open(_opened(_case("a"), is_changed=True))
 
@@ -172,17 +172,17 @@ def test_after_removing_the_last_item_the_one_before_is_selected() -> None:
 
 
 def test_drafts_follow_a_case_to_its_new_id() -> None:
-    desk = Desk()
+    desk = CaseEditor()
     opened = _opened(_case("a"))
     desk.open(opened)
     desk.begin(find_slot(_row(opened, "a"), opened.data))
-    desk.type("typed")
-    desk.leave()
+    desk.set_text("typed")
+    desk.stop_typing()
     edit = SetValue(("eval_id",), "z")
     now = find_edited(opened, edit)
     assert now.case is not None and now.case.eval_id == "z"
 
-    desk.put(KEY, None, edit, now=now)
+    desk.record_edit(KEY, None, edit, now=now)
     data = apply_to_data(edit, opened.data)
     desk.open(Opened(edited=now, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
 

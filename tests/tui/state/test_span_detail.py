@@ -19,7 +19,7 @@ from workbench.tui.state.trace_view import TraceView
 
 def lines(source: JsonText | SpanDetail, *, width: int = 80) -> list[str]:
     """The lines as text."""
-    return [text(line).rstrip() for line in source.lay_out(width)]
+    return [text(line).rstrip() for line in source.render(width)]
 
 
 def detail_of(view: TraceView, row: int, tab: DetailTab = DetailTab.EVENT) -> SpanDetail:
@@ -119,7 +119,7 @@ def test_no_line_is_wider_than_the_view_and_none_holds_a_control_character(width
     nasty = "x [/foo] [bold] \x1b[31m \u202e rtl \u0627\u0644 e\u0301 \U0001f468\u200d\U0001f469 漢字かな\ttab " * 30
     value = {nasty[:80]: nasty, "lines": f"{nasty}\n{nasty}", "list": [nasty]}
 
-    for line in JsonText(value).lay_out(width):
+    for line in JsonText(value).render(width):
         assert cell_len(text(line)) <= max(width, 24)
         assert not set(text(line)) & {"\x1b", "\u202e", "\n", "\t"}
 
@@ -132,7 +132,7 @@ def test_what_is_searched_for_is_opened_and_stands_out_wherever_it_is() -> None:
 
     source = JsonText(value)
     source.reveal("needle two")
-    shown = source.lay_out(80)
+    shown = source.render(80)
     assert any("NEEDLE two" in text(line) for line in shown)
     assert any(piece.text == "NEEDLE two" and piece.style == "match" for line in shown for piece in line)
     source.reveal("")
@@ -216,7 +216,7 @@ def test_a_match_in_a_response_is_shown_in_the_response() -> None:
     detail.reveal("rome", Where.RESPONSE, view)
 
     assert detail.tab is DetailTab.RESPONSE
-    assert any(piece.style == "match" for line in detail.lay_out(80) for piece in line)
+    assert any(piece.style == "match" for line in detail.render(80) for piece in line)
 
 
 # Which spans became events.
@@ -225,7 +225,7 @@ def test_a_match_in_a_response_is_shown_in_the_response() -> None:
 def link(spans: list[Span], name: str, **invocation: Any) -> str | None:
     view = view_of(spans, turn_result("hi", "done", **invocation))
     node = next(node for node in view.tree.ordered if node.span.name == name)
-    return view.link_of(node)
+    return view.find_link(node)
 
 
 def tool(name: str, request: Any = None, **more: Any) -> Span:
@@ -270,7 +270,7 @@ def test_tool_calls_in_the_order_of_their_spans_are_linked_without_looking_for_t
 
     view = view_of(spans, turn_result("hi", "done", intermediate_data=data))
 
-    assert [view.link_of(node) for node in view.tree.ordered] == [f"tool call {n} of this turn" for n in (1, 2, 3)]
+    assert [view.find_link(node) for node in view.tree.ordered] == [f"tool call {n} of this turn" for n in (1, 2, 3)]
 
 
 def test_an_agent_that_answered_with_the_final_response_is_linked_to_it() -> None:
@@ -346,6 +346,6 @@ def test_the_graph_fits_narrow_views_and_odd_names() -> None:
     }
     view = view_of([span("run", kind=SpanKind.INVOCATION, attributes={"agents": agents})])
 
-    for line in detail_of(view, 1, DetailTab.GRAPH).lay_out(60):
+    for line in detail_of(view, 1, DetailTab.GRAPH).render(60):
         assert cell_len(text(line)) <= 60
         assert "\x1b" not in text(line)

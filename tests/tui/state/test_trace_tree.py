@@ -9,7 +9,7 @@ import pytest
 from tests.tui.state.spans import span, turn_result
 from workbench.model.trace import SpanKind
 from workbench.tui.state.text_layout import format_span_time
-from workbench.tui.state.trace_tree import Axis, SpanKey, TraceTree, tokens_of
+from workbench.tui.state.trace_tree import Axis, SpanKey, TraceTree, count_tokens
 
 
 def test_spans_stand_below_their_parents_by_the_time_they_began_whatever_came_first() -> None:
@@ -122,7 +122,7 @@ def test_errors_below_are_counted() -> None:
     ],
 )
 def test_tokens_are_read_in_the_spellings_that_there_are(facts: dict[str, Any], expected: int | None) -> None:
-    assert tokens_of(span("m", kind=SpanKind.MODEL, **facts)) == expected
+    assert count_tokens(span("m", kind=SpanKind.MODEL, **facts)) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.engine.set_files import VersionPart, Versions
 from workbench.store.evalsets.new_evalsets import CaseDifference
 from workbench.tui.state.text_layout import Columns, Paragraph, SideBySide, render_blocks
-from workbench.tui.state.version_lines import mark_left, merged_text, version_blocks
+from workbench.tui.state.version_lines import find_merge_mark, merged_text, version_blocks
 
 
 def versions(ours: str, theirs: str, *, title: str = "a") -> Versions:
@@ -69,5 +69,5 @@ def test_both_versions_in_one_text_keep_every_byte_of_what_is_the_same() -> None
     text = merged_text(versions("a\r\nours\r\nb\n", "a\r\ntheirs\r\nb\n"), ours="mine", theirs="disk")
 
     assert text == "a\r\n<<<<<<< mine\nours\r\n=======\ntheirs\r\n>>>>>>> disk\nb\n"
-    assert (mark_left(text) or "").startswith("line 2: the mark <<<<<<< is left")
-    assert mark_left("a\r\nours\r\nb\n") is None
+    assert (find_merge_mark(text) or "").startswith("line 2: the mark <<<<<<< is left")
+    assert find_merge_mark("a\r\nours\r\nb\n") is None

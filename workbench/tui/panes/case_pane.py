@@ -40,15 +40,15 @@ from workbench.tui.state.case_edits import (
 from workbench.tui.state.case_outline import Input, Kind, Place, Row
 from workbench.tui.state.editor_state import (
     MOST_TYPED,
-    Desk,
+    CaseEditor,
     Draft,
     Edited,
     Form,
     Invalid,
     Opened,
+    dump_draft,
     find_edited,
-    found_draft,
-    kept_draft,
+    load_draft,
 )
 from workbench.tui.state.outline_view import OutlineView
 from workbench.tui.state.text_layout import safe, safe_line
@@ -66,10 +66,10 @@ class DraftKeeper(Faceless):
     class Found(Message):
         """There are drafts of an earlier session on the desk."""
 
-    def __init__(self, texts: TypedTexts, desk: Desk) -> None:
+    def __init__(self, texts: TypedTexts, desk: CaseEditor) -> None:
         super().__init__()
         self._texts = texts
-        self._desk = desk
+        self._editor = desk
         self._kept: list[tuple[Edited, Draft]] = []
         self._is_refused = False
         self._is_given_up = False
@@ -86,18 +86,18 @@ class DraftKeeper(Faceless):
     @work(group="typed")
     async def _begin(self) -> None:
         try:
-            found = [found_draft(kept) for kept in await self._texts.take_over()]
+            found = [load_draft(kept) for kept in await self._texts.take_over()]
         except StoreError as error:
             say(self, f"what was typed in an earlier session cannot be had back: {error}", severity="error")
             found = []
         drafts = [draft for draft in found if draft is not None]
         if drafts:
-            self._desk.take_up(drafts)
+            self._editor.keep_recovered(drafts)
             self.post_message(self.Found())
         self.set_interval(_KEEP, self._keep_if_other)
 
     def _keep_if_other(self) -> None:
-        drafts = list(self._desk.unapplied)
+        drafts = list(self._editor.unapplied_drafts)
         if drafts != self._kept and not self._is_given_up:
             self._kept = drafts
             self._keep_these(drafts)
@@ -108,7 +108,7 @@ class DraftKeeper(Faceless):
 
     async def _keep(self, drafts: Sequence[tuple[Edited, Draft]]) -> None:
         try:
-            await self._texts.keep([kept_draft(edited, draft) for edited, draft in drafts])
+            await self._texts.keep([dump_draft(edited, draft) for edited, draft in drafts])
         except StoreError as error:
             if not self._is_refused:  # once, not at every key press
                 say(self, f"what is typed would not outlive a crash: {error}", severity="error")
@@ -288,7 +288,7 @@ class OutlinePane(Pane):
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
-        self.desk = Desk()
+        self.editor = CaseEditor()
         self._edited: Edited | None = None
         self._read: ReadCase | None = None
         self._failure = ""
@@ -296,10 +296,10 @@ class OutlinePane(Pane):
     def compose(self) -> ComposeResult:
         """What is wrong, the rows, what is known of a set or agent, the box."""
         yield Static(id="case-problem")
-        yield OutlineList(self.desk.view, id="case-rows")
+        yield OutlineList(self.editor.view, id="case-rows")
         yield LinesView(id="case-facts")
         yield EditorBox()
-        yield DraftKeeper(self.context.backend.typed_texts, self.desk)
+        yield DraftKeeper(self.context.backend.typed_texts, self.editor)
 
     def show(self, subject: Subject) -> None:
         """Show what is selected, or what has become of it."""
@@ -307,7 +307,7 @@ class OutlinePane(Pane):
         is_kept_set = (
             row is not None and row.case is None and self.context.state.browser.is_kept(row.target, row.eval_set)
         )
-        wanted = None if is_kept_set else _edited_of(subject)
+        wanted = None if is_kept_set else find_edited_subject(subject)
         self.set_class(wanted is None, "-plain")
         self.set_class(wanted is not None and wanted.case is None, "-set")
         if wanted is None or wanted.case is None:
@@ -315,9 +315,9 @@ class OutlinePane(Pane):
         is_news = wanted != self._edited or wanted is None or wanted.case is None or subject.read is not self._read
         self._edited, self._read = wanted, subject.read
         if wanted is None:
-            self.desk.close()
+            self.editor.close()
             self._failure = ""
-            self._show_desk()
+            self._show_editor()
         elif is_news:
             self._reopen()
 
@@ -327,7 +327,7 @@ class OutlinePane(Pane):
 
     def focus_first(self) -> None:
         """What is being typed, else the rows."""
-        if self.desk.typing is not None:
+        if self.editor.typing is not None:
             self.query_one(EditorBox).focus_text()
         elif self._edited is None:
             self.query_one("#case-facts", LinesView).focus()
@@ -336,7 +336,7 @@ class OutlinePane(Pane):
 
     def copyable(self) -> str | None:
         """The value of the selected row: a text as it is, anything else as JSON."""
-        row = self.desk.row
+        row = self.editor.row
         if row is None:
             return None
         return row.value if isinstance(row.value, str) else json.dumps(row.value, ensure_ascii=False, indent=2)
@@ -347,9 +347,9 @@ class OutlinePane(Pane):
             return True
         box = self.query_one(EditorBox)
         is_typing = self.app.focused is not None and box in self.app.focused.ancestors
-        if self.desk.opened is None or is_typing or self.desk.opened.data is None:
+        if self.editor.opened is None or is_typing or self.editor.opened.data is None:
             return False
-        row = self.desk.row
+        row = self.editor.row
         return action == "add" if row is None else action != "rename" or row.is_key
 
     def offers(self, action: str) -> bool:
@@ -358,47 +358,47 @@ class OutlinePane(Pane):
 
     @property
     def _is_read_only(self) -> bool:
-        return self.desk.opened is not None and bool(self.desk.opened.read_only)
+        return self.editor.opened is not None and bool(self.editor.opened.read_only)
 
     # Reading.
 
     @work(group="reopen", exclusive=True)
     async def _reopen(self) -> None:
-        await self._look_again()
+        await self._reload()
 
-    async def _look_again(self) -> None:
+    async def _reload(self) -> None:
         """Show the case as it is in its document now."""
         wanted = self._edited
         if wanted is None:
             return
         try:
-            opened = await self.context.backend.editing.open(wanted, self.desk.opened)
+            opened = await self.context.backend.editing.open(wanted, self.editor.opened)
         except StoreError as error:
             if wanted == self._edited:
-                self.desk.close()
+                self.editor.close()
                 self._failure = str(error)
-                self._show_desk()
+                self._show_editor()
             return
         if wanted == self._edited:
             self._failure = ""
-            self.desk.open(opened)
-            self._show_desk()
+            self.editor.open(opened)
+            self._show_editor()
 
     # Showing.
 
-    def _show_desk(self) -> None:
-        notes = [self._failure and f"! {self._failure}", *self.desk.notes]
+    def _show_editor(self) -> None:
+        notes = [self._failure and f"! {self._failure}", *self.editor.notes]
         text = "\n".join(safe(note) for note in notes if note)
         self.query_one("#case-problem", Static).update(Content(text))
         self.set_class(bool(text), "-problem")
         rows = self.query_one(OutlineList)
-        is_typing = self.desk.typing is not None
+        is_typing = self.editor.typing is not None
         had_focus = self.query_one(EditorBox).has_focus_within
         self.set_class(is_typing, "-typing")
         if not is_typing and had_focus:
             rows.focus()
         rows.show_view()
-        if is_typing and self.desk.was_changed_meanwhile:
+        if is_typing and self.editor.was_changed_meanwhile:
             self.query_one(EditorBox).show_problem("this was changed meanwhile; applying replaces it")
         self.refresh_bindings()
 
@@ -409,17 +409,17 @@ class OutlinePane(Pane):
 
     @on(RowList.Moved, "#case-rows")
     def _on_moved(self, message: RowList.Moved) -> None:
-        self.desk.view.move(message.by)
+        self.editor.view.move(message.by)
         self._after_cursor()
 
     @on(RowList.WentTo, "#case-rows")
-    def _on_went_to(self, message: RowList.WentTo) -> None:
-        self.desk.view.move_to_line(message.index)
+    def _on_line_clicked(self, message: RowList.WentTo) -> None:
+        self.editor.view.move_to_line(message.index)
         self._after_cursor()
 
     def action_step_turn(self, by: int) -> None:
         """Go to another turn."""
-        self.desk.view.step(Kind.TURN, by)
+        self.editor.view.step(Kind.TURN, by)
         self._after_cursor()
 
     def _after_cursor(self) -> None:
@@ -427,7 +427,7 @@ class OutlinePane(Pane):
         self.refresh_bindings()
 
 
-def _edited_of(subject: Subject) -> Edited | None:
+def find_edited_subject(subject: Subject) -> Edited | None:
     """What can be edited of what is selected."""
     key = subject.key
     if key is not None:
@@ -463,11 +463,11 @@ class CasePane(OutlinePane):
 
     @on(RowList.Entered, "#case-rows")
     def _on_entered(self) -> None:
-        row, opened = self.desk.row, self.desk.opened
+        row, opened = self.editor.row, self.editor.opened
         if row is None or opened is None:
             return
         slot = find_slot(row, opened.data)
-        waiting = self.desk.waiting(slot)
+        waiting = self.editor.list_drafts(slot)
         if waiting:
             self._choose_draft(row, slot, waiting)
         else:
@@ -498,7 +498,7 @@ class CasePane(OutlinePane):
 
     def action_edit_json(self) -> None:
         """Edit what the row stands for as JSON."""
-        row, opened = self.desk.row, self.desk.opened
+        row, opened = self.editor.row, self.editor.opened
         if row is not None and opened is not None:
             self._begin(find_json_slot(row, opened.data))
 
@@ -513,7 +513,7 @@ class CasePane(OutlinePane):
     @work(group="ask")
     async def action_duplicate(self) -> None:
         """Repeat an item after itself, or a key under another name."""
-        row, opened = self.desk.row, self.desk.opened
+        row, opened = self.editor.row, self.editor.opened
         if row is None or opened is None or not self._may_edit():
             return
         if not row.is_key:
@@ -526,7 +526,7 @@ class CasePane(OutlinePane):
     @work(group="ask")
     async def action_rename(self) -> None:
         """Give a key of the user's another name."""
-        row, opened = self.desk.row, self.desk.opened
+        row, opened = self.editor.row, self.editor.opened
         if row is None or opened is None or not row.is_key or not self._may_edit():
             return
         key = await self._ask_key("The new key", opened, row.place[:-1], value=str(row.place[-1]))
@@ -538,7 +538,7 @@ class CasePane(OutlinePane):
         """Choose what to add, and type it."""
         if not self._may_edit():
             return
-        possible, opened = self.desk.additions(), self.desk.opened
+        possible, opened = self.editor.list_additions(), self.editor.opened
         if not possible or opened is None:
             say(self, "there is nothing to add here")
             return
@@ -558,17 +558,19 @@ class CasePane(OutlinePane):
 
     def action_edit_external(self) -> None:
         """Edit the row in the user's own editor."""
-        row, opened = self.desk.row, self.desk.opened
+        row, opened = self.editor.row, self.editor.opened
         if row is not None and opened is not None and self._may_edit():
-            self._edit_outside(self.desk.draft_for_editor(find_slot(row, opened.data)))
+            self._edit_outside(self.editor.draft_for_editor(find_slot(row, opened.data)))
 
     async def may_leave(self) -> bool:
         """Ask what becomes of text that is typed and not applied, where there is any. False where the user stays."""
-        unapplied = self.desk.unapplied
+        unapplied = self.editor.unapplied_drafts
         if not unapplied:
             return True
         choices = ["stay, and go on with it", "quit, and keep it for the next start", "quit without it"]
-        answer = await self.app.push_screen_wait(ChooseScreen(f"Typed and not applied: {_named(unapplied)}", choices))
+        answer = await self.app.push_screen_wait(
+            ChooseScreen(f"Typed and not applied: {_describe_drafts(unapplied)}", choices)
+        )
         edited = unapplied[0][0]
         if answer == 0 and edited.case is not None:
             self.post_message(CaseWanted(edited.case, tab="case"))
@@ -578,15 +580,15 @@ class CasePane(OutlinePane):
 
     @on(DraftKeeper.Found)
     def _on_drafts_found(self) -> None:
-        named = _named(self.desk.unapplied)
+        named = _describe_drafts(self.editor.unapplied_drafts)
         say(self, f"an earlier session kept what was typed and not applied (~): {named}", severity="warning")
-        self._show_desk()
+        self._show_editor()
 
     # Typing.
 
     def _may_edit(self) -> bool:
         """Whether what is open can be edited; says why not."""
-        reason = "" if self.desk.opened is None else self.desk.opened.read_only
+        reason = "" if self.editor.opened is None else self.editor.opened.read_only
         if reason:
             say(self, reason, severity="warning")
         return not reason
@@ -594,42 +596,42 @@ class CasePane(OutlinePane):
     def _begin(self, slot: Slot) -> None:
         if not self._may_edit():
             return
-        draft = self.desk.begin(slot)
+        draft = self.editor.begin(slot)
         if draft.is_too_long:
-            self.desk.leave()
+            self.editor.stop_typing()
             say(self, f"more than {MOST_TYPED:,} characters: edit them in $EDITOR (ctrl+e)", severity="warning")
             return
         self._show_typing()
         self.query_one(EditorBox).focus_text()
 
     def _show_typing(self) -> None:
-        self._show_desk()
-        if self.desk.typing is not None:
-            self.query_one(EditorBox).show(self.desk.typing)
-            self._judge(self.desk.typing)
+        self._show_editor()
+        if self.editor.typing is not None:
+            self.query_one(EditorBox).show(self.editor.typing)
+            self._judge(self.editor.typing)
 
     @on(EditorBox.Typed)
     def _on_typed(self, message: EditorBox.Typed) -> None:
-        draft = self.desk.type(message.text)
+        draft = self.editor.set_text(message.text)
         if draft is not None:
             self._judge(draft)
 
     @on(TypedText.FormWanted)
     def _on_form_wanted(self) -> None:
-        self.desk.next_form()
+        self.editor.next_form()
         self._show_typing()
 
     @on(TypedText.OriginalWanted)
     def _on_original_wanted(self) -> None:
-        self.desk.restore()
+        self.editor.restore()
         self._show_typing()
 
     @on(TypedText.Left)
     def _on_left(self) -> None:
-        if self.desk.leave():
+        if self.editor.stop_typing():
             say(self, "what you typed is kept as a draft (~); enter on its row goes on with it")
         self.query_one(OutlineList).focus()
-        self._show_desk()
+        self._show_editor()
 
     @on(TypedText.ApplyWanted)
     def _on_apply_wanted(self, message: TypedText.ApplyWanted) -> None:
@@ -637,15 +639,15 @@ class CasePane(OutlinePane):
 
     @on(TypedText.ExternalWanted)
     def _on_external_wanted(self) -> None:
-        draft = self.desk.typing
+        draft = self.editor.typing
         if draft is not None:
-            self.desk.leave()
+            self.editor.stop_typing()
             self._edit_outside(draft)
 
     def _judge(self, draft: Draft) -> None:
         """Say what is wrong with what is typed: by itself at once, in the case as soon as the user pauses."""
         problem = draft.problem
-        if problem is None and self.desk.was_changed_meanwhile:
+        if problem is None and self.editor.was_changed_meanwhile:
             problem = "this was changed meanwhile; applying replaces it"
         self.query_one(EditorBox).show_problem(problem or "")
         if problem is None and not draft.is_untouched:
@@ -655,21 +657,21 @@ class CasePane(OutlinePane):
     @work(group="judge", exclusive=True, description="judge")
     async def _judge_in_case(self, draft: Draft) -> None:
         await asyncio.sleep(_CALM)
-        opened = self.desk.opened
-        if draft != self.desk.typing or opened is None:
+        opened = self.editor.opened
+        if draft != self.editor.typing or opened is None:
             return
         try:
             fault = await self.context.backend.editing.fault(opened, draft.slot.edit(draft.value(), opened.data))
         except (StoreError, Outdated, Invalid, Impossible):
             return  # the same is said when it is applied
-        if draft == self.desk.typing and fault is not None:
+        if draft == self.editor.typing and fault is not None:
             self.query_one(EditorBox).show_problem(fault)
 
     # Editing.
 
     @work(group="edit")
     async def _apply(self, *, then_save: bool) -> None:
-        draft = self.desk.typing
+        draft = self.editor.typing
         if draft is None:
             return
         try:
@@ -677,21 +679,21 @@ class CasePane(OutlinePane):
         except Invalid as invalid:
             self.query_one(EditorBox).show_problem(str(invalid))
             return
-        if other := self.desk.replaces(draft):
-            self.desk.go_on(draft)
+        if other := self.editor.describe_replaced(draft):
+            self.editor.confirm_replacing(draft)
             self.query_one(EditorBox).show_problem(f"meanwhile this became {other}: the same key again replaces that")
             return
         if draft.is_new or not draft.is_untouched:
             problem = await self._put(draft.slot, value)
-            if problem is not None and self.desk.typing == draft:
+            if problem is not None and self.editor.typing == draft:
                 self.query_one(EditorBox).show_problem(problem)
                 return
             if problem is not None:
                 say(self, f"{problem}; what you typed is kept as a draft", severity="warning")
                 return
-        if self.desk.typing == draft:
-            self.desk.leave()
-        self._show_desk()
+        if self.editor.typing == draft:
+            self.editor.stop_typing()
+        self._show_editor()
         if then_save:
             await self.run_action("screen.save")
 
@@ -699,16 +701,16 @@ class CasePane(OutlinePane):
     async def _edit_outside(self, draft: Draft) -> None:
         """Edit a draft in the user's own editor; where it cannot be applied it is kept."""
         suffix = ".json" if draft.form is Form.JSON else ".txt"
-        edited = await edit_text(self.app, draft.text, suffix=suffix, check=lambda text: draft.typed(text).problem)
+        edited = await edit_text(self.app, draft.text, suffix=suffix, check=lambda text: draft.with_text(text).problem)
         if edited is None:
-            self._show_desk()
+            self._show_editor()
             return
-        draft = draft.typed(edited)
-        other = self.desk.replaces(draft)
+        draft = draft.with_text(edited)
+        other = self.editor.describe_replaced(draft)
         problem = f"meanwhile this became {other}" if other else await self._put(draft.slot, draft.value())
         if problem is not None:
-            self.desk.take(draft)
-            self._show_desk()
+            self.editor.keep_draft(draft)
+            self._show_editor()
             say(self, f"{problem}; what you typed is kept as a draft", severity="error")
 
     async def _put(self, slot: Slot, value: object) -> str | None:
@@ -718,7 +720,7 @@ class CasePane(OutlinePane):
 
     @work(group="edit")
     async def _edit_row(self, make: Make, *, verb: str) -> None:
-        row = self.desk.row
+        row = self.editor.row
         if row is None:
             return
         problem = await self._make(make, f"{verb} {row.label}", slot=None)
@@ -729,7 +731,7 @@ class CasePane(OutlinePane):
         """Make one edit after the other, each of what the one before left; gives what keeps it from being made."""
         meant = self._edited
         async with self._edits:
-            opened, row = self.desk.opened, self.desk.row
+            opened, row = self.editor.opened, self.editor.row
             if meant is None or opened is None or (row is None and slot is None):
                 return "there is nothing to edit"
             if opened.read_only:
@@ -740,19 +742,19 @@ class CasePane(OutlinePane):
                 edit = make(row or _NO_ROW, opened)
                 await self.context.backend.editing.make(opened, edit, label=safe(label))
             except Outdated:
-                await self._look_again()
+                await self._reload()
                 return "the file was changed meanwhile; it is shown as it is now: look, and do it again"
             except (Refused, Impossible, StoreError) as error:
                 return str(error)
             now = find_edited(opened, edit)
-            self.desk.put(meant, slot, edit, now=now)
+            self.editor.record_edit(meant, slot, edit, now=now)
             is_still_meant = self._edited == meant
             if now != meant:
                 self._edited = now if is_still_meant else self._edited
                 self.post_message(ProjectChanged(select=now.case if is_still_meant else None))
             else:
                 self.post_message(DocumentsChanged(frozenset([now.eval_set])))
-            await self._look_again()
+            await self._reload()
         return None
 
     async def _ask_key(self, question: str, opened: Opened, place: Place, *, value: str = "") -> str | None:
@@ -763,7 +765,7 @@ class CasePane(OutlinePane):
         return key
 
 
-def _named(drafts: Sequence[tuple[Edited, Draft]]) -> str:
+def _describe_drafts(drafts: Sequence[tuple[Edited, Draft]]) -> str:
     """What the first of some drafts is of, and how many more there are."""
     edited, draft = drafts[0]
     more = f" and {len(drafts) - 1:,} more" if len(drafts) > 1 else ""

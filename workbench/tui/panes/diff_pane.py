@@ -17,7 +17,7 @@ from textual.widget import Widget
 from workbench.engine.acceptance import Hunk, Refused, hunks, refusal
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult
-from workbench.report.text_report import describe
+from workbench.report.text_report import describe_difference
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
@@ -25,7 +25,7 @@ from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import DocumentsChanged, RunBegun, SaveWanted, ScreenContext
 from workbench.tui.state.browser_rows import case_head
 from workbench.tui.state.browser_state import Subject
-from workbench.tui.state.diff_content import diff_of
+from workbench.tui.state.diff_content import make_diff
 from workbench.tui.state.diff_lines import DiffContent, DiffSource, Level
 from workbench.tui.state.diff_state import DiffLines, DiffState, is_large, lay_out_diff
 from workbench.tui.state.project_state import why_not
@@ -36,7 +36,7 @@ from workbench.tui.widgets.row_lists import ClickableLines, StatusLine
 # Carries out what the user accepts, and tells the main screen what came of it.
 
 
-class Acceptor:
+class HunkAcceptor:
     """`tell` takes messages to the main screen; `widget` shows what there is to say."""
 
     def __init__(self, context: ScreenContext, widget: Widget, tell: Callable[[Message], object]) -> None:
@@ -99,7 +99,7 @@ class DiffView(Vertical):
 
     def show(self, source: DiffSource, *, about: object) -> None:
         """Show a diff; the place in it stays where it is `about` the same as before."""
-        wanted = self.state.wants(source) or self.state.source
+        wanted = self.state.find_new_source(source) or self.state.source
         if wanted == self._wanted:
             return
         self._wanted, self._about = wanted, about
@@ -110,7 +110,7 @@ class DiffView(Vertical):
             self._compare(wanted)
         else:
             self.workers.cancel_group(self, "compare")
-            self._take(wanted, diff_of(wanted))
+            self._take(wanted, make_diff(wanted))
 
     def step(self, by: int) -> bool:
         """Go to the next difference, or the one before; False where there is none."""
@@ -136,17 +136,17 @@ class DiffView(Vertical):
     def _on_clicked(self, message: ClickableLines.Clicked) -> None:
         message.stop()
         owner = self._lines.owners[message.line] if message.line < len(self._lines) else None
-        if owner is not None and self.state.go_to(owner):
+        if owner is not None and self.state.select(owner):
             self._show_cursor()
 
     # A worker is described by its arguments as text unless told otherwise, which takes long for a long session.
     @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, source: DiffSource) -> None:
         self.query_one(ClickableLines).show(lambda _: _WAIT, from_top=True)
-        content = await asyncio.to_thread(diff_of, source)
+        content = await asyncio.to_thread(make_diff, source)
         width = self.query_one(ClickableLines).scrollable_content_region.width
         if width:
-            await self._lay_out(content, self._shape(width))
+            await self._render_and_keep(content, self._shape(width))
         self._take(source, content)
 
     def _take(self, source: DiffSource, content: DiffContent) -> None:
@@ -154,9 +154,9 @@ class DiffView(Vertical):
         # Whoever looks at the end of a conversation goes on doing so while it grows.
         grows = source.is_scenario and (source.is_live or self.state.source.is_live)
         at_end = grows and (self._goes_to_end or view.scroll_offset.y >= view.max_scroll_y)
-        stays = self.state.take(source, content, about=self._about)
+        stays = self.state.show(source, content, about=self._about)
         self._wanted = source
-        view.show(self._lines_for, from_top=not stays)
+        view.show(self._make_lines, from_top=not stays)
         self._show_cursor(scroll=stays)
         if stays and at_end:
             self._goes_to_end = True
@@ -169,22 +169,22 @@ class DiffView(Vertical):
     def _shape(self, width: int) -> _Shape:
         return width, self.screen.size.width >= SIDE_BY_SIDE_FROM
 
-    def _lines_for(self, width: int) -> DiffLines:
+    def _make_lines(self, width: int) -> DiffLines:
         """The lines for a width; of a large diff they come a moment later."""
         content, shape = self.state.content, self._shape(width)
         if not self._has(content, shape):
             if is_large(self.state.source):
-                self._lay_out_again(content, shape)
+                self._render_in_thread(content, shape)
                 return _WAIT
             self._keep(content, shape, lay_out_diff(content, width=width, side_by_side=shape[1]))
         return self._lines.with_cursor(self.state.cursor)
 
     @work(group="lay-out", exclusive=True, description="lay out")
-    async def _lay_out_again(self, content: DiffContent, shape: _Shape) -> None:
-        await self._lay_out(content, shape)
+    async def _render_in_thread(self, content: DiffContent, shape: _Shape) -> None:
+        await self._render_and_keep(content, shape)
         self._show_cursor()
 
-    async def _lay_out(self, content: DiffContent, shape: _Shape) -> None:
+    async def _render_and_keep(self, content: DiffContent, shape: _Shape) -> None:
         width, side_by_side = shape
         lines = await asyncio.to_thread(lay_out_diff, content, width=width, side_by_side=side_by_side)
         self._keep(content, shape, lines)
@@ -199,8 +199,8 @@ class DiffView(Vertical):
         """Mark the difference under the cursor, bring it into sight, and tell of it above."""
         self.query_one(StatusLine).show(self.state.status())
         view = self.query_one(ClickableLines)
-        view.show(self._lines_for, from_top=False)
-        span = None if self.state.cursor is None else self._lines.span_of(self.state.cursor)
+        view.show(self._make_lines, from_top=False)
+        span = None if self.state.cursor is None else self._lines.find_lines(self.state.cursor)
         if span is not None and scroll:
             view.bring_into_sight(span[1])
             view.bring_into_sight(span[0])
@@ -262,7 +262,7 @@ class DiffPane(Pane):
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
         self._subject = Subject()
-        self._acceptor = Acceptor(context, self, self.post_message)
+        self._acceptor = HunkAcceptor(context, self, self.post_message)
 
     def compose(self) -> ComposeResult:
         """One diff."""
@@ -306,7 +306,7 @@ class DiffPane(Pane):
         """The difference under the cursor in words, else the response."""
         current = self.query_one(DiffView).current
         if current is not None:
-            return describe(current.difference)
+            return describe_difference(current.difference)
         last = self._subject.turns[-1].invocation.final_response if self._subject.turns else None
         return None if last is None else last.text()
 
@@ -356,10 +356,10 @@ class DiffPane(Pane):
         if reason is not None:
             say(self, reason, severity="warning")
         else:
-            self._carry_out(subject, found, is_whole=is_whole)
+            self._accept_hunks(subject, found, is_whole=is_whole)
 
     @work(group="accept")
-    async def _carry_out(self, subject: Subject, found: Sequence[Hunk], *, is_whole: bool) -> None:
+    async def _accept_hunks(self, subject: Subject, found: Sequence[Hunk], *, is_whole: bool) -> None:
         assert subject.case is not None
         assert subject.result is not None
         refused = await self._acceptor.accept(subject.case, subject.result, found, is_whole=is_whole)

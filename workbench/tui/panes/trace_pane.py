@@ -23,7 +23,7 @@ from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.span_detail import DetailTab, SpanDetail
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Style, StyledText
 from workbench.tui.state.trace_tree import Search
-from workbench.tui.state.trace_view import TraceView, absence_of, prompts_of
+from workbench.tui.state.trace_view import TraceView, explain_absence, list_prompts
 from workbench.tui.widgets.inputs import FindInput, say
 from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, StatusLine, strip_of
 
@@ -90,10 +90,10 @@ class DetailView(LinesView):
         """Lay out the detail as it is now."""
         if from_top:
             self._at = 0
-        self.show(self._detail.lay_out, from_top=from_top)
+        self.show(self._detail.render, from_top=from_top)
         self._put_cursor(self._at, in_sight=not from_top and self.has_focus)
 
-    def go_to(self, line: int) -> None:
+    def select_line(self, line: int) -> None:
         """Put the cursor on a line."""
         self._put_cursor(line, in_sight=True)
 
@@ -101,31 +101,31 @@ class DetailView(LinesView):
         """Put the cursor on the first line that has a text in it, whatever its case."""
         wanted = text.casefold()
         lines = ("".join(piece.text for piece in self.lines[index]) for index in range(len(self.lines)))
-        self.go_to(next((place for place, line in enumerate(lines) if wanted in line.casefold()), 0))
+        self.select_line(next((place for place, line in enumerate(lines) if wanted in line.casefold()), 0))
 
     def action_scroll_up(self) -> None:
         """One line up."""
-        self.go_to(self._at - 1)
+        self.select_line(self._at - 1)
 
     def action_scroll_down(self) -> None:
         """One line down."""
-        self.go_to(self._at + 1)
+        self.select_line(self._at + 1)
 
     def action_page_up(self) -> None:
         """A screenful up."""
-        self.go_to(self._at - max(self.scrollable_content_region.height - 1, 1))
+        self.select_line(self._at - max(self.scrollable_content_region.height - 1, 1))
 
     def action_page_down(self) -> None:
         """A screenful down."""
-        self.go_to(self._at + max(self.scrollable_content_region.height - 1, 1))
+        self.select_line(self._at + max(self.scrollable_content_region.height - 1, 1))
 
     def action_scroll_home(self) -> None:
         """To the first line."""
-        self.go_to(0)
+        self.select_line(0)
 
     def action_scroll_end(self) -> None:
         """To the last line."""
-        self.go_to(len(self.lines) - 1)
+        self.select_line(len(self.lines) - 1)
 
     def action_open(self) -> None:
         """Open or fold what is on the line, or show more of it."""
@@ -152,7 +152,7 @@ class DetailView(LinesView):
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        self.go_to(offset.y + self.scroll_offset.y)
+        self.select_line(offset.y + self.scroll_offset.y)
         if event.chain > 1:
             self.action_open()
 
@@ -276,17 +276,17 @@ class TracePane(Pane):
         if subject.key is None:
             self._show_absence(self.context.state.detail())
             return
-        spans, turns, prompts = subject.spans, subject.turns, prompts_of(subject)
+        spans, turns, prompts = subject.spans, subject.turns, list_prompts(subject)
         source = spans if subject.result is None else subject.result
         known = (len(spans), len(turns), prompts)
         session = (subject.key, subject.repeat, subject.pinned.title if subject.pinned is not None else None)
         if not spans:
-            self._show_absence(tuple(absence_of(subject)))
+            self._show_absence(tuple(explain_absence(subject)))
             return
         if session == self._session and source is self._source and known == self._known:
             return
         if subject.is_live and session == self._session and (wait := self._ready_at - time.monotonic()) > 0:
-            self._later = self.set_timer(wait, self._show_again)
+            self._later = self.set_timer(wait, self._refresh_trace)
             return
         if session != self._session:
             self._view.forget()
@@ -296,7 +296,7 @@ class TracePane(Pane):
         self._view.show(spans, turns, prompts)
         self._end_absence()
         if self._view.search is not None:
-            self._look_for(self._view.search.text)
+            self._search(self._view.search.text)
         self._show_all()
         now = time.monotonic()
         self._ready_at = now + _REST * (now - began)
@@ -427,7 +427,7 @@ class TracePane(Pane):
             self._typing.stop()
         text = message.value
         if text:
-            self._typing = self.set_timer(_TYPING, lambda: self._look_for(text))
+            self._typing = self.set_timer(_TYPING, lambda: self._search(text))
 
     @on(SearchInput.Submitted)
     def _on_search_submitted(self, message: SearchInput.Submitted) -> None:
@@ -436,7 +436,7 @@ class TracePane(Pane):
             self._typing.stop()
         self.query_one(SpanList).focus()
         if message.value:
-            self._look_for(message.value, then_go=True)
+            self._search(message.value, then_go=True)
         else:
             self._end_search()
 
@@ -445,7 +445,7 @@ class TracePane(Pane):
         self.action_end_search()
 
     @work(group="trace-search", exclusive=True)
-    async def _look_for(self, text: str, *, then_go: bool = False) -> None:
+    async def _search(self, text: str, *, then_go: bool = False) -> None:
         """Look through the steps, a few milliseconds at a time; a later search takes the place of this one."""
         search = Search(text, self._view.tree.ordered)
         while not search.is_done:
@@ -481,7 +481,7 @@ class TracePane(Pane):
     def _detail_view(self) -> DetailView:
         return self.query_one(DetailView)
 
-    def _show_again(self) -> None:
+    def _refresh_trace(self) -> None:
         self.show(self.context.state.subject())
 
     def _stop_waiting(self) -> None:

@@ -24,7 +24,7 @@ from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.state.problem_list import RecoveryList
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, render_blocks, safe, safe_line
-from workbench.tui.state.version_lines import mark_left, merged_text, version_blocks
+from workbench.tui.state.version_lines import find_merge_mark, merged_text, version_blocks
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
@@ -208,7 +208,9 @@ class ConflictScreen(Dialog[Decision | None]):
         both = await asyncio.to_thread(merged_text, versions, ours=_MINE, theirs=_THEIRS)
         suffix = "".join(Path(self._eval_set).suffixes[-2:])
         fault_of = await self._documents.look(self._eval_set, lambda document: document.find_fault_in_file)
-        merged = await edit_text(self.app, both, suffix=suffix, check=lambda text: mark_left(text) or fault_of(text))
+        merged = await edit_text(
+            self.app, both, suffix=suffix, check=lambda text: find_merge_mark(text) or fault_of(text)
+        )
         if merged is None:
             return False
         await self._write_merged(merged.encode(), versions)

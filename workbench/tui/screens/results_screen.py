@@ -23,7 +23,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import export_problem, format_of, is_there, path_of, suggested_path
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog, ResultScreen
 from workbench.tui.keys import bindings, dialog_bindings
-from workbench.tui.panes.diff_pane import Acceptor, DiffView
+from workbench.tui.panes.diff_pane import DiffView, HunkAcceptor
 from workbench.tui.panes.pane import copy
 from workbench.tui.screen_messages import DocumentsChanged, ScreenContext
 from workbench.tui.state.browser_state import ReadCase
@@ -374,7 +374,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self._screen_context = context
         self._walk = walk
         self._tell = tell
-        self._acceptor = Acceptor(context, self, tell)
+        self._acceptor = HunkAcceptor(context, self, tell)
         self._shown: _Shown | None = None
         self._steps = asyncio.Lock()
         self._seen = 0  # which result of the case is shown: the how-manieth of this session
@@ -454,7 +454,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         await self._show_case()
 
     async def _back(self) -> None:
-        if self._walk.back():
+        if self._walk.go_back():
             await self._show_case()
 
     async def _edit(self) -> None:

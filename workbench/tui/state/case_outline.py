@@ -142,15 +142,15 @@ class Row:
         return self.kind is Kind.FREE and bool(self.place) and isinstance(self.place[-1], str)
 
 
-class Node(NamedTuple):
+class JsonNode(NamedTuple):
     """A value of the case and its place."""
 
     value: Any
     place: Place
 
-    def child(self, step: str | int) -> Node:
+    def child(self, step: str | int) -> JsonNode:
         """Return the value one step below, which must exist."""
-        return Node(self.value[step], (*self.place, step))
+        return JsonNode(self.value[step], (*self.place, step))
 
 
 class Members:
@@ -160,7 +160,7 @@ class Members:
     member of an object of the format, null or not.
     """
 
-    def __init__(self, node: Node, *, skip_null: bool = False) -> None:
+    def __init__(self, node: JsonNode, *, skip_null: bool = False) -> None:
         self._node = node
         self._left = [key for key, value in node.value.items() if not skip_null or value is not None]
         self.null_places = tuple((*node.place, key) for key in node.value if key not in self._left)
@@ -168,7 +168,7 @@ class Members:
     def __len__(self) -> int:
         return len(self._left)
 
-    def take(self, *keys: str) -> Node | None:
+    def take(self, *keys: str) -> JsonNode | None:
         """Take the member with the first of these keys that exists, in either spelling; None if none does."""
         for key in keys:
             for spelling in (key, to_camel(key)):
@@ -177,7 +177,7 @@ class Members:
                     return self._node.child(spelling)
         return None
 
-    def take_remaining(self) -> Iterator[Node]:
+    def take_remaining(self) -> Iterator[JsonNode]:
         """Yield the members that were not taken."""
         for key in self._left:
             yield self._node.child(key)
@@ -202,7 +202,7 @@ Builder = Callable[..., Iterator[Row]]
 """Builds the rows of a node: `builder(node, depth=…)`."""
 
 
-def _field_rows(node: Node, *, label: str, depth: int, input: Input = Input.LINE) -> Iterator[Row]:
+def _field_rows(node: JsonNode, *, label: str, depth: int, input: Input = Input.LINE) -> Iterator[Row]:
     """Build the row of a value that the format defines. A value of another type is shown as the user's own JSON."""
     if _has_type_of(input, node.value):
         yield Row(
@@ -220,7 +220,7 @@ def _field_rows(node: Node, *, label: str, depth: int, input: Input = Input.LINE
 
 
 def _free_rows(
-    node: Node, *, label: str | None = None, depth: int, kind: Kind = Kind.FREE, level: int = 0
+    node: JsonNode, *, label: str | None = None, depth: int, kind: Kind = Kind.FREE, level: int = 0
 ) -> Iterator[Row]:
     """Build the rows of any JSON: an object key by key, a list item by item."""
     value = node.value
@@ -239,14 +239,14 @@ def _free_rows(
         yield from _inner_rows(node, depth=depth + 1, level=level + 1)
 
 
-def _inner_rows(node: Node, *, depth: int, level: int = 0) -> Iterator[Row]:
+def _inner_rows(node: JsonNode, *, depth: int, level: int = 0) -> Iterator[Row]:
     """Build the rows of what an object or list holds, without a row for itself."""
     steps: Any = node.value if isinstance(node.value, dict) else range(len(node.value))
     for step in steps:
         yield from _free_rows(node.child(step), depth=depth, level=level)
 
 
-def _item_rows(node: Node, item: Builder, *, label: str, depth: int) -> Iterator[Row]:
+def _item_rows(node: JsonNode, item: Builder, *, label: str, depth: int) -> Iterator[Row]:
     """Build the rows of the items of a list. An empty list, or a value that is no list, is one row."""
     if not isinstance(node.value, list) or not node.value:
         yield from _free_rows(node, label=label, depth=depth, kind=Kind.FIELD)
@@ -278,7 +278,9 @@ def _has_type_of(input: Input, value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _titled_row(node: Node, title: Node, *, kind: Kind, label: str, depth: int, covered: tuple[Place, ...] = ()) -> Row:
+def _titled_row(
+    node: JsonNode, title: JsonNode, *, kind: Kind, label: str, depth: int, covered: tuple[Place, ...] = ()
+) -> Row:
     """Build the heading of an object that shows one of its texts."""
     return Row(
         place=node.place,
@@ -317,7 +319,7 @@ class Shape:
     otherwise: Kind | None = None
     is_numbered: bool = False  # whether the label ends with the position in the list
 
-    def rows(self, node: Node, *, depth: int) -> Iterator[Row]:
+    def rows(self, node: JsonNode, *, depth: int) -> Iterator[Row]:
         """Build the rows of an object."""
         label = f"{self.label} {int(node.place[-1]) + 1}" if self.is_numbered else self.label
         members = Members(node) if isinstance(node.value, dict) else None
@@ -340,7 +342,7 @@ _CALL_NAMES = ("name", "tool_name")
 _CALL_ARGUMENTS = ("args", "tool_input")
 
 
-def _content_rows(node: Node, *, label: str, role: str, depth: int) -> Iterator[Row]:
+def _content_rows(node: JsonNode, *, label: str, role: str, depth: int) -> Iterator[Row]:
     """Build the rows of a message. A message of one text is one row. The label implies the role `role`."""
     if not isinstance(node.value, dict):
         kind = Kind.CONTENT if node.value is None else Kind.FIELD
@@ -378,7 +380,7 @@ def _content_rows(node: Node, *, label: str, role: str, depth: int) -> Iterator[
         yield from _free_rows(member, depth=depth + 1)
 
 
-def _find_only_text(parts: Node | None) -> tuple[Node, tuple[Place, ...]] | None:
+def _find_only_text(parts: JsonNode | None) -> tuple[JsonNode, tuple[Place, ...]] | None:
     """Return the text of parts that are a single text, and the places of its null members."""
     if parts is None or not isinstance(parts.value, list) or len(parts.value) != 1:
         return None
@@ -390,7 +392,7 @@ def _find_only_text(parts: Node | None) -> tuple[Node, tuple[Place, ...]] | None
     return (text, members.null_places) if text is not None and isinstance(text.value, str) else None
 
 
-def _part_rows(node: Node, *, depth: int) -> Iterator[Row]:
+def _part_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
     """Build the rows of a part, labelled by its content: a text, a thought, a call, a tool response, a file."""
     if not isinstance(node.value, dict):
         yield from _free_rows(node, label="part", depth=depth, kind=Kind.PART)
@@ -435,8 +437,8 @@ _parts_rows = _list(_part_rows, label="parts")
 
 
 def _named_rows(
-    node: Node, *, kind: Kind, label: str, names: tuple[str, ...], bodies: tuple[str, ...], body_label: str, depth: int,
-    place: Place | None = None, covered: tuple[Place, ...] = (),
+    node: JsonNode, *, kind: Kind, label: str, names: tuple[str, ...], bodies: tuple[str, ...], body_label: str,
+    depth: int, place: Place | None = None, covered: tuple[Place, ...] = (),
 ) -> Iterator[Row]:  # fmt: skip
     """Build the rows of a call or a tool response: its name, then the user's object key by key.
 
@@ -491,7 +493,7 @@ _tool_response_rows = partial(
 )
 
 
-def _message_rows(node: Node, *, depth: int) -> Iterator[Row]:
+def _message_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
     """Build the rows of a sub-agent's message: a pair of author and parts, or an object with author, parts and text."""
     value = node.value
     title = partial(_titled_row, node, kind=Kind.MESSAGE, label="sub-agent", depth=depth)
@@ -511,7 +513,7 @@ def _message_rows(node: Node, *, depth: int) -> Iterator[Row]:
         yield from build(member, depth=depth + 1)
 
 
-def _event_rows(node: Node, *, depth: int) -> Iterator[Row]:
+def _event_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
     """Build the rows of an event: its author, then its parts."""
     members = Members(node) if isinstance(node.value, dict) else None
     author = members.take("author") if members is not None else None
@@ -524,7 +526,7 @@ def _event_rows(node: Node, *, depth: int) -> Iterator[Row]:
     yield from _member_rows(members, {}, depth=depth + 1, unknown=Kind.FREE)
 
 
-def _event_body(node: Node | None, *, depth: int) -> tuple[list[Row], tuple[Place, ...]]:
+def _event_body(node: JsonNode | None, *, depth: int) -> tuple[list[Row], tuple[Place, ...]]:
     """Build the rows of an event's content; also return the places that need no row, as their values are implied."""
     if node is None:
         return [], ()
@@ -549,7 +551,7 @@ def _event_body(node: Node | None, *, depth: int) -> tuple[list[Row], tuple[Plac
 # The format as shapes: the order in which members are shown, and how. Every value of the file has its row.
 
 
-def _intermediate_rows(node: Node, *, depth: int) -> Iterator[Row]:
+def _intermediate_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
     """Build the rows of what happens before the response: calls, tool responses and sub-agents, or the events."""
     if isinstance(node.value, dict) and node.value:
         yield from _member_rows(Members(node), _INTERMEDIATE, depth=depth)
@@ -557,7 +559,7 @@ def _intermediate_rows(node: Node, *, depth: int) -> Iterator[Row]:
         yield from _free_rows(node, label="intermediate data", depth=depth, kind=Kind.FIELD)
 
 
-def _rubric_content_rows(node: Node, *, depth: int) -> Iterator[Row]:
+def _rubric_content_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
     text = Members(node).take("text_property") if isinstance(node.value, dict) else None
     if text is not None and len(node.value) == 1:
         yield from _field_rows(text, label="says", depth=depth, input=Input.TEXT)
@@ -565,7 +567,7 @@ def _rubric_content_rows(node: Node, *, depth: int) -> Iterator[Row]:
         yield from _free_rows(node, label="content", depth=depth, kind=Kind.FIELD)
 
 
-def _persona_rows(node: Node, *, depth: int) -> Iterator[Row]:
+def _persona_rows(node: JsonNode, *, depth: int) -> Iterator[Row]:
     """Build the rows of a persona: its id alone, or the whole persona."""
     is_id = isinstance(node.value, str)
     yield from _field_rows(node, label="persona", depth=depth) if is_id else _PERSONA.rows(node, depth=depth)
@@ -677,19 +679,19 @@ _LEGACY_CASE: Mapping[str, Builder] = {
 def case_rows(data: Any) -> Sequence[Row]:
     """Build the rows of a case of the current format."""
     if not isinstance(data, dict) or not data:
-        return list(_free_rows(Node(data, ()), label="case", depth=0, kind=Kind.FIELD))
-    return list(_member_rows(Members(Node(data, ())), _CASE, depth=0, unknown=Kind.FREE))
+        return list(_free_rows(JsonNode(data, ()), label="case", depth=0, kind=Kind.FIELD))
+    return list(_member_rows(Members(JsonNode(data, ())), _CASE, depth=0, unknown=Kind.FREE))
 
 
 def set_rows(header: dict[str, Any]) -> Sequence[Row]:
     """Build the rows of an eval set without its cases."""
-    return list(_member_rows(Members(Node(header, ())), _EVAL_SET, depth=0, unknown=Kind.FREE))
+    return list(_member_rows(Members(JsonNode(header, ())), _EVAL_SET, depth=0, unknown=Kind.FREE))
 
 
 def legacy_rows(data: Any) -> Sequence[Row]:
     """Build the rows of a case of an old format: a list of turns, or a named eval with its turns."""
     if isinstance(data, list) and data:
-        return list(_item_rows(Node(data, ()), _LEGACY_TURN.rows, label="turns", depth=0))
+        return list(_item_rows(JsonNode(data, ()), _LEGACY_TURN.rows, label="turns", depth=0))
     if not isinstance(data, dict):
-        return list(_free_rows(Node(data, ()), label="turns", depth=0, kind=Kind.FIELD))
-    return list(_member_rows(Members(Node(data, ())), _LEGACY_CASE, depth=0, unknown=Kind.FREE))
+        return list(_free_rows(JsonNode(data, ()), label="turns", depth=0, kind=Kind.FIELD))
+    return list(_member_rows(Members(JsonNode(data, ())), _LEGACY_CASE, depth=0, unknown=Kind.FREE))

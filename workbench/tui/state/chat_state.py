@@ -20,7 +20,7 @@ from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen
 from workbench.model.text import mask_named_secrets, redact
 from workbench.model.trace import Span, SpanKind, ToolCall, find_simulators
 from workbench.report.text_report import failure_texts
-from workbench.report.turn_diff import side_of
+from workbench.report.turn_diff import make_side
 from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
 from workbench.store.settings import FILE_NAME
 from workbench.tui.state.browser_list import ListedSet
@@ -537,7 +537,7 @@ def _newest(steps: Iterable[_Step]) -> Iterator[Block]:
 
 def _what_was_done(turn: ChatTurn, invocation: Invocation) -> Iterator[_Step]:
     """Tool calls with what came back, and what others said, in the order in which the answered turn has them."""
-    side = side_of(invocation)
+    side = make_side(invocation)
     simulated = find_simulators(turn.steps.values(), side.calls, turn=turn.number)
     calls = iter(zip(side.calls, side.responses, simulated, strict=True))
     if isinstance(invocation.intermediate_data, InvocationEvents):
@@ -550,7 +550,7 @@ def _what_was_done(turn: ChatTurn, invocation: Invocation) -> Iterator[_Step]:
         return
     for call, response, source in calls:
         yield partial(_finished_call, call, response, source)
-    for said in side.said:
+    for said in side.messages:
         yield partial(_said, said.author, said.text)
 
 

@@ -14,26 +14,26 @@ from workbench.model.trace import ToolCall, find_simulators, get_trajectory
 from workbench.report.run_report import samples_text
 from workbench.report.text_report import describe_metric, failure_texts
 from workbench.report.turn_diff import (
+    AgentMessage,
     Difference,
     DifferenceKind,
     Pair,
     Path,
-    Said,
     TurnComparison,
     TurnSide,
-    name_at,
-    side_of,
-    state_differences,
+    find_name,
+    find_state_differences,
+    make_side,
 )
 from workbench.tui.state.case_board import look_of_metric
 from workbench.tui.state.diff_lines import (
     ABSENT,
     DiffContent,
     DiffSource,
+    DiffWriter,
     Level,
-    Texts,
+    StyledTexts,
     TurnCosts,
-    Writer,
     json_text,
     name_side,
     played_blocks,
@@ -65,15 +65,15 @@ _ABOUT_CALLS = (
 
 
 def write_lone_calls(
-    writer: Writer, side: TurnSide, *, is_expected: bool, simulated: Sequence[str | None] = ()
+    writer: DiffWriter, side: TurnSide, *, is_expected: bool, simulated: Sequence[str | None] = ()
 ) -> None:
     """The calls of a turn that only one side has."""
-    for row in _told_rows(side, simulated, writer.texts):
-        writer.both(row if is_expected else None, None if is_expected else row)
+    for row in _list_call_rows(side, simulated, writer.texts):
+        writer.add_sides(row if is_expected else None, None if is_expected else row)
 
 
-def write_told_calls(
-    writer: Writer,
+def write_uncompared_calls(
+    writer: DiffWriter,
     expected: TurnSide,
     actual: TurnSide,
     *,
@@ -81,23 +81,25 @@ def write_told_calls(
     simulated: Sequence[str | None] = (),
 ) -> None:
     """The calls of a row of which not both sides tell theirs: those of the other are neither right nor wrong."""
-    left = _told_rows(expected, (), writer.texts) if told[0] else [_untold("reference_trajectory")]
-    right = _told_rows(actual, simulated, writer.texts) if told[1] else [_untold("predicted_trajectory")]
+    left = _list_call_rows(expected, (), writer.texts) if told[0] else [_make_missing_side("reference_trajectory")]
+    right = (
+        _list_call_rows(actual, simulated, writer.texts) if told[1] else [_make_missing_side("predicted_trajectory")]
+    )
     for pair in zip_longest(left, right):
-        writer.both(*pair)
+        writer.add_sides(*pair)
 
 
-def _told_rows(side: TurnSide, simulated: Sequence[str | None], texts: Texts) -> Sequence[Side]:
+def _list_call_rows(side: TurnSide, simulated: Sequence[str | None], texts: StyledTexts) -> Sequence[Side]:
     if not side.calls:
         return [Side((StyledText("no tool calls", Style.MUTED),))]
     return [
         row
         for call, source in zip_longest(side.calls, simulated)
-        for row in _call_rows(call, texts, _answered_by(source))
+        for row in _call_rows(call, texts, _describe_simulation(source))
     ]
 
 
-def _untold(column: str) -> Side:
+def _make_missing_side(column: str) -> Side:
     return Side((StyledText(f"no {column}", Style.MUTED),))
 
 
@@ -106,7 +108,7 @@ class CallWriter:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: DiffWriter,
         turn: int,
         comparison: TurnComparison,
         costs: TurnCosts,
@@ -119,7 +121,7 @@ class CallWriter:
         self._turn = turn
         self._comparison = comparison
         self._costs = costs
-        self._notes = [_answered_by(source) for source in simulated] or [""] * len(comparison.actual.calls)
+        self._notes = [_describe_simulation(source) for source in simulated] or [""] * len(comparison.actual.calls)
         self._hides_equal = level is Level.DIFFERENCES
         self._equal = 0  # calls as expected that were left out since something was written
         self._by_call: dict[tuple[int | None, int | None], list[Difference]] = {}
@@ -133,60 +135,62 @@ class CallWriter:
         comparison = self._comparison
         if not comparison.calls:
             none = Side((StyledText("no tool calls", Style.MUTED),))
-            self._writer.both(none, none)
+            self._writer.add_sides(none, none)
         arrived = {actual: expected for expected, actual in comparison.moves.items()}
         for row in comparison.calls:
             self._write_row(row, arrived)
-        self._tell_equal()
+        self._write_equal_count()
 
     def _write_row(self, row: Pair, arrived: Mapping[int, int]) -> None:
         moves = self._comparison.moves
         if row.expected is not None and row.actual is not None:
-            self._matched(row.expected, row.actual)
+            self._write_matched(row.expected, row.actual)
         elif row.expected is not None and row.moved:
             target = moves[row.expected]
-            self._lone(row.expected, target, f" (made as call {target + 1})", is_expected=True)
+            self._write_one_sided(row.expected, target, f" (made as call {target + 1})", is_expected=True)
         elif row.expected is not None:
-            self._lone(row.expected, None, " (not made)", is_expected=True)
+            self._write_one_sided(row.expected, None, " (not made)", is_expected=True)
         elif row.actual is not None and row.moved:
             source = arrived[row.actual]
-            self._lone(source, row.actual, f" (expected as call {source + 1})", is_expected=False)
+            self._write_one_sided(source, row.actual, f" (expected as call {source + 1})", is_expected=False)
         elif row.actual is not None:
-            self._lone(None, row.actual, " (not expected)", is_expected=False)
+            self._write_one_sided(None, row.actual, " (not expected)", is_expected=False)
 
-    def _lone(self, expected: int | None, actual: int | None, note: str, *, is_expected: bool) -> None:
+    def _write_one_sided(self, expected: int | None, actual: int | None, note: str, *, is_expected: bool) -> None:
         """A call that one side has, or has elsewhere."""
-        self._tell_equal()
+        self._write_equal_count()
         found = self._by_call[expected, actual]
         whole = next(difference for difference in found if difference.kind in _WHOLE_CALL)
         side, place = (self._comparison.expected, expected) if is_expected else (self._comparison.actual, actual)
         assert place is not None
         answered = "" if is_expected else self._notes[place]
         rows = _call_rows(side.calls[place], self._writer.texts, f"{note}{answered}")
-        self._difference(whole, [(row, None) if is_expected else (None, row) for row in rows])
+        self._write_difference(whole, [(row, None) if is_expected else (None, row) for row in rows])
         if is_expected and expected is not None and actual is not None:
-            self._response(expected, actual, found)
+            self._write_response(expected, actual, found)
 
-    def _matched(self, expected: int, actual: int) -> None:
+    def _write_matched(self, expected: int, actual: int) -> None:
         found = self._by_call.get((expected, actual), ())
         if not found and self._hides_equal:
             self._equal += 1
             return
-        self._tell_equal()
+        self._write_equal_count()
         wanted, given = self._comparison.expected.calls[expected], self._comparison.actual.calls[actual]
         name = name_side(_name(wanted))
-        self._writer.both(name, name)
+        self._writer.add_sides(name, name)
         if self._notes[actual]:
-            self._writer.both(None, Side((StyledText(self._notes[actual].strip(), Style.MUTED),), indent=2))
+            self._writer.add_sides(None, Side((StyledText(self._notes[actual].strip(), Style.MUTED),), indent=2))
         by_path = {item.path: item for item in found if item.kind is not DifferenceKind.TOOL_RESPONSE_CHANGED}
         if () in by_path:
             texts = self._writer.texts
-            self._difference(by_path[()], [(_arguments(wanted.args, texts), _arguments(given.args, texts))])
+            self._write_difference(
+                by_path[()], [(_arguments_side(wanted.args, texts), _arguments_side(given.args, texts))]
+            )
         elif wanted.args is not None and given.args is not None:
-            self._arguments(wanted.args, given.args, by_path)
-        self._response(expected, actual, found)
+            self._write_arguments(wanted.args, given.args, by_path)
+        self._write_response(expected, actual, found)
 
-    def _arguments(
+    def _write_arguments(
         self, wanted: Mapping[str, Any], given: Mapping[str, Any], by_path: Mapping[Path, Difference]
     ) -> None:
         inner = {path[:depth] for path in by_path for depth in range(1, len(path))}
@@ -196,27 +200,27 @@ class CallWriter:
             if self._hides_equal and path not in by_path and path not in inner:
                 hidden += 1
                 continue
-            self._value(path, wanted.get(key, ABSENT), given.get(key, ABSENT), by_path, inner)
+            self._write_value(path, wanted.get(key, ABSENT), given.get(key, ABSENT), by_path, inner)
         if hidden:
             self._writer.add(Paragraph.from_text(f"… {plural(hidden, 'argument')} as expected", Style.MUTED, indent=4))
 
-    def _value(
+    def _write_value(
         self, path: Path, expected: Any, actual: Any, by_path: Mapping[Path, Difference], inner: set[Path]
     ) -> None:
         """One argument; where only something inside it differs, its members on lines of their own."""
         if path in by_path:
-            self._difference(by_path[path], [value_sides(path, expected, actual, self._writer.texts)])
+            self._write_difference(by_path[path], [value_sides(path, expected, actual, self._writer.texts)])
         elif path in inner:
             key = Side((StyledText(_key(path), Style.KEY),), indent=2 * len(path))
-            self._writer.both(key, key)
+            self._writer.add_sides(key, key)
             for member in _members(expected, actual):
                 values = _member(expected, member), _member(actual, member)
-                self._value((*path, member), *values, by_path, inner)
+                self._write_value((*path, member), *values, by_path, inner)
         else:
-            side = _value_side(path, self._writer.texts.of(json_text(expected, name_at(path))))
-            self._writer.both(side, side)
+            side = _value_side(path, self._writer.texts.style(json_text(expected, find_name(path))))
+            self._writer.add_sides(side, side)
 
-    def _response(self, expected: int, actual: int, found: Sequence[Difference]) -> None:
+    def _write_response(self, expected: int, actual: int, found: Sequence[Difference]) -> None:
         """What the tool gave back, where the case has it."""
         wanted, given = self._comparison.expected.responses[expected], self._comparison.actual.responses[actual]
         if wanted is None:
@@ -224,29 +228,29 @@ class CallWriter:
         texts = self._writer.texts
         differing = next((item for item in found if item.kind is DifferenceKind.TOOL_RESPONSE_CHANGED), None)
         if differing is not None:
-            left, right = texts.two(json_text(wanted), json_text(given))
-            self._difference(differing, [(_gave(left), _gave(right))])
+            left, right = texts.style_both(json_text(wanted), json_text(given))
+            self._write_difference(differing, [(_response_side(left), _response_side(right))])
         elif not self._hides_equal:
-            side = _gave(texts.of(json_text(wanted), Style.MUTED))
+            side = _response_side(texts.style(json_text(wanted), Style.MUTED))
             self._writer.add(SideBySide(side, None if given is None else side))
 
-    def _difference(self, found: Difference, rows: Sequence[tuple[Side | None, Side | None]]) -> None:
-        self._writer.difference(self._turn, found, self._costs, rows)
+    def _write_difference(self, found: Difference, rows: Sequence[tuple[Side | None, Side | None]]) -> None:
+        self._writer.add_difference(self._turn, found, self._costs, rows)
 
-    def _tell_equal(self) -> None:
+    def _write_equal_count(self) -> None:
         if self._equal:
             self._writer.add(Paragraph.from_text(f"… {plural(self._equal, 'call')} as expected", Style.MUTED, indent=2))
             self._equal = 0
 
 
-def value_sides(path: Path, expected: Any, actual: Any, texts: Texts) -> tuple[Side | None, Side | None]:
+def value_sides(path: Path, expected: Any, actual: Any, texts: StyledTexts) -> tuple[Side | None, Side | None]:
     """Both sides of a value that differs, under the last step of its path; ABSENT where a side has none."""
-    name = name_at(path)
+    name = find_name(path)
     if expected is ABSENT or actual is ABSENT:
-        left = None if expected is ABSENT else texts.of(json_text(expected, name))
-        right = None if actual is ABSENT else texts.of(json_text(actual, name))
+        left = None if expected is ABSENT else texts.style(json_text(expected, name))
+        right = None if actual is ABSENT else texts.style(json_text(actual, name))
     else:
-        left, right = texts.values(expected, actual, name)
+        left, right = texts.style_values(expected, actual, name)
     return (
         None if left is None else _value_side(path, left),
         None if right is None else _value_side(path, right),
@@ -257,22 +261,22 @@ def _value_side(path: Path, pieces: tuple[StyledText, ...]) -> Side:
     return Side((StyledText(f"{_key(path)}  ", Style.KEY), *pieces), indent=2 * len(path))
 
 
-def _call_rows(call: ToolCall, texts: Texts, note: str = "") -> Iterator[Side]:
+def _call_rows(call: ToolCall, texts: StyledTexts, note: str = "") -> Iterator[Side]:
     yield name_side(_name(call), note)
     for key, value in (call.args or {}).items():
-        yield _value_side((key,), texts.of(json_text(value, key)))
+        yield _value_side((key,), texts.style(json_text(value, key)))
 
 
-def _answered_by(source: str | None) -> str:
+def _describe_simulation(source: str | None) -> str:
     return f" (simulated: {safe_line(source)})" if source else ""
 
 
-def _arguments(args: Mapping[str, Any] | None, texts: Texts) -> Side:
-    pieces = (StyledText("no arguments written", Style.MUTED),) if args is None else texts.of(json_text(args))
+def _arguments_side(args: Mapping[str, Any] | None, texts: StyledTexts) -> Side:
+    pieces = (StyledText("no arguments written", Style.MUTED),) if args is None else texts.style(json_text(args))
     return Side(pieces, indent=2)
 
 
-def _gave(pieces: tuple[StyledText, ...]) -> Side:
+def _response_side(pieces: tuple[StyledText, ...]) -> Side:
     return Side((StyledText("gave  ", Style.KEY), *pieces), indent=2)
 
 
@@ -297,15 +301,15 @@ def _key(path: Path) -> str:
 
 # A case as a diff: failures first, then turn by turn what was expected beside what the agent did, then the state.
 
-_SAID = (
+_ABOUT_MESSAGES = (
     DifferenceKind.INTERMEDIATE_MISSING,
     DifferenceKind.INTERMEDIATE_EXTRA,
     DifferenceKind.INTERMEDIATE_CHANGED,
 )
-_UNTOLD = "calls are not told"
+_CALLS_UNKNOWN = "calls are not told"
 
 
-def diff_of(source: DiffSource) -> DiffContent:
+def make_diff(source: DiffSource) -> DiffContent:
     """The diff of a case. Takes time where the case is large: nothing in it needs the event loop."""
     return _Diff(source).content()
 
@@ -313,7 +317,7 @@ def diff_of(source: DiffSource) -> DiffContent:
 class _Diff:
     def __init__(self, source: DiffSource) -> None:
         self._source = source
-        self._writer = Writer(Texts(source.most))
+        self._writer = DiffWriter(StyledTexts(source.most))
         self._metrics = source.result.metrics if source.result is not None and source.result.metrics else None
         execution = Execution.construct_unvalidated(turns=tuple(source.turns))
         self._comparisons = (
@@ -360,7 +364,7 @@ class _Diff:
     def _write_turn(self, number: int, expected: Invocation | None, turn: TurnResult | None) -> None:
         actual = turn.invocation if turn is not None else None
         asked = expected if expected is not None else actual
-        prompt = _words(asked.user_content if asked is not None else None)
+        prompt = _message_text(asked.user_content if asked is not None else None)
         head = StyledText(f"turn {number + 1} · user  ", Style.HEADING)
         comparison = self._comparisons[number] if number < len(self._comparisons) else None
         if expected is not None and actual is not None and self._expects_nothing(expected):
@@ -371,14 +375,14 @@ class _Diff:
         is_equal = comparison is not None and not comparison.differences and (unknown is None or untold)
         if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
             assert actual is not None
-            is_told = unknown is None and not any(self._tells_no_calls(side) for side in (expected, actual))
-            calls = plural(len(comparison.calls), "call") if is_told else _UNTOLD
-            count = sum(source is not None for source in self._simulated(number, actual))
+            is_told = unknown is None and not any(self._has_unknown_calls(side) for side in (expected, actual))
+            calls = plural(len(comparison.calls), "call") if is_told else _CALLS_UNKNOWN
+            count = sum(source is not None for source in self._find_simulations(number, actual))
             note = f", {count} simulated" if count else ""
             folded = StyledText(f"  as expected ({calls}{note})", Style.MUTED)
             self._writer.add(Paragraph((head, StyledText(safe_line(prompt, width=120)), folded), hang=2))
             return
-        self._writer.add(Paragraph((head, *self._writer.texts.of(prompt)), hang=2))
+        self._writer.add(Paragraph((head, *self._writer.texts.style(prompt)), hang=2))
         is_over = self._source.result is not None
         nothing = "EXPECTED (not stored)" if self._source.lacks_expected else "EXPECTED (nothing)"
         self._writer.add(
@@ -388,7 +392,7 @@ class _Diff:
             )
         )
         if unknown is not None and untold:  # of every turn of such an agent; the scores say why
-            self._writer.add(Paragraph.from_text(_UNTOLD, Style.MUTED, indent=2))
+            self._writer.add(Paragraph.from_text(_CALLS_UNKNOWN, Style.MUTED, indent=2))
         elif unknown is not None:
             words = f"which tools were called is not known: {unknown}"
             self._writer.add(Paragraph.from_text(safe_line(words), Style.ERROR, indent=2))
@@ -396,29 +400,29 @@ class _Diff:
             assert expected is not None
             assert actual is not None
             costs = TurnCosts(self._metrics, number, comparison)
-            simulated = self._simulated(number, actual)
-            told = not self._tells_no_calls(expected), not self._tells_no_calls(actual)
+            simulated = self._find_simulations(number, actual)
+            told = not self._has_unknown_calls(expected), not self._has_unknown_calls(actual)
             if unknown is None and all(told):
                 CallWriter(self._writer, number, comparison, costs, level=self._level, simulated=simulated).write()
             elif unknown is None and any(told):
                 sides = comparison.expected, comparison.actual
-                write_told_calls(self._writer, *sides, told=told, simulated=simulated)
+                write_uncompared_calls(self._writer, *sides, told=told, simulated=simulated)
             elif unknown is not None and comparison.expected.calls:  # nobody can say of one that it was not made
                 write_lone_calls(self._writer, comparison.expected, is_expected=True)
-            self._write_said(number, comparison, costs)
+            self._write_messages(number, comparison, costs)
             self._write_response(number, comparison, costs, expected, actual)
         else:
             self._write_lone_turn(number, expected, actual)
 
     def _expects_nothing(self, side: Invocation) -> bool:
         """Whether it is a row without reference and without trajectory to hold anything against."""
-        return self._tells_no_calls(side) and side.final_response is None
+        return self._has_unknown_calls(side) and side.final_response is None
 
-    def _tells_no_calls(self, side: Invocation | None) -> bool:
+    def _has_unknown_calls(self, side: Invocation | None) -> bool:
         """Whether nothing is known of calls of this side, which only of a row may be."""
         return self._source.is_row and side is not None and side.intermediate_data is None
 
-    def _simulated(self, turn: int, actual: Invocation) -> list[str | None]:
+    def _find_simulations(self, turn: int, actual: Invocation) -> list[str | None]:
         """Who answered each call in place of its tool, as far as the trace of the execution is there."""
         spans = () if self._source.result is None else self._source.result.execution.spans
         return find_simulators(spans, get_trajectory(actual), turn=turn)
@@ -428,30 +432,30 @@ class _Diff:
         invocation = expected if expected is not None else actual
         assert invocation is not None
         is_expected = expected is not None
-        side = side_of(invocation)
-        simulated = () if is_expected else self._simulated(turn, invocation)
-        if not self._tells_no_calls(invocation):
+        side = make_side(invocation)
+        simulated = () if is_expected else self._find_simulations(turn, invocation)
+        if not self._has_unknown_calls(invocation):
             write_lone_calls(self._writer, side, is_expected=is_expected, simulated=simulated)
-        rows = [_said_side(said, self._writer.texts) for said in side.said]
+        rows = [_message_side(said, self._writer.texts) for said in side.messages]
         if invocation.final_response is not None:
-            rows.append(Side(self._response(invocation.final_response)))
+            rows.append(Side(self._style_response(invocation.final_response)))
         for row in rows:
-            self._writer.both(row if is_expected else None, None if is_expected else row)
+            self._writer.add_sides(row if is_expected else None, None if is_expected else row)
 
-    def _write_said(self, turn: int, comparison: TurnComparison, costs: TurnCosts) -> None:
+    def _write_messages(self, turn: int, comparison: TurnComparison, costs: TurnCosts) -> None:
         """What sub-agents said; compared only where the case expects something of them."""
-        found = {(d.expected_call, d.actual_call): d for d in comparison.differences if d.kind in _SAID}
+        found = {(d.expected_call, d.actual_call): d for d in comparison.differences if d.kind in _ABOUT_MESSAGES}
         texts = self._writer.texts
-        for row in comparison.said:
-            left = None if row.expected is None else comparison.expected.said[row.expected]
-            right = None if row.actual is None else comparison.actual.said[row.actual]
+        for row in comparison.messages:
+            left = None if row.expected is None else comparison.expected.messages[row.expected]
+            right = None if row.actual is None else comparison.actual.messages[row.actual]
             difference = found.get((row.expected, row.actual))
             if difference is not None:
-                self._writer.difference(turn, difference, costs, [_said_sides(left, right, texts)])
+                self._writer.add_difference(turn, difference, costs, [_message_sides(left, right, texts)])
             elif self._level is not Level.DIFFERENCES:
                 style = Style.TEXT if left is not None else Style.MUTED
-                sides = (None if said is None else _said_side(said, texts, style) for said in (left, right))
-                self._writer.both(*sides)
+                sides = (None if said is None else _message_side(said, texts, style) for said in (left, right))
+                self._writer.add_sides(*sides)
 
     def _write_response(
         self, turn: int, comparison: TurnComparison, costs: TurnCosts, expected: Invocation, actual: Invocation
@@ -462,27 +466,29 @@ class _Diff:
         if found is not None:
             sides: tuple[tuple[StyledText, ...], tuple[StyledText, ...]]
             if given is None:
-                sides = self._response(wanted), (StyledText("(no response)", Style.MUTED),)
+                sides = self._style_response(wanted), (StyledText("(no response)", Style.MUTED),)
             else:
-                sides = texts.two(_words(wanted, empty="(empty response)"), _words(given, empty="(empty response)"))
-            self._writer.difference(turn, found, costs, [(Side(sides[0]), Side(sides[1]))])
+                sides = texts.style_both(
+                    _message_text(wanted, empty="(empty response)"), _message_text(given, empty="(empty response)")
+                )
+            self._writer.add_difference(turn, found, costs, [(Side(sides[0]), Side(sides[1]))])
         elif self._level is not Level.DIFFERENCES and (wanted is not None or given is not None):
-            left = None if wanted is None else Side(self._response(wanted))
+            left = None if wanted is None else Side(self._style_response(wanted))
             right = (
                 Side((StyledText("no response", Style.MUTED),)) if given is None and self._source.is_recorded else None
             )
-            self._writer.both(left, right if given is None else Side(self._response(given)))
+            self._writer.add_sides(left, right if given is None else Side(self._style_response(given)))
         elif wanted is not None and (given is not None or not self._source.is_recorded):
             self._writer.add(Paragraph.from_text("… the response is as expected", Style.MUTED, indent=2))
 
-    def _response(self, content: Content | None) -> tuple[StyledText, ...]:
-        return self._writer.texts.of(_words(content, empty="(empty response)"))
+    def _style_response(self, content: Content | None) -> tuple[StyledText, ...]:
+        return self._writer.texts.style(_message_text(content, empty="(empty response)"))
 
     def _write_state(self, case: EvalCase, execution: Execution) -> None:
         expected = case.final_session_state
         if expected is None:
             return
-        found = state_differences(expected, execution.final_state)
+        found = find_state_differences(expected, execution.final_state)
         writer, costs = self._writer, TurnCosts(self._metrics, None, None)
         writer.add(Paragraph.from_text("final session state", Style.HEADING))
         if execution.final_state is None and expected:
@@ -491,25 +497,25 @@ class _Diff:
             writer.add(Paragraph.from_text("as expected", Style.PASSED, indent=2))
         for difference in found:
             path = ".".join(map(str, difference.path))
-            given = difference.actual if _has(execution.final_state, difference) else ABSENT
+            given = difference.actual if _has_value(execution.final_state, difference) else ABSENT
             wanted, given = (
-                mask_named_secrets(value, name_at(difference.path)) for value in (difference.expected, given)
+                mask_named_secrets(value, find_name(difference.path)) for value in (difference.expected, given)
             )
             sides = value_sides((path,), wanted, given, writer.texts)
             if execution.final_state is None:  # there is nothing that could be accepted
                 writer.add(SideBySide(*sides, differs=True))
             else:
-                writer.difference(None, difference, costs, [sides])
+                writer.add_difference(None, difference, costs, [sides])
         writer.add(BLANK)
 
     def _failure_blocks(self, failure: Failure) -> Iterator[Block]:
         texts = self._writer.texts
         place = "" if failure.turn is None else f" at turn {failure.turn + 1}"
-        message = texts.of(redact(failure.message))
+        message = texts.style(redact(failure.message))
         yield Paragraph((StyledText(f"! {failure.kind.value} error{place}  ", Style.ERROR), *message))
         for name, text in failure_texts(failure):
             yield Paragraph.from_text(name, Style.HEADING)
-            yield Paragraph(texts.of(redact(text), Style.MUTED), indent=2)
+            yield Paragraph(texts.style(redact(text), Style.MUTED), indent=2)
         yield BLANK
 
     def _metric_blocks(self, metrics: Sequence[MetricResult]) -> Iterator[Block]:
@@ -538,7 +544,7 @@ class _Diff:
         texts = self._writer.texts
         for name, text in (("why", metric.reason), ("hint", metric.hint), ("judge", samples_text(metric))):
             if text:
-                yield Paragraph((StyledText(f"{name}  ", Style.KEY), *texts.of(redact(text))), indent=4)
+                yield Paragraph((StyledText(f"{name}  ", Style.KEY), *texts.style(redact(text))), indent=4)
         if len(metric.per_invocation) < 2:
             return
         for number, score in enumerate(metric.per_invocation, start=1):
@@ -547,7 +553,7 @@ class _Diff:
             pieces = (
                 StyledText(f"turn {number}  ", Style.KEY),
                 StyledText(value),
-                *texts.of(f"  {notes}", Style.MUTED),
+                *texts.style(f"  {notes}", Style.MUTED),
             )
             yield Paragraph(pieces, indent=4)
 
@@ -558,7 +564,7 @@ class _Diff:
             if text.strip() and text != shown:
                 yield BLANK
                 yield Paragraph.from_text(name, Style.HEADING)
-                yield Paragraph(self._writer.texts.of(redact(text.rstrip()), Style.MUTED), indent=2)
+                yield Paragraph(self._writer.texts.style(redact(text.rstrip()), Style.MUTED), indent=2)
 
 
 def _expects_no_call(expected: Invocation | None) -> bool:
@@ -574,22 +580,24 @@ def _errors(metrics: Sequence[MetricResult]) -> Iterator[Block]:
         yield BLANK
 
 
-def _said_side(said: Said, texts: Texts, style: Style = Style.TEXT) -> Side:
-    return Side((StyledText(f"{safe_line(said.author)}  ", Style.KEY), *texts.of(said.text, style)))
+def _message_side(said: AgentMessage, texts: StyledTexts, style: Style = Style.TEXT) -> Side:
+    return Side((StyledText(f"{safe_line(said.author)}  ", Style.KEY), *texts.style(said.text, style)))
 
 
-def _said_sides(left: Said | None, right: Said | None, texts: Texts) -> tuple[Side | None, Side | None]:
+def _message_sides(
+    left: AgentMessage | None, right: AgentMessage | None, texts: StyledTexts
+) -> tuple[Side | None, Side | None]:
     if left is None or right is None:
         return (
-            None if left is None else _said_side(left, texts),
-            None if right is None else _said_side(right, texts),
+            None if left is None else _message_side(left, texts),
+            None if right is None else _message_side(right, texts),
         )
-    sides = texts.two(left.text, right.text)
+    sides = texts.style_both(left.text, right.text)
     author = StyledText(f"{safe_line(left.author)}  ", Style.KEY)
     return Side((author, *sides[0])), Side((author, *sides[1]))
 
 
-def _has(state: object, difference: Difference) -> bool:
+def _has_value(state: object, difference: Difference) -> bool:
     for step in difference.path:
         if isinstance(state, dict) and step not in state:
             return False
@@ -597,7 +605,7 @@ def _has(state: object, difference: Difference) -> bool:
     return True
 
 
-def _words(content: Content | None, *, empty: str = "") -> str:
+def _message_text(content: Content | None, *, empty: str = "") -> str:
     """The words of a message without thoughts; parts that are no text are named, so that they are not overlooked."""
     if content is None:
         return empty

@@ -23,15 +23,15 @@ from workbench.model.results import (
 )
 from workbench.model.text import mask_named_secrets, neutralise, pluralise, redact
 from workbench.model.trace import ToolCall, get_trajectory
-from workbench.report.text_report import relation, score_text, subjects_of
+from workbench.report.text_report import compare_numbers, find_subjects, score_text
 from workbench.report.turn_diff import (
     Change,
     Difference,
     DifferenceKind,
     Passage,
     TurnComparison,
-    said_in,
-    word_differences,
+    compare_words,
+    list_messages,
 )
 from workbench.tui.state.text_layout import (
     BLANK,
@@ -104,33 +104,35 @@ class TurnCosts:
         self._comparison = comparison
         self._named: set[str] = set()
 
-    def of(self, difference: Difference) -> Cost:
+    def compute(self, difference: Difference) -> Cost:
         """What a difference cost."""
         if self._metrics is None:
             return Cost()
         subject = _SUBJECTS.get(difference.kind)
-        judges = [metric for metric in self._metrics if subject in subjects_of(metric.name) and self._judged(metric)]
-        losers = [metric for metric in judges if self._lost_by(metric, difference)]
+        judges = [
+            metric for metric in self._metrics if subject in find_subjects(metric.name) and self._has_verdict(metric)
+        ]
+        losers = [metric for metric in judges if self._lost_points(metric, difference)]
         # A criterion of the user's own may look at anything: what it minded is not known, so it is not named.
         first = [
-            metric for metric in losers if metric.name not in self._named and subjects_of(metric.name) == (subject,)
+            metric for metric in losers if metric.name not in self._named and find_subjects(metric.name) == (subject,)
         ]
         self._named.update(metric.name for metric in first)
-        return Cost(tuple(map(self._note, first)), is_free=not any(map(self._failed, losers)))
+        return Cost(tuple(map(self._note, first)), is_free=not any(map(self._is_below_threshold, losers)))
 
     def _score(self, metric: MetricResult) -> float | None:
         if self._turn is None or not metric.per_invocation:
             return metric.score
         return metric.per_invocation[self._turn].score if self._turn < len(metric.per_invocation) else None
 
-    def _judged(self, metric: MetricResult) -> bool:
+    def _has_verdict(self, metric: MetricResult) -> bool:
         return metric.status in (MetricStatus.PASSED, MetricStatus.FAILED) and self._score(metric) is not None
 
-    def _failed(self, metric: MetricResult) -> bool:
+    def _is_below_threshold(self, metric: MetricResult) -> bool:
         score, threshold = self._score(metric), metric.threshold
         return score is not None and threshold is not None and (score < threshold or metric.status is _FAILED)
 
-    def _lost_by(self, metric: MetricResult, difference: Difference) -> bool:
+    def _lost_points(self, metric: MetricResult, difference: Difference) -> bool:
         score = self._score(metric)
         if score is None or score >= 1.0:
             return False
@@ -142,7 +144,7 @@ class TurnCosts:
         score, threshold = self._score(metric), metric.threshold
         assert score is not None
         assert threshold is not None
-        sign = "≥" if score >= threshold else relation(score, threshold)
+        sign = "≥" if score >= threshold else compare_numbers(score, threshold)
         text = f"{safe_line(metric.name)} {score_text(score, threshold)} {sign} {score_text(threshold, score)}"
         if score >= threshold:
             return Note(text, Style.MUTED)
@@ -158,11 +160,11 @@ def _forgives(metric: MetricResult, difference: Difference, comparison: TurnComp
     if "tool_name" in details:  # it asks whether one tool was called at all
         return difference.kind is not DifferenceKind.CALL_MISSING or difference.tool != details["tool_name"]
     if difference.kind in _ARGUMENTS:
-        return bool(details.get("ignore_args")) or _arguments_fit(details, difference, comparison)
-    return difference.kind in _FORGIVEN.get(_way_of_matching(metric), frozenset())
+        return bool(details.get("ignore_args")) or _do_arguments_match(details, difference, comparison)
+    return difference.kind in _FORGIVEN.get(_find_match_type(metric), frozenset())
 
 
-def _way_of_matching(metric: MetricResult) -> str:
+def _find_match_type(metric: MetricResult) -> str:
     written = metric.details.get("match_type")
     if isinstance(written, int) and 0 <= written < len(_MATCH_TYPES):
         return _MATCH_TYPES[written]
@@ -171,7 +173,7 @@ def _way_of_matching(metric: MetricResult) -> str:
     return metric.name
 
 
-def _arguments_fit(details: Mapping[str, Any], difference: Difference, comparison: TurnComparison | None) -> bool:
+def _do_arguments_match(details: Mapping[str, Any], difference: Difference, comparison: TurnComparison | None) -> bool:
     """Whether the rules for arguments take the two calls for the same."""
     expected, actual = difference.expected_call, difference.actual_call
     if "args_match" not in details or comparison is None or expected is None or actual is None:
@@ -250,29 +252,29 @@ _WORTH_COMPARING = 12
 """Characters of a value from which on its words are compared; shorter ones are read faster as a whole."""
 
 
-class Texts:
+class StyledTexts:
     """Makes pieces of texts from outside, at most `most` characters of each (None: all of it)."""
 
     def __init__(self, most: int | None = MOST_CHARACTERS) -> None:
         self._most = most
 
-    def of(self, text: str, style: Style = Style.TEXT) -> tuple[StyledText, ...]:
+    def style(self, text: str, style: Style = Style.TEXT) -> tuple[StyledText, ...]:
         """One text in one style."""
         return self._pieces([(text, style)])
 
-    def two(self, expected: str, actual: str) -> tuple[tuple[StyledText, ...], tuple[StyledText, ...]]:
+    def style_both(self, expected: str, actual: str) -> tuple[tuple[StyledText, ...], tuple[StyledText, ...]]:
         """Both sides of a text, the words that differ in styles of their own where others stayed the same."""
-        passages = word_differences(expected, actual)
+        passages = compare_words(expected, actual)
         return self._side(passages, Change.REMOVED), self._side(passages, Change.ADDED)
 
-    def values(
+    def style_values(
         self, expected: Any, actual: Any, name: str = ""
     ) -> tuple[tuple[StyledText, ...], tuple[StyledText, ...]]:
         """Both sides of a value as JSON; words are compared in long texts. `name` is the key of the value."""
         wanted, given = json_text(expected, name), json_text(actual, name)
         if isinstance(expected, str) and isinstance(actual, str) and min(len(wanted), len(given)) >= _WORTH_COMPARING:
-            return self.two(wanted, given)
-        return self.of(wanted), self.of(given)
+            return self.style_both(wanted, given)
+        return self.style(wanted), self.style(given)
 
     def _side(self, passages: Iterable[Passage], own: Change) -> tuple[StyledText, ...]:
         shown = [passage for passage in passages if passage.change in (Change.SAME, own)]
@@ -312,14 +314,14 @@ def _safe(text: str) -> str:
 _NAME = 7  # columns of a speaker's name
 
 
-def scenario_blocks(source: DiffSource, texts: Texts) -> Iterator[Block]:
+def scenario_blocks(source: DiffSource, texts: StyledTexts) -> Iterator[Block]:
     """What the user of a scenario wants, who it is, and how a model played it."""
     scenario = source.case.conversation_scenario if source.case is not None else None
     if scenario is None:
         return
     yield Paragraph.from_text("a simulated user holds this conversation", Style.HEADING)
-    yield Paragraph((StyledText("starts with  ", Style.KEY), *texts.of(scenario.starting_prompt)), indent=2, hang=2)
-    yield Paragraph((StyledText("plan  ", Style.KEY), *texts.of(scenario.conversation_plan)), indent=2, hang=2)
+    yield Paragraph((StyledText("starts with  ", Style.KEY), *texts.style(scenario.starting_prompt)), indent=2, hang=2)
+    yield Paragraph((StyledText("plan  ", Style.KEY), *texts.style(scenario.conversation_plan)), indent=2, hang=2)
     if scenario.user_persona is not None:
         yield Paragraph(
             (StyledText("persona  ", Style.KEY), StyledText(safe_line(_persona(scenario)))), indent=2, hang=2
@@ -330,7 +332,7 @@ def scenario_blocks(source: DiffSource, texts: Texts) -> Iterator[Block]:
     yield BLANK
 
 
-def played_blocks(source: DiffSource, texts: Texts) -> Iterator[Block]:
+def played_blocks(source: DiffSource, texts: StyledTexts) -> Iterator[Block]:
     """The conversation as far as it has come, and how it ended."""
     for number, turn in enumerate(source.turns):
         yield from _turn(number, turn, texts)
@@ -341,11 +343,11 @@ def played_blocks(source: DiffSource, texts: Texts) -> Iterator[Block]:
         yield Paragraph.from_text("the user is thinking …", Style.MUTED)
     simulation = source.result.execution.simulation if source.result is not None else None
     if simulation is not None:
-        yield from _ending(simulation, source.turns)
+        yield from _end_blocks(simulation, source.turns)
     yield BLANK
 
 
-def _turn(number: int, turn: TurnResult, texts: Texts) -> Iterator[Block]:
+def _turn(number: int, turn: TurnResult, texts: StyledTexts) -> Iterator[Block]:
     yield _user(number, turn.invocation.user_content, texts)
     for call in get_trajectory(turn.invocation):
         arguments = json_text(call.args or {})
@@ -353,27 +355,27 @@ def _turn(number: int, turn: TurnResult, texts: Texts) -> Iterator[Block]:
             StyledText("ƒ ", Style.KEY),
             StyledText(safe_line(call.name), Style.STRONG),
             StyledText(" "),
-            *texts.of(arguments),
+            *texts.style(arguments),
         )
         yield Paragraph(pieces, indent=_NAME, hang=2)
-    for said in said_in(turn.invocation):
-        yield Paragraph((_name(said.author), *texts.of(said.text, Style.MUTED)), hang=_NAME)
+    for said in list_messages(turn.invocation):
+        yield Paragraph((_name(said.author), *texts.style(said.text, Style.MUTED)), hang=_NAME)
     response = turn.invocation.final_response
     words = "" if response is None else response.text(thoughts=False)
-    told = texts.of(words) if words else (StyledText("(nothing)", Style.MUTED),)
+    told = texts.style(words) if words else (StyledText("(nothing)", Style.MUTED),)
     yield Paragraph((_name("agent"), *told), hang=_NAME)
 
 
-def _user(number: int, content: Content, texts: Texts) -> Paragraph:
+def _user(number: int, content: Content, texts: StyledTexts) -> Paragraph:
     head = StyledText(f"turn {number + 1} · user  ", Style.HEADING)
-    return Paragraph((head, *texts.of(content.text(thoughts=False))), hang=2)
+    return Paragraph((head, *texts.style(content.text(thoughts=False))), hang=2)
 
 
 def _name(name: str) -> StyledText:
     return StyledText(f"{safe_line(name, width=30):<{_NAME}}", Style.KEY)
 
 
-def _ending(simulation: SimulatedConversation, turns: Sequence[TurnResult]) -> Iterator[Block]:
+def _end_blocks(simulation: SimulatedConversation, turns: Sequence[TurnResult]) -> Iterator[Block]:
     match simulation.end:
         case ConversationEnd.STOP_SIGNAL:
             yield Paragraph.from_text(f"the user has finished, after {plural(len(turns), 'turn')}", Style.MUTED)
@@ -398,10 +400,10 @@ def _player(simulation: SimulatedConversation) -> str:
 # Collects the blocks of a diff, and which difference each of them shows.
 
 
-class Writer:
+class DiffWriter:
     """The blocks so far."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: StyledTexts) -> None:
         self.texts = texts
         self._blocks: list[Block] = []
         self._owners: list[int | None] = []
@@ -419,11 +421,11 @@ class Writer:
             self._blocks.append(block)
             self._owners.append(owner)
 
-    def both(self, expected: Side | None, actual: Side | None) -> None:
+    def add_sides(self, expected: Side | None, actual: Side | None) -> None:
         """Add two sides that do not differ, or are not compared."""
         self.add(SideBySide(expected, actual))
 
-    def difference(
+    def add_difference(
         self, turn: int | None, found: Difference, costs: TurnCosts, rows: Iterable[tuple[Side | None, Side | None]]
     ) -> None:
         """Add a difference as rows of both sides, and the criteria that lost points by it.
@@ -434,7 +436,7 @@ class Writer:
         if place is None:
             place = self._places[id(found)] = len(self._hunks)
             self._hunks.append(Hunk(turn=turn, difference=found))
-            self._costs.append(costs.of(found))
+            self._costs.append(costs.compute(found))
             notes = self._costs[place].notes
         else:
             notes = ()

@@ -10,7 +10,7 @@ from enum import Enum
 from workbench.engine.acceptance import Hunk
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
-from workbench.report.text_report import describe
+from workbench.report.text_report import describe_difference
 from workbench.tui.state.diff_lines import Cost, DiffContent, DiffSource, Level
 from workbench.tui.state.text_layout import (
     BLANK,
@@ -41,12 +41,12 @@ class DiffState:
         self._about: object = None
         self._cursor = 0
 
-    def wants(self, source: DiffSource) -> DiffSource | None:
+    def find_new_source(self, source: DiffSource) -> DiffSource | None:
         """The source to show in place of this one, at the level that is chosen; None where it is shown already."""
         wanted = replace(source, level=self.level)
         return None if wanted == self.source else wanted
 
-    def take(self, source: DiffSource, content: DiffContent, *, about: object) -> bool:
+    def show(self, source: DiffSource, content: DiffContent, *, about: object) -> bool:
         """Show another content; the cursor keeps its place where it is still `about` the same. Gives whether it is."""
         stays = about == self._about
         self.source, self.content, self._about = source, content, about
@@ -70,9 +70,9 @@ class DiffState:
 
     def step(self, by: int) -> bool:
         """Go to another difference; False where there is none in that direction."""
-        return self.go_to(self._cursor + by)
+        return self.select(self._cursor + by)
 
-    def go_to(self, hunk: int) -> bool:
+    def select(self, hunk: int) -> bool:
         """Go to a difference; False where there is no such one."""
         if not 0 <= hunk < len(self.content.hunks):
             return False
@@ -91,7 +91,7 @@ class DiffState:
         count = len(self.content.hunks)
         free = sum(cost.is_free for cost in self.content.costs)
         pieces = [StyledText(f"difference {self.cursor + 1} of {count}", Style.STRONG), StyledText("  ")]
-        pieces += _told(self.current, self.content.costs[self.cursor])
+        pieces += _describe_hunk(self.current, self.content.costs[self.cursor])
         if free and free < count:
             pieces.append(StyledText(f"  ({plural(count - free, 'difference')} that cost points)", Style.MUTED))
         return (*pieces, StyledText(f"  · {self.level.value}", Style.MUTED))
@@ -120,12 +120,12 @@ def is_large(source: DiffSource) -> bool:
     return weight > _LARGE
 
 
-def _told(hunk: Hunk, cost: Cost) -> Sequence[StyledText]:
+def _describe_hunk(hunk: Hunk, cost: Cost) -> Sequence[StyledText]:
     if cost.notes:
         return [StyledText(cost.notes[0].text, cost.notes[0].style)]
     if cost.is_free:
         return [StyledText("costs nothing", Style.PASSED)]
-    return [StyledText(safe_line(describe(hunk.difference), width=60), Style.MUTED)]
+    return [StyledText(safe_line(describe_difference(hunk.difference), width=60), Style.MUTED)]
 
 
 # A diff as lines, each of which knows the difference that it shows; the mark of the current one is drawn last.
@@ -159,7 +159,7 @@ class DiffLines:
         """The same lines with the cursor on another difference."""
         return DiffLines(self.lines, self.owners, current)
 
-    def span_of(self, hunk: int) -> tuple[int, int] | None:
+    def find_lines(self, hunk: int) -> tuple[int, int] | None:
         """The first and the last line of a difference, where it first stands."""
         try:
             first = self.owners.index(hunk)
@@ -233,7 +233,7 @@ class ReviewWalk:
             self.decisions.setdefault(self.place, Decision.SKIPPED)
             self.place += 1
 
-    def back(self) -> bool:
+    def go_back(self) -> bool:
         """Go to the case before; False where there is none."""
         if self.place == 0:
             return False

@@ -88,24 +88,24 @@ class Draft:
     slot: Slot
     form: Form
     text: str
-    begun_from: Any
+    original: Any
 
     @classmethod
-    def of(cls, slot: Slot, value: Any) -> Draft:
+    def begin(cls, slot: Slot, value: Any) -> Draft:
         """The draft that one begins with: the value as it is, nothing where it is ABSENT."""
-        form = _form_of(value, slot.input)
-        return cls(slot, form, written(value, form), value)
+        form = _choose_form(value, slot.input)
+        return cls(slot, form, format_value(value, form), value)
 
     @property
     def is_untouched(self) -> bool:
         """Whether nothing was typed: throwing it away loses nothing."""
-        begun = Draft.of(self.slot, self.begun_from)
+        begun = Draft.begin(self.slot, self.original)
         return (self.text, self.form) == (begun.text, begun.form)
 
     @property
     def is_new(self) -> bool:
         """Whether applying it adds something, however little was typed."""
-        return self.begun_from is ABSENT
+        return self.original is ABSENT
 
     @property
     def is_one_line(self) -> bool:
@@ -130,7 +130,7 @@ class Draft:
             return str(invalid)
         return None
 
-    def typed(self, text: str) -> Draft:
+    def with_text(self, text: str) -> Draft:
         """The draft with other text."""
         return replace(self, text=text)
 
@@ -138,7 +138,7 @@ class Draft:
         """The same read as the next type that the slot allows; what is typed is carried over where it can be."""
         forms = _FORMS[self.slot.input]
         form = forms[(forms.index(self.form) + 1) % len(forms)]
-        return replace(self, form=form, text=_carried_over(self.text, self.form, form))
+        return replace(self, form=form, text=_convert_text(self.text, self.form, form))
 
     def value(self) -> Any:
         """What was typed, as a value. Raises Invalid."""
@@ -159,17 +159,17 @@ def read(text: str, form: Form) -> Any:
             return _number(text)
         case Form.TRUTH:
             if text.strip() not in ("true", "false"):
-                raise Invalid(f"found {_quoted(text)}, expected true or false")
+                raise Invalid(f"found {_quote(text)}, expected true or false")
             return text.strip() == "true"
         case Form.NULL:
             if text.strip() not in ("", "null"):
-                raise Invalid(f"found {_quoted(text)}, expected null")
+                raise Invalid(f"found {_quote(text)}, expected null")
             return None
         case Form.JSON:
             return _json(text)
 
 
-def written(value: Any, form: Form) -> str:
+def format_value(value: Any, form: Form) -> str:
     """A value as it is typed."""
     if value is ABSENT:
         return ""
@@ -191,12 +191,12 @@ def is_plain(text: str) -> bool:
     return "\t" not in text and "\r" not in text and neutralise(text) == text
 
 
-def is_whole(text: str) -> bool:
+def is_valid_utf8(text: str) -> bool:
     """Whether a file can hold a text: JSON may hold half a character (a lone surrogate), UTF-8 cannot."""
     return text == text.encode(errors="replace").decode()
 
 
-def _form_of(value: Any, input: Input) -> Form:
+def _choose_form(value: Any, input: Input) -> Form:
     if input is Input.JSON:
         return Form.JSON
     if input is Input.NUMBER:
@@ -212,7 +212,7 @@ def _form_of(value: Any, input: Input) -> Form:
     return Form.TEXT if value is ABSENT else Form.JSON
 
 
-def _carried_over(text: str, old: Form, new: Form) -> str:
+def _convert_text(text: str, old: Form, new: Form) -> str:
     """The text for another type: what it stands for, where that is of the type, else the text itself."""
     try:
         value = read(text, old)
@@ -233,46 +233,46 @@ def _number(text: str) -> int | float:
     except ValueError:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Invalid(f"found {_quoted(text)}, expected a number such as 3 or -0.5")
+        raise Invalid(f"found {_quote(text)}, expected a number such as 3 or -0.5")
     return value
 
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_key_once)
+        return json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_reject_duplicate_keys)
     except json.JSONDecodeError as error:
-        raise Invalid(f"line {error.lineno}, column {error.colno}: {_in_words(error)}") from error
+        raise Invalid(f"line {error.lineno}, column {error.colno}: {_describe_error(error)}") from error
     except RecursionError as error:
         raise Invalid("the JSON is nested too deeply") from error
 
 
-def _no_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise Invalid(f"{name} is no number that JSON has")
 
 
-def _each_key_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(members: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in members:
         if key in found:
-            raise Invalid(f"the key {_quoted(key)} stands twice in its object")
+            raise Invalid(f"the key {_quote(key)} stands twice in its object")
         found[key] = value
     return found
 
 
-def _in_words(error: json.JSONDecodeError) -> str:
+def _describe_error(error: json.JSONDecodeError) -> str:
     found = error.doc[error.pos : error.pos + 1]
     expected = _EXPECTED.get(error.msg, error.msg)
-    return f"found {_quoted(found) if found else 'the end'}, expected {expected}"
+    return f"found {_quote(found) if found else 'the end'}, expected {expected}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{one_line(text, width=30)}"' if text.strip() else "nothing"
 
 
 # Where a place of a case is after an edit: items move up and down, keys get other names.
 
 
-def followed(place: Place, edit: Edit) -> Place:
+def follow_place(place: Place, edit: Edit) -> Place:
     """The place of the same value after an edit; where the value is gone, the place stays."""
     match edit:
         case InsertItem(place=above, index=at):
@@ -280,8 +280,8 @@ def followed(place: Place, edit: Edit) -> Place:
         case RemoveValue(place=(*above, int(at))):
             return _with_index(place, tuple(above), lambda index: index - (index > at))
         case MoveItem(place=above, source=source, target=target):
-            return _with_index(place, above, lambda index: _moved(index, source, target))
-        case RenameKey(place=old, key=key) if _is_in(place, old):
+            return _with_index(place, above, lambda index: _move_index(index, source, target))
+        case RenameKey(place=old, key=key) if _is_within(place, old):
             return (*place[: len(old) - 1], key, *place[len(old) :])
         case _:
             return place
@@ -290,13 +290,13 @@ def followed(place: Place, edit: Edit) -> Place:
 def _with_index(place: Place, above: Place, of: Callable[[int], int]) -> Place:
     """The place with its index in the list at `above` changed, where it is in that list."""
     depth = len(above)
-    if len(place) <= depth or not _is_in(place, above):
+    if len(place) <= depth or not _is_within(place, above):
         return place
     index = place[depth]
     return (*place[:depth], of(index), *place[depth + 1 :]) if isinstance(index, int) else place
 
 
-def _moved(index: int, source: int, target: int) -> int:
+def _move_index(index: int, source: int, target: int) -> int:
     if index == source:
         return target
     if source < index <= target:
@@ -304,7 +304,7 @@ def _moved(index: int, source: int, target: int) -> int:
     return index + 1 if target <= index < source else index
 
 
-def _is_in(place: Place, above: Place) -> bool:
+def _is_within(place: Place, above: Place) -> bool:
     return normalize_place(place)[: len(above)] == normalize_place(above)
 
 
@@ -373,7 +373,7 @@ def _differences(old: Any, new: Any, place: Place) -> Iterator[Place]:
             else:
                 yield from _differences(old[key], value, (*place, key))
         if any(key not in new for key in old):
-            yield from _removed_from(place, new)
+            yield from _mark_if_empty(place, new)
     elif isinstance(old, list) and isinstance(new, list):
         yield from _differences_of_lists(old, new, place)
     elif type(old) is not type(new) or old != new:
@@ -388,7 +388,7 @@ def _differences_of_lists(old: list[Any], new: list[Any], place: Place) -> Itera
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         if tag == "delete":
-            yield from _removed_from(place, new)
+            yield from _mark_if_empty(place, new)
         elif tag != "equal":
             for offset in range(new_end - new_start):
                 here = (*place, new_start + offset)
@@ -398,7 +398,7 @@ def _differences_of_lists(old: list[Any], new: list[Any], place: Place) -> Itera
                     yield here
 
 
-def _removed_from(place: Place, left: Any) -> Iterator[Place]:
+def _mark_if_empty(place: Place, left: Any) -> Iterator[Place]:
     """What is left marks that something is gone only where it is empty: else its rows would all look changed."""
     if not left:
         yield place
@@ -429,20 +429,20 @@ class Drafts:
         if not kept:
             self._drafts.pop(edited, None)
 
-    def of(self, edited: Edited, slot: Slot) -> Draft | None:
+    def get(self, edited: Edited, slot: Slot) -> Draft | None:
         """What was typed for a slot earlier."""
         return self._drafts.get(edited, {}).get(_key(slot))
 
-    def follow(self, old: Edited, new: Edited) -> None:
+    def follow_id(self, old: Edited, new: Edited) -> None:
         """The case has another id now."""
         if old in self._drafts:
             self._drafts[new] = self._drafts.pop(old)
 
-    def after(self, edited: Edited, edit: Edit) -> None:
+    def follow_edit(self, edited: Edited, edit: Edit) -> None:
         """What was typed goes with the values that it was typed for, as an edit moves them."""
         kept = self._drafts.pop(edited, {})
         for draft in kept.values():
-            slot = replace(draft.slot, place=followed(draft.slot.place, edit))
+            slot = replace(draft.slot, place=follow_place(draft.slot.place, edit))
             self._drafts.setdefault(edited, {})[_key(slot)] = replace(draft, slot=slot)
 
     @property
@@ -454,7 +454,7 @@ class Drafts:
         """How many there are for a case or set."""
         return len(self._drafts.get(edited, {}))
 
-    def kept(self, edited: Edited) -> Sequence[Draft]:
+    def list_for(self, edited: Edited) -> Sequence[Draft]:
         """What was typed for a case or set."""
         return list(self._drafts.get(edited, {}).values())
 
@@ -468,7 +468,7 @@ def _key(slot: Slot) -> _Key:
 _SHOWN = 40  # characters of a value that would be replaced
 
 
-class Desk:
+class CaseEditor:
     """One case or set at a time; drafts are kept for all of them."""
 
     def __init__(self) -> None:
@@ -511,7 +511,7 @@ class Desk:
 
     def close(self) -> None:
         """Nothing is open; what is being typed is kept as a draft."""
-        self.leave()
+        self.stop_typing()
         if self.opened is not None and not self.opened.is_changed:
             self._saved.pop(self.opened.edited, None)
         self.opened = None
@@ -521,14 +521,16 @@ class Desk:
         """Begin to type, or go on where that was begun earlier."""
         if self.opened is None:
             raise RuntimeError("nothing is open to be edited")
-        self.leave()
-        self.typing = self._drafts.of(self.opened.edited, slot) or Draft.of(slot, _value_of(slot, self.opened.data))
+        self.stop_typing()
+        self.typing = self._drafts.get(self.opened.edited, slot) or Draft.begin(
+            slot, _get_slot_value(slot, self.opened.data)
+        )
         return self.typing
 
-    def type(self, text: str) -> Draft | None:
+    def set_text(self, text: str) -> Draft | None:
         """The text is another now; the draft, where one is being typed."""
         if self.typing is not None:
-            self.typing = self.typing.typed(text)
+            self.typing = self.typing.with_text(text)
         return self.typing
 
     def next_form(self) -> None:
@@ -543,19 +545,19 @@ class Desk:
             self._drafts.drop(self.opened.edited, slot)
             self.begin(slot)
 
-    def take(self, draft: Draft) -> None:
+    def keep_draft(self, draft: Draft) -> None:
         """Keep a draft that was typed elsewhere."""
         self.typing = draft
-        self.leave()
+        self.stop_typing()
 
-    def take_up(self, drafts: Iterable[tuple[Edited, Draft]]) -> None:
+    def keep_recovered(self, drafts: Iterable[tuple[Edited, Draft]]) -> None:
         """Keep drafts of an earlier session; of two for the same the later counts."""
         for edited, draft in drafts:
             self._drafts.keep(edited, draft)
         if self.opened is not None:
             self._mark(self.opened)
 
-    def leave(self) -> bool:
+    def stop_typing(self) -> bool:
         """Stop typing; gives whether something was typed, which is kept as a draft."""
         if self.typing is None or self.opened is None:
             return False
@@ -564,7 +566,7 @@ class Desk:
         self._mark(self.opened)
         return not draft.is_untouched
 
-    def put(self, edited: Edited, slot: Slot | None, edit: Edit, *, now: Edited) -> None:
+    def record_edit(self, edited: Edited, slot: Slot | None, edit: Edit, *, now: Edited) -> None:
         """An edit was made to this, open or not any more, of a draft where there is a slot.
 
         It may have changed the id of the case.
@@ -576,9 +578,9 @@ class Desk:
                 self.typing = None
         if is_open:
             self._goes_to = edit.cursor_place
-        self._drafts.after(edited, edit)
+        self._drafts.follow_edit(edited, edit)
         if now != edited:
-            self._drafts.follow(edited, now)
+            self._drafts.follow_id(edited, now)
             if edited in self._saved:
                 self._saved[now] = self._saved.pop(edited)
 
@@ -588,53 +590,53 @@ class Desk:
         draft = self.typing
         if draft is None or self.opened is None:
             return False
-        return bool(_value_of(draft.slot, self.opened.data) != draft.begun_from)
+        return bool(_get_slot_value(draft.slot, self.opened.data) != draft.original)
 
-    def replaces(self, draft: Draft) -> str:
+    def describe_replaced(self, draft: Draft) -> str:
         """What else than the draft began from it would replace, in words; empty where it replaces nothing of others."""
-        value = ABSENT if self.opened is None else _value_of(draft.slot, self.opened.data)
-        if value is ABSENT or value == draft.begun_from:
+        value = ABSENT if self.opened is None else _get_slot_value(draft.slot, self.opened.data)
+        if value is ABSENT or value == draft.original:
             return ""
         return one_line(json_text(value), width=_SHOWN)
 
-    def go_on(self, draft: Draft) -> None:
+    def confirm_replacing(self, draft: Draft) -> None:
         """The user knows what the draft would replace: from now on it counts as begun from that."""
         if self.typing == draft and self.opened is not None:
-            self.typing = replace(draft, begun_from=_value_of(draft.slot, self.opened.data))
+            self.typing = replace(draft, original=_get_slot_value(draft.slot, self.opened.data))
 
     @property
-    def unapplied(self) -> Sequence[tuple[Edited, Draft]]:
+    def unapplied_drafts(self) -> Sequence[tuple[Edited, Draft]]:
         """Everything that is typed and not applied, what is being typed too."""
         typing = self.typing
         if typing is None or typing.is_untouched or self.opened is None:
             return self._drafts.all
         edited = self.opened.edited
-        others = [item for item in self._drafts.all if item != (edited, self._drafts.of(edited, typing.slot))]
+        others = [item for item in self._drafts.all if item != (edited, self._drafts.get(edited, typing.slot))]
         return [*others, (edited, typing)]
 
-    def waiting(self, slot: Slot) -> Sequence[Draft]:
+    def list_drafts(self, slot: Slot) -> Sequence[Draft]:
         """The drafts on the selected row but that of this slot: of what was to be added there, or changed as JSON."""
         if self.opened is None:
             return ()
-        edited, own = self.opened.edited, self._drafts.of(self.opened.edited, slot)
-        selected = self.view.selected
-        return [draft for draft in self._drafts.kept(edited) if draft != own and self._index_of(draft) == selected]
+        edited, own = self.opened.edited, self._drafts.get(self.opened.edited, slot)
+        selected = self.view.selected_index
+        return [draft for draft in self._drafts.list_for(edited) if draft != own and self._find_row(draft) == selected]
 
-    def additions(self) -> Sequence[Addition]:
+    def list_additions(self) -> Sequence[Addition]:
         """What can be added where the cursor is."""
         if self.opened is None:
             return ()
         if self.opened.index is None:
             return list_set_additions(self.opened.data) if self.opened.rows else ()
-        return list_additions(self.opened.rows, self.view.selected, self.opened.data)
+        return list_additions(self.opened.rows, self.view.selected_index, self.opened.data)
 
     def draft_for_editor(self, slot: Slot) -> Draft:
         """What goes into the user's own editor: a text as it is, if a file can hold it, else JSON."""
         draft = self.begin(slot)
         self.typing = None
-        is_text = isinstance(draft.begun_from, str) and draft.is_untouched
-        if is_text and slot.input is not Input.JSON and is_whole(draft.begun_from):
-            return Draft(slot, Form.TEXT, draft.begun_from, draft.begun_from)
+        is_text = isinstance(draft.original, str) and draft.is_untouched
+        if is_text and slot.input is not Input.JSON and is_valid_utf8(draft.original):
+            return Draft(slot, Form.TEXT, draft.original, draft.original)
         return draft
 
     def _mark(self, opened: Opened) -> None:
@@ -642,16 +644,16 @@ class Desk:
         changed: frozenset[Place] = frozenset()
         if opened.is_changed and opened.edited in self._saved:
             changed = changed_places(self._saved[opened.edited], opened.data)
-        drafted = frozenset(self._index_of(draft) for draft in self._drafts.kept(opened.edited))
-        self.view.mark(changed=self.view.indexes_of(changed), drafted=drafted)
+        drafted = frozenset(self._find_row(draft) for draft in self._drafts.list_for(opened.edited))
+        self.view.mark(changed=self.view.find_rows(changed), drafted=drafted)
 
-    def _index_of(self, draft: Draft) -> int:
+    def _find_row(self, draft: Draft) -> int:
         """The row that a draft is marked on: what it is of, else what that is in, else the first."""
         data = self.opened.data if self.opened is not None else None
-        return self.view.index_of(spell_place(data, draft.slot.place)) or 0
+        return self.view.find_row(spell_place(data, draft.slot.place)) or 0
 
 
-def _value_of(slot: Slot, data: Any) -> Any:
+def _get_slot_value(slot: Slot, data: Any) -> Any:
     """What is there already where a typed value goes; ABSENT where it makes something new."""
     return ABSENT if slot.index is not None or slot.hole is not None else find_value(data, slot.place)
 
@@ -668,7 +670,7 @@ def _nearest(data: Any, place: Place) -> Place:
 # Drafts as JSON values, to be kept through a crash.
 
 
-def kept_draft(edited: Edited, draft: Draft) -> dict[str, Any]:
+def dump_draft(edited: Edited, draft: Draft) -> dict[str, Any]:
     """A draft, and what it is of, as a JSON value. What something new is typed from is not in it."""
     kept = {
         "eval_set": edited.eval_set,
@@ -677,10 +679,10 @@ def kept_draft(edited: Edited, draft: Draft) -> dict[str, Any]:
         "form": draft.form.value,
         "text": draft.text,
     }
-    return kept if draft.is_new else {**kept, "begun_from": draft.begun_from}
+    return kept if draft.is_new else {**kept, "begun_from": draft.original}
 
 
-def found_draft(kept: Any) -> tuple[Edited, Draft] | None:
+def load_draft(kept: Any) -> tuple[Edited, Draft] | None:
     """A draft, and what it is of, from its JSON value; None where that is not one."""
     try:
         slot = kept["slot"]
@@ -697,7 +699,7 @@ def found_draft(kept: Any) -> tuple[Edited, Draft] | None:
             ),
             form=Form(kept["form"]),
             text=kept["text"],
-            begun_from=kept.get("begun_from", ABSENT),
+            original=kept.get("begun_from", ABSENT),
         )
         return Edited(kept["eval_set"], case), draft
     except (KeyError, TypeError, ValueError):

@@ -15,7 +15,7 @@ from workbench.tui.state.text_layout import Line, Style, StyledText, safe_line, 
 # Letting what was searched for stand out in a line.
 
 
-def marked(line: Line, needle: str) -> Line:
+def mark_matches(line: Line, needle: str) -> Line:
     """The line with every occurrence of a text in another style, whatever its case. Those across two pieces are not."""
     return tuple(part for piece in line for part in _parts(piece, needle.casefold()))
 
@@ -84,7 +84,7 @@ class JsonText:
         self._opened_by_line: list[Path | None] = []
         self.needle = ""
 
-    def lay_out(self, width: int) -> list[Line]:
+    def render(self, width: int) -> list[Line]:
         """The lines for a width."""
         lines: list[Line] = []
         self._opened_by_line = []
@@ -128,7 +128,7 @@ class JsonText:
             self._folded[path[:length]] = False
         self._reveal_items(path)
         if place >= _TEXT_ONCE_FULL:
-            text = self._text_at(path)
+            text = self._get_text(path)
             place = max(text.casefold().find(wanted), 0)
             self._add_window(path, max(place - 1_000, 0), place + 3_000)
 
@@ -138,7 +138,7 @@ class JsonText:
 
     def _value_rows(self, value: Any, *, path: Path, depth: int, head: Line, limit: _Limit) -> Iterator[_Row]:
         """Not recursive, for a value may be nested deeper than Python's stack: containers wait as iterators."""
-        waiting = [self._one(value, path=path, depth=depth, head=head, limit=limit)]
+        waiting = [self._rows_of_value(value, path=path, depth=depth, head=head, limit=limit)]
         while waiting:
             item = next(waiting[-1], None)
             if item is None:
@@ -148,7 +148,9 @@ class JsonText:
             else:
                 waiting.append(item)
 
-    def _one(self, value: Any, *, path: Path, depth: int, head: Line, limit: _Limit) -> Iterator[_Row | Iterator[Any]]:
+    def _rows_of_value(
+        self, value: Any, *, path: Path, depth: int, head: Line, limit: _Limit
+    ) -> Iterator[_Row | Iterator[Any]]:
         limit.rows += 1
         if isinstance(value, dict | list) and value:
             yield from self._container(value, path=path, depth=depth, head=head, limit=limit)
@@ -183,10 +185,10 @@ class JsonText:
             if secret and not isinstance(item, bool):
                 yield _Row(inner, label, REDACTED, Style.MUTED)
             else:
-                yield self._one(item, path=(*path, step), depth=inner, head=label, limit=limit)
+                yield self._rows_of_value(item, path=(*path, step), depth=inner, head=label, limit=limit)
 
     def _text_rows(self, value: str, *, path: Path, depth: int, head: Line, limit: _Limit) -> Iterator[_Row]:
-        text = self._text_of(value, path)
+        text = self._redact_text(value, path)
         at_first = _TEXT_ONCE_FULL if limit.characters > _MOST_CHARACTERS else _TEXT_AT_FIRST
         is_block = "\n" in text.strip("\n") or len(text) > 2 * at_first
         folded = self._folded.get(path, False)
@@ -221,7 +223,7 @@ class JsonText:
         text = f"… {characters:,} more characters; l shows more"
         return _Row(depth, (), text, Style.MUTED, is_block=True, opens=(*path, _MORE))
 
-    def _text_of(self, value: str, path: Path) -> str:
+    def _redact_text(self, value: str, path: Path) -> str:
         """The text redacted: once, for what is long."""
         if len(value) <= _TEXT_AT_FIRST:
             return redact(value)
@@ -229,11 +231,11 @@ class JsonText:
             self._redacted[path] = redact(value[:_LONGEST_TEXT])
         return self._redacted[path]
 
-    def _text_at(self, path: Path) -> str:
+    def _get_text(self, path: Path) -> str:
         value = self._value
         for step in path:
             value = value[step]
-        return self._text_of(value, path) if isinstance(value, str) else ""
+        return self._redact_text(value, path) if isinstance(value, str) else ""
 
     def _show_more(self, path: Path) -> None:
         """The first gap of a text becomes smaller."""
@@ -302,7 +304,7 @@ def _lines(row: _Row, *, width: int, needle: str) -> Iterator[Line]:
         else:
             body = (StyledText(f"{' ' * (hang if number else 0)}{text[start:end]}", row.style),)
         line = (lead, *body)
-        yield marked(line, needle) if needle else line
+        yield mark_matches(line, needle) if needle else line
 
 
 def _clip(pieces: Line, end: int) -> Iterator[StyledText]:

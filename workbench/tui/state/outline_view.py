@@ -45,7 +45,7 @@ class OutlineView:
         return self._starts[self._selected] if self._starts else 0
 
     @property
-    def selected(self) -> int:
+    def selected_index(self) -> int:
         """The index of the selected row."""
         return self._selected
 
@@ -60,10 +60,10 @@ class OutlineView:
             return
         old, at = self.row, self._selected
         self.rows = rows
-        self._index = _index_of(rows)
+        self._index = _index_rows(rows)
         self._labels = _label_widths(rows)
-        self._selected = self._found_again(old, at)
-        self._lay_out()
+        self._selected = self._find_successor(old, at)
+        self._measure()
 
     def mark(self, *, changed: frozenset[int], drafted: frozenset[int]) -> None:
         """Other rows are changed, or have text that is typed and not applied."""
@@ -72,13 +72,13 @@ class OutlineView:
     def forget(self) -> None:
         """Something else is to be shown: the cursor begins at the top."""
         self.rows, self._index, self._selected = (), {}, 0
-        self._lay_out()
+        self._measure()
 
     def fit(self, width: int) -> None:
         """Lay out for a width in cells."""
         if width and width != self._width:
             self._width = width
-            self._lay_out()
+            self._measure()
 
     def move(self, by: int) -> None:
         """Move by rows one at a time, by lines where it is more."""
@@ -93,19 +93,19 @@ class OutlineView:
 
     def select(self, place: Place) -> None:
         """Select the row of a place or, where it has none, the nearest that it is in."""
-        index = self.index_of(place)
+        index = self.find_row(place)
         if index is not None:
             self._select(index)
 
-    def index_of(self, place: Place) -> int | None:
+    def find_row(self, place: Place) -> int | None:
         """The index of the row that shows a place or, where none does, of the nearest that it is in."""
         return next((self._index[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self._index), None)
 
-    def indexes_of(self, places: Iterable[Place]) -> frozenset[int]:
+    def find_rows(self, places: Iterable[Place]) -> frozenset[int]:
         """The indexes of the rows that show these places, and of all rows below them."""
         found: set[int] = set()
         for place in places:
-            index = self.index_of(place)
+            index = self.find_row(place)
             if index is None:
                 continue
             found.add(index)
@@ -138,7 +138,7 @@ class OutlineView:
     def _select(self, index: int) -> None:
         self._selected = min(max(index, 0), max(len(self.rows) - 1, 0))
 
-    def _found_again(self, old: Row | None, at: int) -> int:
+    def _find_successor(self, old: Row | None, at: int) -> int:
         """The row that a row has become: at its place, else one that says the same nearby, else what it was in."""
         if old is None or not self.rows:
             return 0
@@ -155,10 +155,10 @@ class OutlineView:
             return min(moved, key=lambda index: abs(index - at))
         if there is not None:
             return there
-        above = self.index_of(old.place)
+        above = self.find_row(old.place)
         return min(at, len(self.rows) - 1) if above is None or old.is_item else above
 
-    def _lay_out(self) -> None:
+    def _measure(self) -> None:
         self._starts = []
         line = 0
         for number in range(len(self.rows)):
@@ -189,7 +189,7 @@ class OutlineView:
     def _texts(self, number: int) -> Sequence[StyledText]:
         """What stands behind the label, line by line."""
         row = self.rows[number]
-        style, text = _shown(row)
+        style, text = _format_value(row)
         if not isinstance(row.value, str):
             return (StyledText(text, style),)
         room = max(self._width - 4 - 2 * row.depth - self._labels[number], _LEAST_ROOM)
@@ -201,7 +201,7 @@ class OutlineView:
         return (*pieces, StyledText(f"… {left:,} more characters", Style.MUTED)) if left else pieces
 
 
-def _shown(row: Row) -> tuple[Style, str]:
+def _format_value(row: Row) -> tuple[Style, str]:
     """The value of a row in words; headings say how much is in them."""
     value = row.value
     if isinstance(value, str):
@@ -250,7 +250,7 @@ _TITLED = {Kind.CALL, Kind.TOOL_RESPONSE, Kind.MESSAGE, Kind.EVENT, Kind.RUBRIC,
 """Rows that are known by a text of theirs, which stands right after the label."""
 
 
-def _index_of(rows: Sequence[Row]) -> Mapping[Place, int]:
+def _index_rows(rows: Sequence[Row]) -> Mapping[Place, int]:
     """Which row shows what."""
     found: dict[Place, int] = {}
     for index, row in enumerate(rows):

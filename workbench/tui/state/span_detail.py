@@ -21,8 +21,8 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
-from workbench.tui.state.trace_graph import Graph, draw_graph, graph_of, place_in_graph
-from workbench.tui.state.trace_tree import KIND_NAMES, Node, TraceTree, TurnNode, Where
+from workbench.tui.state.trace_graph import Graph, draw_graph, make_graph, place_in_graph
+from workbench.tui.state.trace_tree import KIND_NAMES, SpanNode, TraceTree, TurnNode, Where
 from workbench.tui.state.trace_view import TraceRow, TraceView
 
 
@@ -59,7 +59,7 @@ class SpanDetail:
 
     def show(self, view: TraceView) -> bool:
         """Take what the cursor of the view is on. True where that is another row than before."""
-        row, tree = view.selected, view.tree
+        row, tree = view.selection, view.tree
         if row is self._row and tree is self._tree:
             return False
         same = _is_same(row, self._row)
@@ -90,13 +90,13 @@ class SpanDetail:
         if self._json is not None:
             self._json.needle = ""
 
-    def lay_out(self, width: int) -> list[Line]:
+    def render(self, width: int) -> list[Line]:
         """The lines for a width."""
         if self.tab is DetailTab.GRAPH:
             return self._draw_graph(width)
         head = render_blocks(self._head, width=width, side_by_side=False)
         self._head_lines = len(head)
-        return [*head, *(self._json.lay_out(width) if self._json is not None else ())]
+        return [*head, *(self._json.render(width) if self._json is not None else ())]
 
     def toggle(self, line: int) -> bool:
         """Open or fold what is on a line. False where there is nothing to."""
@@ -115,7 +115,7 @@ class SpanDetail:
             return self.copyable_row()
         if self.tab is DetailTab.GRAPH:
             return "\n".join("".join(piece.text for piece in line).rstrip() for line in self._draw_graph(120))
-        value = _exchanged(self._row, self.tab)
+        value = _get_content(self._row, self.tab)
         return redact(
             value if isinstance(value, str) else json.dumps(mask_named_secrets(value), ensure_ascii=False, indent=2)
         )
@@ -124,7 +124,7 @@ class SpanDetail:
         """All that is recorded of the row, as JSON without secrets."""
         if self._row is None:
             return None
-        return redact(json.dumps(mask_named_secrets(_whole(self._row)), ensure_ascii=False, indent=2))
+        return redact(json.dumps(mask_named_secrets(_dump_row(self._row)), ensure_ascii=False, indent=2))
 
     def _make(self, view: TraceView) -> None:
         value = self._value()
@@ -139,7 +139,7 @@ class SpanDetail:
         if row is None or self.tab is DetailTab.GRAPH:
             return None
         if self.tab is not DetailTab.EVENT:
-            return _exchanged(row, self.tab)
+            return _get_content(row, self.tab)
         attributes = {} if isinstance(row, TurnNode) else row.span.attributes
         return {name: value for name, value in attributes.items() if name != "agents"} or None
 
@@ -153,20 +153,20 @@ class SpanDetail:
             if self._json is not None:
                 self._head.append(Paragraph.from_text("attributes", Style.HEADING))
         elif self._json is None and self.tab is not DetailTab.GRAPH:
-            self._head = [Paragraph.from_text(_nothing(row, self.tab), Style.MUTED)]
+            self._head = [Paragraph.from_text(_explain_missing(row, self.tab), Style.MUTED)]
 
     def _draw_graph(self, width: int) -> list[Line]:
         if self._tree is None or self._row is None:
             return []
         if self._graph is None or self._graph[0] is not self._tree:
-            self._graph = (self._tree, graph_of(self._tree))
-        here = place_in_graph(self._row) if isinstance(self._row, Node) else None
+            self._graph = (self._tree, make_graph(self._tree))
+        here = place_in_graph(self._row) if isinstance(self._row, SpanNode) else None
         return draw_graph(self._graph[1], width=width, here=here)
 
 
-def _whole(row: TraceRow) -> Any:
+def _dump_row(row: TraceRow) -> Any:
     """Everything that is recorded of a row, as JSON data."""
-    if isinstance(row, Node):
+    if isinstance(row, SpanNode):
         return row.span.model_dump(mode="json", exclude_none=True)
     if row.result is None:
         return [root.span.model_dump(mode="json", exclude_none=True) for root in row.roots]
@@ -174,15 +174,15 @@ def _whole(row: TraceRow) -> Any:
 
 
 def _is_same(one: TraceRow | None, other: TraceRow | None) -> bool:
-    if isinstance(one, Node) and isinstance(other, Node):
+    if isinstance(one, SpanNode) and isinstance(other, SpanNode):
         return one.span is other.span
     if isinstance(one, TurnNode) and isinstance(other, TurnNode):
         return one.index == other.index and one.result is other.result
     return False
 
 
-def _exchanged(row: TraceRow, tab: DetailTab) -> Any:
-    if isinstance(row, Node):
+def _get_content(row: TraceRow, tab: DetailTab) -> Any:
+    if isinstance(row, SpanNode):
         return row.span.request if tab is DetailTab.REQUEST else row.span.response
     if row.result is None:
         return None
@@ -191,14 +191,14 @@ def _exchanged(row: TraceRow, tab: DetailTab) -> Any:
     return content.model_dump(mode="json", exclude_none=True) if content is not None else None
 
 
-def _nothing(row: TraceRow, tab: DetailTab) -> str:
+def _explain_missing(row: TraceRow, tab: DetailTab) -> str:
     what = "request" if tab is DetailTab.REQUEST else "response"
-    if isinstance(row, Node) and row.span.is_running:
+    if isinstance(row, SpanNode) and row.span.is_running:
         return f"The step is still going on; its {what} is not known yet."
-    return f"No {what} is recorded for this {'step' if isinstance(row, Node) else 'turn'}."
+    return f"No {what} is recorded for this {'step' if isinstance(row, SpanNode) else 'turn'}."
 
 
-def _span_facts(node: Node, view: TraceView) -> Iterator[Block]:
+def _span_facts(node: SpanNode, view: TraceView) -> Iterator[Block]:
     span = node.span
     yield _fact("name", redact(safe_line(span.name)) or "(none)", Style.STRONG)
     slow = " · the slowest step" if node is view.tree.slowest else " · slow" if node.slow else ""
@@ -207,7 +207,7 @@ def _span_facts(node: Node, view: TraceView) -> Iterator[Block]:
         yield _fact("simulated", f"the tool was not called: {_ANSWERED.get(span.simulator, span.simulator)}")
     if span.error is not None:
         yield _fact("error", f"! {redact(safe(span.error))}", Style.ERROR)
-    yield _fact("event", redact(safe_line(view.link_of(node) or "it became no event of its own that is recorded")))
+    yield _fact("event", redact(safe_line(view.find_link(node) or "it became no event of its own that is recorded")))
     yield from _times(node, view)
     if node.tokens is not None:
         own = "none of its own" if node.own_tokens is None else f"{node.own_tokens:,} of its own"
@@ -224,7 +224,7 @@ def _span_facts(node: Node, view: TraceView) -> Iterator[Block]:
     yield _fact("turn", f"{span.turn + 1}: {view.messages.user(span.turn)}")
 
 
-def _times(node: Node, view: TraceView) -> Iterator[Block]:
+def _times(node: SpanNode, view: TraceView) -> Iterator[Block]:
     span = node.span
     if span.start is None:
         yield _fact("time", "not reported: the agent told of this step without times")

@@ -10,11 +10,11 @@ from rich.cells import cell_len
 
 from workbench.model.trace import SpanKind
 from workbench.tui.state.text_layout import Line, Style, StyledText, cut_line, safe_line, wrap
-from workbench.tui.state.trace_tree import SYMBOLS, Node, TraceTree
+from workbench.tui.state.trace_tree import SYMBOLS, SpanNode, TraceTree
 
 # The agents of a session, what each of them has, and how often it was used: what the graph draws.
 
-_MOST_TOLD = 500  # agents, and tools of one agent: a graph of more is not readable
+_MOST_AGENTS = 500  # agents, and tools of one agent: a graph of more is not readable
 
 
 @dataclass(slots=True)
@@ -39,35 +39,35 @@ class Graph:
     steps: list[tuple[str, str]] = field(default_factory=list)  # agent and tool; the tool is "" for the agent itself
 
 
-def graph_of(tree: TraceTree) -> Graph:
+def make_graph(tree: TraceTree) -> Graph:
     """What was made of what, and what of it was used."""
     graph = Graph()
     for node in tree.ordered:
         if node.span.kind is SpanKind.INVOCATION:
-            _take_told(graph, node.span.attributes.get("agents"))
+            _add_reported_agents(graph, node.span.attributes.get("agents"))
     for turn in tree.turns:
         if turn.result is not None:
-            _take_app_details(graph, turn.result.invocation.app_details)
+            _add_app_details(graph, turn.result.invocation.app_details)
     for node in tree.ordered:
-        _take_span(graph, node)
+        _add_span(graph, node)
     named_below = {name for agent in graph.agents.values() for name in agent.below}
     graph.roots = [name for name in graph.agents if name not in named_below] or list(graph.agents)[:1]
     return graph
 
 
-def place_in_graph(node: Node) -> tuple[str, str] | None:
+def place_in_graph(node: SpanNode) -> tuple[str, str] | None:
     """The agent and tool that a span belongs to; the tool is "" where it is the agent's own."""
     span = node.span
-    owner = _agent_of(node)
+    owner = _find_agent(node)
     if span.kind is SpanKind.AGENT:
         return span.name, ""
     return None if owner is None else (owner, span.name if span.kind is SpanKind.TOOL else "")
 
 
-def _take_told(graph: Graph, told: Any) -> None:
+def _add_reported_agents(graph: Graph, told: Any) -> None:
     if not isinstance(told, dict):
         return
-    for name, facts in list(told.items())[:_MOST_TOLD]:
+    for name, facts in list(told.items())[:_MOST_AGENTS]:
         if not isinstance(facts, dict):
             continue
         agent = graph.agents.setdefault(name, GraphAgent(name))
@@ -78,17 +78,17 @@ def _take_told(graph: Graph, told: Any) -> None:
             agent.tools.setdefault(tool, 0)
 
 
-def _take_app_details(graph: Graph, details: Mapping[str, Any] | None) -> None:
+def _add_app_details(graph: Graph, details: Mapping[str, Any] | None) -> None:
     agents = (details or {}).get("agent_details") or (details or {}).get("agentDetails")
     for name, facts in agents.items() if isinstance(agents, dict) else ():
         agent = graph.agents.setdefault(name, GraphAgent(name))
         tools = facts.get("tool_declarations") or facts.get("toolDeclarations") if isinstance(facts, dict) else None
-        for tool in _declared(tools):
+        for tool in _list_declarations(tools):
             if tool not in agent.below:
                 agent.tools.setdefault(tool, 0)
 
 
-def _take_span(graph: Graph, node: Node) -> None:
+def _add_span(graph: Graph, node: SpanNode) -> None:
     place = place_in_graph(node)
     if place is None:
         return
@@ -96,7 +96,7 @@ def _take_span(graph: Graph, node: Node) -> None:
     agent = graph.agents.get(name)
     if agent is None:
         agent = graph.agents[name] = GraphAgent(name, type=_text(node.span.attributes.get("type")))
-        around = _agent_of(node.parent) if node.parent is not None else None
+        around = _find_agent(node.parent) if node.parent is not None else None
         if around is not None and around != name:
             _add(graph.agents[around].below, [name])
     if node.span.kind is SpanKind.AGENT:
@@ -109,7 +109,7 @@ def _take_span(graph: Graph, node: Node) -> None:
         agent.errors.add(tool)
 
 
-def _agent_of(node: Node | None) -> str | None:
+def _find_agent(node: SpanNode | None) -> str | None:
     while node is not None:
         if node.span.kind is SpanKind.AGENT:
             return node.span.name
@@ -117,7 +117,7 @@ def _agent_of(node: Node | None) -> str | None:
     return None
 
 
-def _declared(tools: Any) -> Iterable[str]:
+def _list_declarations(tools: Any) -> Iterable[str]:
     """Names out of tool declarations as google.genai writes them."""
     for tool in tools if isinstance(tools, list) else ():
         if not isinstance(tool, dict):
@@ -136,10 +136,10 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    return [item for item in value[:_MOST_TOLD] if isinstance(item, str)] if isinstance(value, list) else []
+    return [item for item in value[:_MOST_AGENTS] if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def counted_steps(steps: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:
+def count_repeated_steps(steps: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:
     """Steps with those that follow themselves taken together."""
     counted: list[tuple[tuple[str, str], int]] = []
     for step in steps:
@@ -249,7 +249,7 @@ def _box_rows(agent: GraphAgent, *, here: tuple[str, str] | None) -> Iterator[tu
 
 def _path(graph: Graph, *, width: int) -> Iterator[Line]:
     """The steps in their order, the same ones in a row counted, as a text that wraps."""
-    steps = counted_steps(graph.steps)
+    steps = count_repeated_steps(graph.steps)
     parts = []
     for (agent, tool), count in steps[:_MOST_STEPS]:
         symbol = SYMBOLS[SpanKind.TOOL if tool else SpanKind.AGENT]

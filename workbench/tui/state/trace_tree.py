@@ -46,7 +46,7 @@ _PARTS = (
 _OPEN_TELEMETRY = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
 
 
-def tokens_of(span: Span) -> int | None:
+def count_tokens(span: Span) -> int | None:
     """The tokens that this step alone spent; None where nothing was told, which is not 0."""
     for place in _usages(span):
         for name in _TOTALS:
@@ -83,7 +83,7 @@ class SpanKey(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class SpanNode:
     """A span and what is below it.
 
     `own_seconds` is its time without what its children account for, `tokens` what it and all below it spent; both None
@@ -92,9 +92,9 @@ class Node:
 
     span: Span
     key: SpanKey
-    parent: Node | None = None
+    parent: SpanNode | None = None
     depth: int = 0
-    children: list[Node] = field(default_factory=list)
+    children: list[SpanNode] = field(default_factory=list)
     own_seconds: float | None = None
     own_tokens: int | None = None
     tokens: int | None = None
@@ -103,7 +103,7 @@ class Node:
     slow: bool = False
 
     @property
-    def path(self) -> list[Node]:
+    def path(self) -> list[SpanNode]:
         """From the outermost span to this one."""
         found = [self]
         while found[-1].parent is not None:
@@ -116,7 +116,7 @@ class TurnNode:
     """The steps that one user message led to. `start` and `end` are those of its steps, None where none is timed."""
 
     index: int
-    roots: list[Node] = field(default_factory=list)
+    roots: list[SpanNode] = field(default_factory=list)
     result: TurnResult | None = None
     start: float | None = None
     end: float | None = None
@@ -150,11 +150,11 @@ class TraceTree:
 
     def __init__(self, spans: Iterable[Span], turns: Sequence[TurnResult] = ()) -> None:
         latest = {SpanKey(span.turn, span.id): span for span in spans}
-        self.nodes: dict[SpanKey, Node] = {key: Node(span, key) for key, span in latest.items()}
+        self.nodes: dict[SpanKey, SpanNode] = {key: SpanNode(span, key) for key, span in latest.items()}
         _connect(self.nodes)
         self.turns = _turns(self.nodes.values(), turns)
         for turn in self.turns:
-            _roll_up(turn)
+            _sum_turn(turn)
         self.ordered = [node for turn in self.turns for node in preorder(turn.roots)]
         self.errors = [node for node in self.ordered if node.span.error is not None]
         timed = [node for node in self.ordered if node.own_seconds is not None]
@@ -165,7 +165,7 @@ class TraceTree:
         self.tokens = _sum(turn.tokens for turn in self.turns)
 
 
-def preorder(roots: Sequence[Node]) -> Iterator[Node]:
+def preorder(roots: Sequence[SpanNode]) -> Iterator[SpanNode]:
     """The nodes and all below them, outer before inner."""
     waiting = list(reversed(roots))
     while waiting:
@@ -174,7 +174,7 @@ def preorder(roots: Sequence[Node]) -> Iterator[Node]:
         waiting += reversed(node.children)
 
 
-def _connect(nodes: Mapping[SpanKey, Node]) -> None:
+def _connect(nodes: Mapping[SpanKey, SpanNode]) -> None:
     """Give every node its parent, unless that would close a circle."""
     for node in nodes.values():
         parent = nodes.get(SpanKey(node.key.turn, node.span.parent_id)) if node.span.parent_id else None
@@ -185,12 +185,12 @@ def _connect(nodes: Mapping[SpanKey, Node]) -> None:
             node.parent.children.append(node)
 
 
-def _open_circles(nodes: Iterable[Node]) -> None:
+def _open_circles(nodes: Iterable[SpanNode]) -> None:
     """Where spans name each other as parents, one of them loses its own."""
     sound: set[SpanKey] = set()
     for node in nodes:
         walked: set[SpanKey] = set()
-        at: Node | None = node
+        at: SpanNode | None = node
         while at is not None and at.key not in sound:
             walked.add(at.key)
             if at.parent is not None and at.parent.key in walked:
@@ -199,7 +199,7 @@ def _open_circles(nodes: Iterable[Node]) -> None:
         sound |= walked
 
 
-def _turns(nodes: Iterable[Node], results: Sequence[TurnResult]) -> list[TurnNode]:
+def _turns(nodes: Iterable[SpanNode], results: Sequence[TurnResult]) -> list[TurnNode]:
     turns = {index: TurnNode(index, result=result) for index, result in enumerate(results)}
     for node in nodes:
         turn = turns.setdefault(node.key.turn, TurnNode(node.key.turn))
@@ -208,19 +208,19 @@ def _turns(nodes: Iterable[Node], results: Sequence[TurnResult]) -> list[TurnNod
     return [turns[index] for index in sorted(turns)]
 
 
-def _roll_up(turn: TurnNode) -> None:
-    turn.roots.sort(key=_began)
-    ordered: list[Node] = []
+def _sum_turn(turn: TurnNode) -> None:
+    turn.roots.sort(key=_start_time)
+    ordered: list[SpanNode] = []
     waiting = list(reversed(turn.roots))
     while waiting:
         node = waiting.pop()
         ordered.append(node)
-        node.children.sort(key=_began)
+        node.children.sort(key=_start_time)
         for child in reversed(node.children):
             child.depth = node.depth + 1
             waiting.append(child)
     for node in reversed(ordered):
-        _sum_up(node)
+        _sum_node(node)
     starts = [node.span.start for node in ordered if node.span.start is not None]
     ends = [node.span.end if node.span.end is not None else node.span.start for node in ordered]
     turn.start = min(starts, default=None)
@@ -232,18 +232,18 @@ def _roll_up(turn: TurnNode) -> None:
     _mark_slow(ordered)
 
 
-def _sum_up(node: Node) -> None:
-    node.own_tokens = tokens_of(node.span)
+def _sum_node(node: SpanNode) -> None:
+    node.own_tokens = count_tokens(node.span)
     node.tokens = node.own_tokens
     if node.children:  # most are leaves, and there may be thousands
         node.tokens = _sum((node.own_tokens, *(child.tokens for child in node.children)))
         node.below = sum(1 + child.below for child in node.children)
         node.errors_below = sum((child.span.error is not None) + child.errors_below for child in node.children)
     if node.span.duration is not None:
-        node.own_seconds = max(node.span.duration - _covered(node), 0.0)
+        node.own_seconds = max(node.span.duration - _sum_child_seconds(node), 0.0)
 
 
-def _covered(node: Node) -> float:
+def _sum_child_seconds(node: SpanNode) -> float:
     """How much of a span its children account for: those at the same time count once."""
     covered = 0.0
     until = node.span.start or 0.0
@@ -255,7 +255,7 @@ def _covered(node: Node) -> float:
     return covered
 
 
-def _mark_slow(nodes: Sequence[Node]) -> None:
+def _mark_slow(nodes: Sequence[SpanNode]) -> None:
     timed = [node for node in nodes if node.own_seconds is not None]
     total = sum(node.own_seconds or 0.0 for node in timed)
     if len(timed) >= _LEAST_STEPS_FOR_SLOW:
@@ -263,7 +263,7 @@ def _mark_slow(nodes: Sequence[Node]) -> None:
             node.slow = (node.own_seconds or 0.0) > _SLOW_SHARE * total
 
 
-def _began(node: Node) -> float:
+def _start_time(node: SpanNode) -> float:
     return node.span.start if node.span.start is not None else float("inf")
 
 
@@ -365,7 +365,7 @@ def _prompt(turn: TurnNode, prompts: Sequence[str]) -> str:
         return turn.result.invocation.user_content.text()
     if turn.index < len(prompts):
         return prompts[turn.index]
-    return next((text for node in turn.roots if (text := _text_of(node.span.request))), "")
+    return next((text for node in turn.roots if (text := _extract_text(node.span.request))), "")
 
 
 def _response_text(turn: TurnNode) -> str:
@@ -373,7 +373,7 @@ def _response_text(turn: TurnNode) -> str:
     return final.text(thoughts=False) if final is not None else ""
 
 
-def _text_of(request: Any) -> str:
+def _extract_text(request: Any) -> str:
     """A user content as an agent was given it: a text, or parts."""
     if isinstance(request, str):
         return request
@@ -398,7 +398,7 @@ def linked_events(turn: TurnNode) -> Mapping[SpanKey, str]:
     invocation = turn.result.invocation if turn.result is not None else None
     calls = _Calls(invocation)
     for node in preorder(turn.roots):
-        link = _told(node.span, invocation) or calls.take(node.span) or _answered_call(node, invocation)
+        link = _describe_event(node.span, invocation) or calls.take(node.span) or _describe_answer(node, invocation)
         if link:
             links[node.key] = link
     return links
@@ -445,7 +445,7 @@ def _content(name: str | None, args: Any) -> str:
     return f"{name}{json.dumps(args or {}, sort_keys=True, default=str)}"
 
 
-def _told(span: Span, invocation: Invocation | None) -> str | None:
+def _describe_event(span: Span, invocation: Invocation | None) -> str | None:
     event_id = span.attributes.get("event_id")
     if not isinstance(event_id, str):
         return None
@@ -456,7 +456,7 @@ def _told(span: Span, invocation: Invocation | None) -> str | None:
     return f"{what} of this turn, id {event_id}"
 
 
-def _answered_call(node: Node, invocation: Invocation | None) -> str | None:
+def _describe_answer(node: SpanNode, invocation: Invocation | None) -> str | None:
     span = node.span
     if span.kind is not SpanKind.AGENT or not isinstance(span.response, str) or invocation is None:
         return None
@@ -500,11 +500,11 @@ class Match(NamedTuple):
 class Search:
     """A text looked for in names, errors, attributes, requests and responses, whatever its case."""
 
-    def __init__(self, text: str, nodes: Sequence[Node]) -> None:
+    def __init__(self, text: str, nodes: Sequence[SpanNode]) -> None:
         self.text = text
         self.matches: list[Match] = []
         self.is_done = False
-        self._work = self._look(text.casefold(), nodes)
+        self._work = self._search(text.casefold(), nodes)
 
     def step(self, characters: int) -> None:
         """Look through at least so many characters more; `is_done` says when nothing is left."""
@@ -515,7 +515,7 @@ class Search:
                 return
         self.is_done = True
 
-    def _look(self, needle: str, nodes: Sequence[Node]) -> Iterator[int]:
+    def _search(self, needle: str, nodes: Sequence[SpanNode]) -> Iterator[int]:
         for node in nodes:
             for where, value in _parts(node):
                 for text in texts(value):
@@ -545,7 +545,7 @@ def texts(value: Any) -> Iterator[str]:
 _END = object()
 
 
-def _parts(node: Node) -> Iterator[tuple[Where, Any]]:
+def _parts(node: SpanNode) -> Iterator[tuple[Where, Any]]:
     span = node.span
     yield Where.NAME, span.name
     yield Where.ERROR, span.error

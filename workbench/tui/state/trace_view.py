@@ -31,9 +31,9 @@ from workbench.tui.state.trace_tree import (
     Axis,
     Match,
     Messages,
-    Node,
     Search,
     SpanKey,
+    SpanNode,
     TraceTree,
     TurnNode,
     linked_events,
@@ -64,7 +64,7 @@ class Columns(NamedTuple):
     bar: int
 
     @classmethod
-    def of(cls, width: int, *, tokens_known: bool) -> Columns:
+    def divide(cls, width: int, *, tokens_known: bool) -> Columns:
         """How a row of this width is divided; no column for tokens where no step told of any."""
         tokens = _TOKENS if tokens_known and width >= _TOKENS_FROM else 0
         time = _TIME if width >= _LEAST_NAME + _TIME else 0
@@ -89,7 +89,7 @@ def turn_row(turn: TurnNode, message: str, *, columns: Columns, folded: bool, ax
 
 
 def span_row(
-    node: Node, *, columns: Columns, folded: bool, flat: bool, linked: bool, slowest: bool, axis: Axis | None
+    node: SpanNode, *, columns: Columns, folded: bool, flat: bool, linked: bool, slowest: bool, axis: Axis | None
 ) -> Line:
     """The row of a span. Where the list is `flat`, it says what the span was inside of in place of indenting it."""
     span = node.span
@@ -102,12 +102,12 @@ def span_row(
         StyledText(redact(safe_line(span.name or span.id)), Style.ERROR if span.error is not None else Style.TEXT),
         StyledText(f" {EVENT_MARK}" if linked else "", Style.KEY),
         StyledText(f" simulated: {safe_line(span.simulator)}" if span.simulator else "", Style.WARNING),
-        *_behind(node, folded=folded, flat=flat, slowest=slowest),
+        *_name_notes(node, folded=folded, flat=flat, slowest=slowest),
     )
     return (*_name(head, columns.name), *_figures(span.duration, node.tokens, columns), *_bar(node, axis, columns))
 
 
-def _status(node: Node, *, slowest: bool) -> StyledText:
+def _status(node: SpanNode, *, slowest: bool) -> StyledText:
     if node.span.error is not None:
         return StyledText(f"{ERROR_MARK} ", Style.ERROR)
     if node.span.is_running:
@@ -115,7 +115,7 @@ def _status(node: Node, *, slowest: bool) -> StyledText:
     return StyledText(f"{SLOW_MARK} ", Style.WARNING) if slowest or node.slow else StyledText("  ")
 
 
-def _behind(node: Node, *, folded: bool, flat: bool, slowest: bool) -> Line:
+def _name_notes(node: SpanNode, *, folded: bool, flat: bool, slowest: bool) -> Line:
     pieces = [StyledText(" slowest", Style.WARNING)] if slowest else []
     if folded:
         errors = f", {plural(node.errors_below, 'error')}" if node.errors_below else ""
@@ -145,7 +145,7 @@ def _figures(seconds: float | None, tokens: int | None, columns: Columns) -> Lin
     )
 
 
-def _bar(node: Node, axis: Axis | None, columns: Columns) -> Line:
+def _bar(node: SpanNode, axis: Axis | None, columns: Columns) -> Line:
     span = node.span
     if not columns.bar or axis is None:
         return ()
@@ -168,7 +168,7 @@ class Scale(StrEnum):
     SESSION = "session"
 
 
-TraceRow = Node | TurnNode
+TraceRow = SpanNode | TurnNode
 
 _KINDS: tuple[SpanKind | None, ...] = (
     None,
@@ -198,7 +198,7 @@ class TraceView:
 
     def show(self, spans: Sequence[Span], turns: Sequence[TurnResult], prompts: Sequence[str]) -> None:
         """Take the steps of a session as they are known now. `prompts` are the user messages that the case has."""
-        selected = self.selected
+        selected = self.selection
         path = [] if selected is None else _keys_above(selected)
         self.tree = TraceTree(spans, turns)
         self.messages = Messages(self.tree.turns, prompts)
@@ -227,7 +227,7 @@ class TraceView:
     def line(self, index: int, width: int) -> Line:
         """One row as it is drawn now."""
         row = self._rows[index]
-        columns = Columns.of(width, tokens_known=self.tree.tokens is not None)
+        columns = Columns.divide(width, tokens_known=self.tree.tokens is not None)
         folded = row.key in self._folded
         if isinstance(row, TurnNode):
             axis = self._axis(row.index, columns.bar)
@@ -243,7 +243,7 @@ class TraceView:
         )
 
     @property
-    def selected(self) -> TraceRow | None:
+    def selection(self) -> TraceRow | None:
         """What the cursor is on."""
         return self._rows[self._cursor] if self._rows else None
 
@@ -252,7 +252,7 @@ class TraceView:
         """Whether only some of the spans are listed, without those around them."""
         return self.errors_only or self.kind is not None
 
-    def link_of(self, node: Node) -> str | None:
+    def find_link(self, node: SpanNode) -> str | None:
         """Which event a span became, in words."""
         return self._links.get(node.key)
 
@@ -266,7 +266,7 @@ class TraceView:
         """Put the cursor on a row, or on the nearest there is."""
         self._cursor = min(max(index, 0), max(len(self._rows) - 1, 0))
 
-    def go_to(self, key: SpanKey) -> bool:
+    def select_span(self, key: SpanKey) -> bool:
         """Put the cursor on a span, unfolding and listing what hides it. False where there is no such span."""
         node = self.tree.nodes.get(key)
         if node is None:
@@ -281,7 +281,7 @@ class TraceView:
 
     def go_to_slowest(self) -> bool:
         """Go to the span that took the longest by itself. False where no two spans have times."""
-        return self.tree.slowest is not None and self.go_to(self.tree.slowest.key)
+        return self.tree.slowest is not None and self.select_span(self.tree.slowest.key)
 
     def go_to_error(self, step: int) -> bool:
         """Go to the next (1) or previous (-1) span with an error, round the ends. False where there is none."""
@@ -296,26 +296,26 @@ class TraceView:
 
     def match_here(self) -> Match | None:
         """What the search found in the selected span, the first of it."""
-        if self.search is None or self.selected is None:
+        if self.search is None or self.selection is None:
             return None
-        key = self.selected.key
+        key = self.selection.key
         return next((match for match in self.search.matches if match.key == key), None)
 
     # Folding and filtering.
 
     def toggle(self) -> None:
         """Fold or unfold the selected row."""
-        row = self.selected
+        row = self.selection
         if row is not None and _has_below(row):
             self._folded ^= {row.key}
             self._list([row.key])
 
     def fold(self) -> None:
         """Fold the selected row; one that is folded or has nothing below leads to the row around it."""
-        row = self.selected
+        row = self.selection
         if row is None:
             return
-        if _has_below(row) and row.key not in self._folded and not (self.is_filtered and isinstance(row, Node)):
+        if _has_below(row) and row.key not in self._folded and not (self.is_filtered and isinstance(row, SpanNode)):
             self.toggle()
             return
         around = _keys_above(row)[1:]
@@ -325,12 +325,12 @@ class TraceView:
 
     def unfold(self) -> None:
         """Unfold the selected row; one that is unfolded leads to the first row below."""
-        row = self.selected
+        row = self.selection
         if row is None or not _has_below(row):
             return
         if row.key in self._folded:
             self.toggle()
-        elif not (self.is_filtered and isinstance(row, Node)):
+        elif not (self.is_filtered and isinstance(row, SpanNode)):
             self.move(1)
 
     def fold_all(self) -> None:
@@ -385,8 +385,8 @@ class TraceView:
 
     def axis_line(self, width: int) -> Line:
         """The times above the bars, of the turn of the cursor or of the session."""
-        columns = Columns.of(width, tokens_known=self.tree.tokens is not None)
-        turn = self.selected.key.turn if self.selected is not None else 0
+        columns = Columns.divide(width, tokens_known=self.tree.tokens is not None)
+        turn = self.selection.key.turn if self.selection is not None else 0
         axis = self._axis(turn, columns.bar)
         what = f"bars: turn {turn + 1}" if self.scale is Scale.TURN else "bars: session"
         left = cut_line((StyledText(what, Style.MUTED),), columns.name)
@@ -403,7 +403,7 @@ class TraceView:
 
     def message_line(self) -> Line:
         """The messages of the turn that the cursor is in; the one that the row belongs to stands out."""
-        row = self.selected
+        row = self.selection
         return () if row is None else self.messages.line(row.key.turn, is_answer=self._is_answer(row))
 
     def _choices(self) -> list[StyledText]:
@@ -415,7 +415,7 @@ class TraceView:
             parts.append(StyledText(f" · only {KIND_NAMES[self.kind]}s", Style.WARNING))
         if self.search is not None:
             keys = list(dict.fromkeys(match.key for match in self.search.matches))
-            here = self.selected.key if self.selected is not None else None
+            here = self.selection.key if self.selection is not None else None
             place = f"{keys.index(here) + 1} of " if here in keys else ""
             more = "" if self.search.is_done else " so far"
             text = safe_line(self.search.text, width=30)
@@ -424,7 +424,7 @@ class TraceView:
         return parts
 
     def _is_answer(self, row: TraceRow) -> bool:
-        return isinstance(row, Node) and "final response" in (self._links.get(row.key) or "")
+        return isinstance(row, SpanNode) and "final response" in (self._links.get(row.key) or "")
 
     def _axis(self, turn: int, width: int) -> Axis | None:
         if width <= 0:
@@ -437,14 +437,14 @@ class TraceView:
         return None if start is None or end is None else Axis(start, end, width)
 
     def _path_here(self) -> list[SpanKey]:
-        return [] if self.selected is None else _keys_above(self.selected)
+        return [] if self.selection is None else _keys_above(self.selection)
 
     def _go_around(self, keys: Sequence[SpanKey], step: int) -> bool:
         """Go to the nearest of these spans in one direction; beyond the last comes the first."""
         if not keys:
             return False
         order = {node.key: place for place, node in enumerate(self.tree.ordered)}
-        row = self.selected
+        row = self.selection
         if row is None:
             here = -1.0
         elif isinstance(row, TurnNode):
@@ -454,9 +454,9 @@ class TraceView:
         places = sorted(order[key] for key in keys if key in order)
         beyond = [place for place in places if (place > here if step > 0 else place < here)]
         chosen = (beyond or places)[0 if step > 0 else -1]
-        return self.go_to(self.tree.ordered[chosen].key)
+        return self.select_span(self.tree.ordered[chosen].key)
 
-    def _lists(self, node: Node) -> bool:
+    def _lists(self, node: SpanNode) -> bool:
         if self.errors_only and node.span.error is None:
             return False
         return self.kind is None or node.span.kind is self.kind
@@ -498,18 +498,18 @@ def _keys_above(row: TraceRow) -> list[SpanKey]:
 
 # Why a session has no steps to show, and what can be done about it.
 
-_KEPT = (
+_NOT_STORED = (
     "The agent reported none, or this execution is an older one: the history keeps the steps of the five newest "
     "executions of each case by the same agent, and the results of many more."
 )
 
 
-def absence_of(subject: Subject) -> list[Block]:
+def explain_absence(subject: Subject) -> list[Block]:
     """What to show of a case in place of its steps."""
     return list(_blocks(subject))
 
 
-def prompts_of(subject: Subject) -> tuple[str, ...]:
+def list_prompts(subject: Subject) -> tuple[str, ...]:
     """What the case has the user say, turn by turn, as far as that is known before it is said."""
     case = subject.case
     if case is None:
@@ -544,7 +544,7 @@ def _blocks(subject: Subject) -> Iterator[Block]:
     else:
         yield Paragraph.from_text("There are no steps of this execution.", Style.STRONG)
         yield BLANK
-        yield Paragraph.from_text(_KEPT if _is_stored(subject) else "The agent reported none.")
+        yield Paragraph.from_text(_NOT_STORED if _is_stored(subject) else "The agent reported none.")
         yield BLANK
         yield Paragraph.from_text("r runs the case again.", Style.MUTED)
 

@@ -54,7 +54,7 @@ def merged_text(versions: Versions, *, ours: str, theirs: str) -> str:
     return "\n".join(lines)
 
 
-def mark_left(text: str) -> str | None:
+def find_merge_mark(text: str) -> str | None:
     """Says which mark of `merged_text` still stands in a text; None where none does."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith((f"{_MARKS[0]} ", f"{_MARKS[2]} ")) or line == _MARKS[1]:
@@ -67,8 +67,8 @@ _MARKS = ("<<<<<<<", "=======", ">>>>>>>")
 
 def runs(theirs: Sequence[str], ours: Sequence[str]) -> Iterator[Run]:
     """Both texts in order, cut into runs of lines that are the same and runs that are not."""
-    start = _shared(theirs, ours)
-    end = _shared(theirs[start:][::-1], ours[start:][::-1])
+    start = _count_shared_lines(theirs, ours)
+    end = _count_shared_lines(theirs[start:][::-1], ours[start:][::-1])
     left, right = theirs[start : len(theirs) - end], ours[start : len(ours) - end]
     if start:
         yield theirs[:start], ours[:start], True
@@ -82,7 +82,7 @@ def runs(theirs: Sequence[str], ours: Sequence[str]) -> Iterator[Run]:
         yield theirs[len(theirs) - end :], ours[len(ours) - end :], True
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+def _count_shared_lines(one: Sequence[str], other: Sequence[str]) -> int:
     most = min(len(one), len(other))
     return next((index for index in range(most) if one[index] != other[index]), most)
 
@@ -98,22 +98,22 @@ def _summary(versions: Versions) -> Iterator[Block]:
         )
         return
     if versions.merge is not None:
-        yield from _who_did_what(versions.merge)
+        yield from _merge_blocks(versions.merge)
         return
     named = [f"{safe_line(item.eval_id)} ({item.how})" for item in versions.differences]
-    yield Paragraph.from_text(f"{plural(len(versions.differences), 'case')} not the same in both: {_listed(named)}")
+    yield Paragraph.from_text(f"{plural(len(versions.differences), 'case')} not the same in both: {_join_names(named)}")
 
 
-def _who_did_what(merge: Merge) -> Iterator[Block]:
+def _merge_blocks(merge: Merge) -> Iterator[Block]:
     """What each side did to what both began from, and whether that can be had together."""
     for who, differences in (("you", merge.ours), ("somebody else", merge.theirs)):
         for how, word in _DONE.items():
             ids = [safe_line(item.eval_id) for item in differences if item.how == how]
             if ids:
-                yield Paragraph((StyledText(f"{word} by {who}: ", Style.MUTED), StyledText(_listed(ids))))
+                yield Paragraph((StyledText(f"{word} by {who}: ", Style.MUTED), StyledText(_join_names(ids))))
     if merge.in_both:
         ids = [safe_line(eval_id) for eval_id in merge.in_both]
-        yield Paragraph((StyledText("by both, each in another way: ", Style.WARNING), StyledText(_listed(ids))))
+        yield Paragraph((StyledText("by both, each in another way: ", Style.WARNING), StyledText(_join_names(ids))))
     elif merge.content is not None:
         yield Paragraph.from_text(
             "No case was changed by both: what you did and what is on disk go together.", Style.PASSED
@@ -129,7 +129,7 @@ _DONE: Mapping[DifferenceKind, str] = {
 """What a side did to a case, by how it then differs from what both began from."""
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
     return ", ".join([*names[:_MOST_NAMED], f"{more:,} more"] if more > 0 else names)
 

@@ -46,7 +46,7 @@ async def open_case(screen: Any, case: str = "lamp") -> None:
 
 async def go_to(screen: Any, label: str, *, number: int = 0) -> None:
     """Put the cursor on a row by its label."""
-    view = pane_of(screen).desk.view
+    view = pane_of(screen).editor.view
     wanted = [index for index, row in enumerate(view.rows) if row.label == label][number]
     await screen.press("g", *["j"] * wanted)
     await screen.pilot.pause()
@@ -80,7 +80,7 @@ def pane_of(screen: Any) -> CasePane:
 
 
 def data_of(screen: Any) -> Any:
-    return pane_of(screen).desk.opened.data
+    return pane_of(screen).editor.opened.data
 
 
 def on_disk(project: Path) -> Any:

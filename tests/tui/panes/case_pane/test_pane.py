@@ -68,7 +68,7 @@ async def test_an_argument_keeps_its_type_and_can_get_another(open_app: Any, pro
         await type_text(screen, "x")
         await screen.until("expected a number")
         await screen.press("enter")
-        assert pane_of(screen).desk.typing is not None
+        assert pane_of(screen).editor.typing is not None
         await type_text(screen, "2.5")
         await screen.press("enter")
         await idle(screen)
@@ -111,7 +111,7 @@ async def test_what_the_format_does_not_allow_is_said_while_typing(open_app: Any
         await screen.press("ctrl+j")
         await idle(screen)
         assert data_of(screen) == LAMP
-        assert pane_of(screen).desk.typing is not None
+        assert pane_of(screen).editor.typing is not None
 
 
 async def test_an_id_that_another_case_has_is_refused(open_app: Any, project: Path) -> None:
@@ -170,7 +170,7 @@ async def test_an_agent_has_facts_and_nothing_to_edit(open_app: Any, project: Pa
 
         await screen.until("kind", "function")
 
-        assert pane_of(screen).desk.opened is None
+        assert pane_of(screen).editor.opened is None
         await screen.press("plus", "D", "enter")
         await idle(screen)
 
@@ -223,10 +223,10 @@ async def test_a_click_selects_a_row_and_two_open_it(open_app: Any, project: Pat
     async with open_app(project) as screen:
         await open_case(screen)
         await screen.pilot.click("#case-rows", offset=(5, 2))
-        assert pane_of(screen).desk.row.label == "user"
+        assert pane_of(screen).editor.row.label == "user"
         await screen.pilot.click("#case-rows", offset=(5, 2), times=2)
         await screen.pilot.pause()
-        assert pane_of(screen).desk.typing is not None
+        assert pane_of(screen).editor.typing is not None
 
 
 async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> None:
@@ -281,7 +281,7 @@ async def test_a_set_that_vanishes_leaves_a_sentence(open_app: Any, project: Pat
         await screen.press("d")
         await idle(screen)
 
-        assert pane_of(screen).desk.opened is not None
+        assert pane_of(screen).editor.opened is not None
 
 
 async def test_half_a_character_is_copied_and_edited_outside_as_json(

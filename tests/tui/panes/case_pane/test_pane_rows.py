@@ -22,12 +22,12 @@ async def test_undo_and_redo_keep_the_cursor_on_its_row(open_app: Any, project: 
         await screen.press("u")
         await idle(screen)
         assert data_of(screen) == LAMP
-        assert pane_of(screen).desk.row.value == "You are welcome."
+        assert pane_of(screen).editor.row.value == "You are welcome."
 
         await screen.press("U")
         await idle(screen)
         assert len(data_of(screen)["conversation"][0]["intermediate_data"]["tool_uses"]) == 2
-        assert pane_of(screen).desk.row.value == "You are welcome."
+        assert pane_of(screen).editor.row.value == "You are welcome."
 
 
 async def test_rows_move_within_their_list(open_app: Any, project: Path) -> None:
@@ -38,7 +38,7 @@ async def test_rows_move_within_their_list(open_app: Any, project: Path) -> None
         await idle(screen)
         prompts = [turn["user_content"]["parts"][0]["text"] for turn in data_of(screen)["conversation"]]
         assert prompts == ["Thanks.", "Find the lamp."]
-        assert pane_of(screen).desk.row.label == "turn 2"
+        assert pane_of(screen).editor.row.label == "turn 2"
 
         await screen.press("K")
         await idle(screen)
@@ -99,7 +99,7 @@ async def test_an_argument_is_added(open_app: Any, project: Path) -> None:
 
         args = data_of(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
         assert args["room"] == "Attic"
-        assert pane_of(screen).desk.row.label == "room"
+        assert pane_of(screen).editor.row.label == "room"
 
 
 async def test_an_empty_value_can_be_added(open_app: Any, project: Path) -> None:
@@ -124,7 +124,7 @@ async def test_a_turn_is_added_in_one_step(open_app: Any, project: Path) -> None
         await go_to(screen, "turn 2")
         await screen.press("i")
         await screen.until("Add")
-        labels = [item.label for item in pane_of(screen).desk.additions()]
+        labels = [item.label for item in pane_of(screen).editor.list_additions()]
         await screen.press(*["j"] * labels.index("turn"), "enter")
         await idle(screen)
         await type_text(screen, "And\nnow?")
@@ -142,9 +142,9 @@ async def test_turns_are_jumped_to(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
         await screen.press("}", "}")
-        assert pane_of(screen).desk.row.label == "turn 2"
+        assert pane_of(screen).editor.row.label == "turn 2"
         await screen.press("{")
-        assert pane_of(screen).desk.row.label == "turn 1"
+        assert pane_of(screen).editor.row.label == "turn 1"
 
 
 async def test_the_persona_of_a_scenario_is_chosen_among_those_there_are(open_app: Any, project: Path) -> None:

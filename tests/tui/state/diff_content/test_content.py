@@ -16,7 +16,7 @@ from workbench.model.results import (
     MetricStatus,
     SimulatedConversation,
 )
-from workbench.tui.state.diff_content import diff_of
+from workbench.tui.state.diff_content import make_diff
 from workbench.tui.state.diff_lines import DiffSource, Level
 from workbench.tui.state.diff_state import DiffState, lay_out_diff
 from workbench.tui.state.text_layout import Block, Style, render_blocks
@@ -31,7 +31,7 @@ def _shown(blocks: Any, *, width: int = 70, side_by_side: bool = True) -> list[s
 
 
 def _blocks(case: Any, **of: Any) -> Any:
-    return diff_of(DiffSource(case=case, **of)).blocks
+    return make_diff(DiffSource(case=case, **of)).blocks
 
 
 def _compared(make: Any, expected: dict[str, Any], actual: dict[str, Any], **more: Any) -> list[str]:
@@ -248,7 +248,7 @@ def _diff(make: Any, expected: Any, actual: Any, *metrics: MetricResult, level: 
     turns = expected if isinstance(expected, list) else [expected]
     did = actual if isinstance(actual, list) else [actual]
     result = make.result(make.key("a"), CaseStatus.FAILED, *did, metrics=metrics)
-    return diff_of(DiffSource(case=make.case("a", *turns), turns=result.execution.turns, result=result, level=level))
+    return make_diff(DiffSource(case=make.case("a", *turns), turns=result.execution.turns, result=result, level=level))
 
 
 def test_the_criterion_that_lost_points_is_named_at_the_first_difference_it_minded(make: Any) -> None:
@@ -371,7 +371,7 @@ def test_a_text_that_is_cut_says_so_and_can_be_shown_whole(make: Any) -> None:
     source = DiffSource(case=make.case("a", expected), turns=result.execution.turns, result=result, most=None)
 
     assert "30,003 more characters, some of them different: W shows all" in "\n".join(_shown(diff.blocks, width=200))
-    assert "END" in "\n".join(_shown(diff_of(source).blocks))
+    assert "END" in "\n".join(_shown(make_diff(source).blocks))
 
 
 def test_a_thousand_calls_and_a_response_of_200_kB_are_compared_whole(make: Any) -> None:
@@ -391,9 +391,9 @@ def test_lines_know_their_difference_and_the_mark_is_drawn_at_the_current_one(ma
     lines = lay_out_diff(diff, width=60, side_by_side=True)
     marked = [index for index, line in enumerate(lines.with_cursor(1)) if line[0].text == "▌"]
 
-    assert lines.span_of(1) == (marked[0], marked[-1])
+    assert lines.find_lines(1) == (marked[0], marked[-1])
     assert "m  2" in "".join(piece.text for piece in lines[marked[0]])
-    assert lines.span_of(7) is None
+    assert lines.find_lines(7) is None
 
 
 def test_frames_of_libraries_are_folded(make: Any) -> None:
@@ -416,7 +416,7 @@ def test_frames_of_libraries_are_folded(make: Any) -> None:
 def test_what_did_not_run_is_not_said_to_have_no_differences(make: Any, status: CaseStatus) -> None:
     state = DiffState()
     source = DiffSource(case=make.case("a", make.turn("hi", "hello")), result=make.result(make.key("a"), status))
-    state.take(source, diff_of(source), about="a")
+    state.show(source, make_diff(source), about="a")
 
     (told,) = state.status()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.model.results import CaseStatus
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.state.diff_content import diff_of
+from workbench.tui.state.diff_content import make_diff
 from workbench.tui.state.diff_lines import DiffSource, Level
 from workbench.tui.state.text_layout import render_blocks
 
@@ -26,7 +26,7 @@ def shown(make: Any, expected: dict[str, Any], actual: dict[str, Any], *, level:
     )
     result = make.result(make.key("a"), CaseStatus.FAILED, actual, metrics=[])
     result = result.model_copy(update={"execution": result.execution.model_copy(update={"spans": spans})})
-    content = diff_of(
+    content = make_diff(
         DiffSource(case=make.case("a", expected), turns=result.execution.turns, result=result, level=level)
     )
     lines = render_blocks(list(content.blocks), width=70, side_by_side=False)
@@ -69,5 +69,5 @@ def shown_of_two(make: Any, same: dict[str, Any], changed: dict[str, Any]) -> li
     source = DiffSource(
         case=make.case("a", same, same), turns=result.execution.turns, result=result, level=Level.FOLDED
     )
-    lines = render_blocks(list(diff_of(source).blocks), width=70, side_by_side=False)
+    lines = render_blocks(list(make_diff(source).blocks), width=70, side_by_side=False)
     return ["".join(piece.text for piece in line).rstrip() for line in lines]

@@ -20,7 +20,7 @@ def _slot(input: Input) -> Slot:
 
 @given(FREE, st.sampled_from([Input.VALUE, Input.JSON]))
 def test_what_is_not_changed_is_the_same_value(value: Any, input: Input) -> None:
-    draft = Draft.of(_slot(input), value)
+    draft = Draft.begin(_slot(input), value)
 
     assert draft.is_untouched
     assert draft.value() == value
@@ -29,7 +29,7 @@ def test_what_is_not_changed_is_the_same_value(value: Any, input: Input) -> None
 
 @given(TEXTS, st.sampled_from([Input.LINE, Input.TEXT]))
 def test_any_text_can_be_typed_whatever_is_in_it(text: str, input: Input) -> None:
-    draft = Draft.of(_slot(input), text)
+    draft = Draft.begin(_slot(input), text)
 
     assert draft.value() == text
     assert is_plain(draft.text)
@@ -37,7 +37,7 @@ def test_any_text_can_be_typed_whatever_is_in_it(text: str, input: Input) -> Non
 
 @given(FREE)
 def test_a_value_can_be_read_as_every_type_in_turn_and_is_still_there(value: Any) -> None:
-    draft = Draft.of(_slot(Input.JSON), value)
+    draft = Draft.begin(_slot(Input.JSON), value)
     as_value = Draft(_slot(Input.VALUE), Form.JSON, draft.text, value)
 
     for _ in range(len(Form)):
@@ -81,10 +81,10 @@ def test_a_text_stays_a_text(input: Input) -> None:
 
 
 def test_something_new_begins_empty_and_null_is_no_nothing() -> None:
-    assert Draft.of(_slot(Input.VALUE), ABSENT) == Draft(_slot(Input.VALUE), Form.TEXT, "", ABSENT)
-    assert Draft.of(_slot(Input.JSON), ABSENT).text == ""
-    assert Draft.of(_slot(Input.VALUE), None).form is Form.NULL
-    assert Draft.of(_slot(Input.VALUE), ABSENT).is_new and not Draft.of(_slot(Input.VALUE), None).is_new
+    assert Draft.begin(_slot(Input.VALUE), ABSENT) == Draft(_slot(Input.VALUE), Form.TEXT, "", ABSENT)
+    assert Draft.begin(_slot(Input.JSON), ABSENT).text == ""
+    assert Draft.begin(_slot(Input.VALUE), None).form is Form.NULL
+    assert Draft.begin(_slot(Input.VALUE), ABSENT).is_new and not Draft.begin(_slot(Input.VALUE), None).is_new
 
 
 def test_an_id_has_one_line() -> None:
@@ -92,5 +92,5 @@ def test_an_id_has_one_line() -> None:
 
 
 def test_a_long_text_is_for_the_users_editor() -> None:
-    assert Draft.of(_slot(Input.TEXT), "x" * 100_000).is_too_long
-    assert not Draft.of(_slot(Input.TEXT), "x").is_too_long
+    assert Draft.begin(_slot(Input.TEXT), "x" * 100_000).is_too_long
+    assert not Draft.begin(_slot(Input.TEXT), "x").is_too_long

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from workbench.model.identity import CaseKey
 from workbench.tui.state.case_edits import Slot
 from workbench.tui.state.case_outline import ABSENT, Input
-from workbench.tui.state.editor_state import Draft, Edited, Form, found_draft, kept_draft
+from workbench.tui.state.editor_state import Draft, Edited, Form, dump_draft, load_draft
 
 texts = st.text(st.characters(codec=None))  # half characters too
 places = st.lists(texts | st.integers(0, 9), max_size=4).map(tuple)
@@ -25,20 +25,20 @@ slots = st.builds(
     hole=st.none() | places,
     instead_of=st.none() | places,
 )
-drafts = st.builds(Draft, slot=slots, form=st.sampled_from(Form), text=texts, begun_from=values | st.just(ABSENT))
+drafts = st.builds(Draft, slot=slots, form=st.sampled_from(Form), text=texts, original=values | st.just(ABSENT))
 cases = st.builds(CaseKey, target=st.just("t"), eval_set=st.just("s"), eval_id=st.text(), occurrence=st.integers(0, 3))
 edited = st.builds(Edited, texts, st.none() | cases)
 
 
 @given(edited, drafts)
 def test_a_draft_is_found_again_as_it_was(edited: Edited, draft: Draft) -> None:
-    written = json.dumps(kept_draft(edited, draft))
+    written = json.dumps(dump_draft(edited, draft))
 
-    assert found_draft(json.loads(written)) == (edited, draft)
+    assert load_draft(json.loads(written)) == (edited, draft)
 
 
 @given(
     st.none() | st.integers() | st.lists(values) | st.dictionaries(st.sampled_from(["slot", "case", "text"]), values)
 )
 def test_what_is_no_draft_is_none(kept: object) -> None:
-    assert found_draft(kept) is None
+    assert load_draft(kept) is None

@@ -20,5 +20,5 @@ def test_a_simulated_call_says_so_in_its_row_and_in_its_facts() -> None:
 
     assert "roll simulated: replayed" in listed[1]
     assert "simulated" not in listed[2]
-    facts = [text(line) for line in detail.lay_out(90)]
+    facts = [text(line) for line in detail.render(90)]
     assert "simulated   the tool was not called: a recorded call was replayed" in [line.rstrip() for line in facts]

@@ -86,9 +86,9 @@ def test_folding_hides_what_is_below_and_says_how_much_and_what_failed() -> None
 
     view.unfold()
     view.unfold()
-    assert view.selected is not None and view.selected.key == SpanKey(0, "ask")
+    assert view.selection is not None and view.selection.key == SpanKey(0, "ask")
     view.fold()
-    assert view.selected.key == SpanKey(0, "root")
+    assert view.selection.key == SpanKey(0, "root")
     view.fold_all()
     assert names(view) == ["turn 1", "turn 2"]
     view.unfold_all()
@@ -102,30 +102,30 @@ def test_what_arrives_leaves_cursor_and_folds_where_they_are() -> None:
     spans = lights()
     view = view_of(spans[3:5])
     view.move_to(2)
-    assert view.selected is not None and view.selected.key == SpanKey(0, "tell")
+    assert view.selection is not None and view.selection.key == SpanKey(0, "tell")
 
     view.show(spans, (), ())
 
-    assert view.selected.key == SpanKey(0, "tell")
-    view.go_to(SpanKey(0, "root"))
+    assert view.selection.key == SpanKey(0, "tell")
+    view.select_span(SpanKey(0, "root"))
     view.fold()
     view.show([*spans, span("new", "root", at=(0.1, 0.2))], (), ())
-    assert view.selected.key == SpanKey(0, "root") and "new" not in names(view)
+    assert view.selection.key == SpanKey(0, "root") and "new" not in names(view)
 
 
 def test_a_jump_to_an_error_or_the_slowest_unfolds_what_hides_it_and_goes_round() -> None:
     view = view_of(lights())
     view.fold_all()
 
-    assert view.go_to_error(1) and view.selected is not None
-    assert view.selected.key == SpanKey(1, "again")
+    assert view.go_to_error(1) and view.selection is not None
+    assert view.selection.key == SpanKey(1, "again")
     view.go_to_error(1)
-    assert view.selected.key == SpanKey(1, "lost")
+    assert view.selection.key == SpanKey(1, "lost")
     view.go_to_error(1)
-    assert view.selected.key == SpanKey(1, "again")
+    assert view.selection.key == SpanKey(1, "again")
     view.go_to_error(-1)
-    assert view.selected.key == SpanKey(1, "lost")
-    assert view.go_to_slowest() and view.selected.key == SpanKey(1, "again")
+    assert view.selection.key == SpanKey(1, "lost")
+    assert view.go_to_slowest() and view.selection.key == SpanKey(1, "again")
     assert not view_of(lights()[:1]).go_to_slowest()
     assert not view_of(lights()[:1]).go_to_error(1)
 
@@ -157,7 +157,7 @@ def test_a_jump_to_what_a_filter_hides_ends_the_filter() -> None:
     view = view_of(lights())
     view.toggle_errors_only()
 
-    assert view.go_to(SpanKey(0, "ask"))
+    assert view.select_span(SpanKey(0, "ask"))
     assert not view.is_filtered
 
 
@@ -202,8 +202,8 @@ def test_next_and_previous_go_from_match_to_match_round_the_ends() -> None:
     order = []
     for step in (1, 1, 1, -1):
         assert view.go_to_match(step) is not None
-        assert view.selected is not None
-        order.append(view.selected.key.id)
+        assert view.selection is not None
+        order.append(view.selection.key.id)
     assert order == ["ask", "again", "ask", "again"]
     assert "2 of 2 steps" in text(view.summary())
     find(view, "nowhere")
@@ -240,5 +240,5 @@ def test_nothing_at_all_can_be_moved_in_folded_and_searched() -> None:
     view.unfold()
     view.toggle()
     view.fold_all()
-    assert (len(view), view.selected, view.go_to_match(1)) == (0, None, None)
+    assert (len(view), view.selection, view.go_to_match(1)) == (0, None, None)
     assert text(view.message_line()) == ""
