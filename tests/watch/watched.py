@@ -16,7 +16,7 @@ from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.run_events import CaseStarted
 from workbench.watch.watch_events import AllKnown, ChangeSeen, VerdictKnown, VerdictsReused, WatchEvent
-from workbench.watch.watch_session import WatchSession, open_watch
+from workbench.watch.watch_session import WatchSession
 
 T = TypeVar("T")
 PATIENCE = 30.0
@@ -214,7 +214,7 @@ async def watching(root: Path, *, catches_up: bool = True, **options: Any) -> As
     workspace = await asyncio.to_thread(Workspace.open, root)
     try:
         run_options = RunOptions(adk_results=False, **options)
-        session = open_watch(workspace, everything, run_options, off_loop=off_loop, catches_up=catches_up)
+        session = WatchSession(workspace, everything, run_options, off_loop=off_loop, catches_up=catches_up)
         watched = Watched(session, workspace)
         listening = asyncio.create_task(watched.listen())
         try:

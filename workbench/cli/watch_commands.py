@@ -104,7 +104,7 @@ def watch(
     from workbench.engine.plan import NoCases, RunOptions
     from workbench.engine.project_selection import is_marked
     from workbench.watch.watch_plan import drop_remote_sets
-    from workbench.watch.watch_session import open_watch
+    from workbench.watch.watch_session import WatchSession
 
     workspace, named = open_workspace(what, target=target)
     options = RunOptions.model_validate(
@@ -137,7 +137,7 @@ def watch(
         for problem in said:
             message(problem)
         refuse_mistakes(lambda: select(workspace))  # at once; more is known when the watch has planned the cases
-        session = open_watch(workspace, select, options, off_loop=_in_thread)
+        session = WatchSession(workspace, select, options, off_loop=_in_thread)
         if report_format == "jsonl":
             _listen(session, JsonLines(open_history=workspace.history), refuse_nothing=refuse_nothing)
         else:

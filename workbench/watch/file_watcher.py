@@ -169,6 +169,10 @@ class Change:
                 times.append(path.lstat().st_ctime)
         return max(times, default=None)
 
+    def find_removed(self) -> frozenset[Path]:
+        """Return the paths that no longer exist."""
+        return frozenset(path for path in self.paths if not path.exists())
+
     def exclude_paths(self, is_left_out: Callable[[Path], bool]) -> Change:
         """The same, but for some files."""
         return Change(frozenset(path for path in self.paths if not is_left_out(path)), self.everything, self.at)

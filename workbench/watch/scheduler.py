@@ -1,4 +1,4 @@
-"""What runs now, what is held back, and whose run brings which verdict."""
+"""What the watch runs: active jobs, decisions, the scheduler, and cooperation with manual runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
+from workbench.agents.worker.recording.fingerprints import is_library_folder
 from workbench.engine.plan import PlanError, PlannedCase
 from workbench.engine.planner import with_baselines
 from workbench.engine.run import Holds, Run
+from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import DependencyKind, JobKey
 from workbench.model.results import CaseStatus, MetricScores
@@ -20,6 +22,7 @@ from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.settings import WatchSettings
+from workbench.watch.file_watcher import Change
 from workbench.watch.selector import (
     Action,
     Decision,
@@ -30,78 +33,88 @@ from workbench.watch.selector import (
     plan_decisions,
     read_scores,
 )
+from workbench.watch.snapshot import Snapshot
 from workbench.watch.watch_events import WatchReporter, WatchRunEvent, WatchRunStarted
 from workbench.watch.watch_plan import WatchPlanner
 
-# How much a change may cost by itself: what is more waits until the user wants it.
+T = TypeVar("T")
 
 
-def beyond_cap(work: Sequence[Decision], settings: WatchSettings) -> str:
-    """How running the agents of these is more than is wanted for one change, in words; empty where it is not.
+class OffLoop(Protocol):
+    """Calls a function outside the event loop, on the thread that may use the workspace."""
 
-    Judging again what an agent did costs nothing. A case counts once, the turns of all its repeats; one whose turns a
-    simulated user decides counts as one turn.
+    async def __call__(self, function: Callable[[], T], /) -> T: ...
+
+
+# Limits for one change.
+
+
+def explain_excess(work: Sequence[Decision], settings: WatchSettings) -> str:
+    """Return which limit for one change this work exceeds; empty if none.
+
+    Only work that runs agents counts. All repeats of a case are one case, and their turns are added. A conversation of
+    unknown length, with a simulated user, counts as one turn.
     """
-    ran = [each for each in work if each.action is not Action.JUDGE and each.planned.needs_agent]
-    cases = len({each.job.case for each in ran})
+    running = [each for each in work if each.action is not Action.JUDGE and each.planned.needs_agent]
+    cases = len({each.job.case for each in running})
     if settings.max_cases_per_change is not None and cases > settings.max_cases_per_change:
         return f"{pluralise(cases, 'case')}, more than max_cases_per_change = {settings.max_cases_per_change:,}"
     if settings.max_turns_per_change is None:
         return ""
-    turns = sum(1 if (known := each.planned.turns) is None else known for each in ran)
+    turns = sum(1 if (known := each.planned.turns) is None else known for each in running)
     if turns > settings.max_turns_per_change:
         return f"{pluralise(turns, 'turn')}, more than max_turns_per_change = {settings.max_turns_per_change:,}"
     return ""
 
 
-# What the watch is running now, and how things were when that began.
+# Active jobs of the watch.
 
-_LATELY = 1.0  # seconds in which the watcher tells of what was written
-_DYING = 0.1  # seconds in which processes end, and the clock of a disk may be late
+_REPORT_DELAY = 1.0  # seconds until the watcher has reported what a job wrote
+_EXIT_DELAY = 0.1  # seconds for processes to end, and for the clock of a disk to lag
 
 
 @dataclass(frozen=True)
-class LiveJob:
-    """A job that is running, and how things were when it began."""
+class ActiveJob:
+    """A job that runs or waits in a run of the watch. `signature` is the state of its dependencies at the start."""
 
     run: Run
     planned: PlannedCase
     signature: int | None
     saved_at: float | None
 
-    def goes_on(self, decision: Decision, selector: Selector) -> bool:
-        """Whether it may end, by what is decided now: nothing that it is known to need has changed since it began."""
-        same_question = self.planned.execution_hash == decision.planned.execution_hash
-        return same_question and self.signature == selector.compute_signature(decision)
+    def is_current(self, decision: Decision, selector: Selector) -> bool:
+        """Return True if no known dependency of the job has changed since it started."""
+        has_same_input = self.planned.execution_hash == decision.planned.execution_hash
+        return has_same_input and self.signature == selector.compute_signature(decision)
 
     @property
-    def ends_with_its_processes(self) -> bool:
-        """Whether nothing of it can write any more once it has ended."""
+    def ends_with_processes(self) -> bool:
+        """Whether the processes of the job end with it, so that nothing of it can write afterwards."""
         return self.run.plan.limits.isolation == "case" and self.planned.target.runs_in_worker
 
 
 @dataclass(frozen=True)
-class _End:
-    """When a job ended, by the clock of files, and whether its processes did."""
+class _JobEnd:
+    """When a job ended, by the clock of files, and whether its processes ended too."""
 
     at: float
-    is_of_processes: bool
+    includes_processes: bool
 
 
-def job_of(event: CaseStarted | CaseFinished) -> JobKey:
-    """The job that an event is about."""
+def get_job(event: CaseStarted | CaseFinished) -> JobKey:
+    """Return the job of an event."""
     return JobKey(case=event.case, repeat=event.repeat)
 
 
-class Live:
-    """The jobs that run for the watch, by generation: a change makes a new one."""
+class ActiveJobs:
+    """The active jobs of the watch, and the generation of files they run on. Every change starts a new generation."""
 
     def __init__(self) -> None:
         self.generation = 0
-        self._jobs: dict[JobKey, LiveJob] = {}
-        self._waiting: set[JobKey] = set()  # of them, those that have not begun
-        self._ran_in: dict[VerdictKey, int] = {}
-        self._ended: dict[JobKey, _End] = {}
+        self._jobs: dict[JobKey, ActiveJob] = {}
+        self._waiting: set[JobKey] = set()  # active, but not started yet
+        self._generations: dict[VerdictKey, int] = {}  # in which a job of a run was added
+        self._ends: dict[JobKey, _JobEnd] = {}
 
     def __bool__(self) -> bool:
         return bool(self._jobs)
@@ -109,392 +122,372 @@ class Live:
     def __contains__(self, job: JobKey) -> bool:
         return job in self._jobs
 
-    def get(self, job: JobKey) -> LiveJob | None:
-        """The job as it runs; None where it does not."""
+    def get(self, job: JobKey) -> ActiveJob | None:
+        """Return an active job, or None."""
         return self._jobs.get(job)
 
-    def begin(self, job: JobKey, live: LiveJob) -> None:
-        """It waits in a run, and runs."""
-        self._jobs[job] = live
+    def add(self, job: JobKey, active: ActiveJob) -> None:
+        """Add a job of a run of the watch; it waits until `mark_started`."""
+        self._jobs[job] = active
         self._waiting.add(job)
-        self.note_run(live.run.run_id, [job])
+        self.note_generation(active.run.run_id, [job])
 
-    def note_begun(self, run: Run, job: JobKey) -> None:
-        """A job of a run waits no longer."""
-        live = self._jobs.get(job)
-        if live is not None and live.run is run:
+    def mark_started(self, run: Run, job: JobKey) -> None:
+        """Note that a job of this run no longer waits."""
+        active = self._jobs.get(job)
+        if active is not None and active.run is run:
             self._waiting.discard(job)
 
     def is_waiting(self, job: JobKey) -> bool:
-        """Whether it is to run and has not begun."""
+        """Return True if the job is active and has not started."""
         return job in self._waiting
 
-    def end(self, job: JobKey) -> None:
-        """It does not run any longer, or nobody waits for what it says."""
-        live = self._jobs.pop(job, None)
+    def remove(self, job: JobKey) -> None:
+        """Remove a job that ended or whose result is no longer needed."""
+        active = self._jobs.pop(job, None)
         self._waiting.discard(job)
-        self._ended[job] = _End(time.time(), is_of_processes=live is not None and live.ends_with_its_processes)
+        includes_processes = active is not None and active.ends_with_processes
+        self._ends[job] = _JobEnd(time.time(), includes_processes)
 
-    def may_have_written(self, job: JobKey, written_at: float | None) -> bool:
-        """Whether a change may be the work of a job: it runs, or ended so lately that it is only seen now.
+    def may_have_written(self, job: JobKey, last_write_time: float | None) -> bool:
+        """Return True if a job may have caused a change: it is active, or ended just before the change was reported.
 
-        `written_at` is when the last of it was written, None where that is not known.
+        `last_write_time` is that of the change, None if unknown.
         """
-        ended = self._ended.get(job)
-        if job in self._jobs or ended is None:
+        end = self._ends.get(job)
+        if job in self._jobs or end is None:
             return job in self._jobs
-        if ended.is_of_processes and written_at is not None and written_at > ended.at + _DYING:
+        if end.includes_processes and last_write_time is not None and last_write_time > end.at + _EXIT_DELAY:
             return False
-        return time.time() - ended.at < _LATELY
+        return time.time() - end.at < _REPORT_DELAY
 
-    def cancel(self) -> None:
-        """Stop all of it."""
-        for live in self._jobs.values():
-            live.run.cancel()
+    def cancel_all(self) -> None:
+        """Cancel the runs of all active jobs."""
+        for active in self._jobs.values():
+            active.run.cancel()
 
-    def change_came(self) -> None:
-        """From now on how things were when something began is not known to be how they are."""
+    def start_generation(self) -> None:
+        """Note that files changed: results of earlier generations are no longer current by age alone."""
         self.generation += 1
-        self._ran_in.clear()
+        self._generations.clear()
 
-    def note_run(self, run_id: str, jobs: Iterable[JobKey]) -> None:
-        """A run begins, of the watch or not: what it will say is about how things are now."""
-        self._ran_in.update((VerdictKey(run_id, job), self.generation) for job in jobs)
+    def note_generation(self, run_id: str, jobs: Iterable[JobKey]) -> None:
+        """Note that these jobs of a run, of the watch or manual, run on the current generation."""
+        self._generations.update((VerdictKey(run_id, job), self.generation) for job in jobs)
 
     def is_current(self, verdict: StoredVerdict) -> bool:
-        """Whether nothing at all has changed since it began to run."""
-        return self._ran_in.get(get_verdict_key(verdict)) == self.generation
+        """Return True if no file at all has changed since the job of this verdict started."""
+        return self._generations.get(get_verdict_key(verdict)) == self.generation
 
 
-# Which of what is decided the watch is to do now: what is let be, what is held back, what goes on too long.
+# Decisions on the jobs of the plan.
 
-_MOST_IN_A_ROW = 3
-"""How often a case is run again because something changed while it ran, before its verdict is shown all the same."""
+
+class DecisionService:
+    """Decides on the jobs of the plan. The methods belong on the thread of the workspace; a lock serialises them."""
+
+    def __init__(
+        self, verdicts: Verdicts, snapshot: Snapshot, active: ActiveJobs, *, shown: Mapping[JobKey, VerdictKey]
+    ) -> None:
+        """`shown` are the verdicts that were reported last. If several are current, these are preferred."""
+        self.snapshot = snapshot
+        self.selector = Selector(verdicts, snapshot, is_current=active.is_current, is_busy=lambda: bool(active))
+        self.jobs: dict[JobKey, PlannedCase] = {}
+        self._verdicts = verdicts
+        self._shown = shown
+        self._lock = threading.Lock()
+
+    def decide_all(self) -> list[Decision]:
+        """Decide on every job, looking at all files again."""
+        with self._lock:
+            self.selector.forget()
+            return [self._decide(job, planned) for job, planned in self.jobs.items()]
+
+    def decide(self, jobs: Iterable[JobKey]) -> list[Decision]:
+        """Decide on those of these jobs that are in the plan, by the last look at the files."""
+        with self._lock:
+            return [self._decide(job, self.jobs[job]) for job in jobs if job in self.jobs]
+
+    def decide_one(self, job: JobKey) -> Decision | None:
+        """Decide on a job; None if it is not in the plan."""
+        return next(iter(self.decide([job])), None)
+
+    def is_self_inflicted(self, change: Change) -> bool:
+        """Return True if agents wrote all of a change while they ran."""
+        if change.everything:
+            return False
+        with self._lock:
+            self.snapshot.forget()
+            written = [self._is_agent_written(str(path)) for path in change.paths]  # updates the names of each folder
+        return all(written)
+
+    def _is_agent_written(self, path: str) -> bool:
+        if is_library_folder(path):  # reported for more than its names
+            return False
+        written = self._verdicts.last_left(path)
+        if written is None:
+            return self.snapshot.has_unchanged_names(path)
+        return self.snapshot.fingerprint_file(path) == written
+
+    def _decide(self, job: JobKey, planned: PlannedCase) -> Decision:
+        return self.selector.decide(job, planned, shown=self._shown.get(job))
+
+
+# The scheduler.
+
+_MAX_RERUNS = 3
+"""Reruns of a case because files changed while it ran, before its result is reported anyway."""
 
 _WORK = (Action.RUN, Action.JUDGE)
 
 
-class Work:
-    """What is to be done of what is decided. Knows what was asked of it before, and touches nothing that runs."""
+class Scheduler:
+    """Turns decisions into runs of the watch, and reports the verdicts of these runs."""
 
     def __init__(
         self,
         workspace: Workspace,
+        planner: WatchPlanner,
+        decisions: DecisionService,
+        active: ActiveJobs,
+        reporter: WatchReporter,
         *,
-        selector: Selector,
-        live: Live,
-        news: WatchReporter,
-        first: Callable[[JobKey], float],
+        off_loop: OffLoop,
+        priority: Callable[[JobKey], float],
+        rerun: Callable[[JobKey], None],
     ) -> None:
-        """`first` sorts jobs that wait: the smallest come first, after those that did not pass last time."""
-        self._workspace = workspace
-        self._selector = selector
-        self._live = live
-        self._news = news
-        self._first = first
-        self._let_be: dict[JobKey, tuple[object, ...]] = {}
-        self._left: dict[JobKey, int] = {}
-        self._in_a_row: dict[JobKey, int] = {}
-        self._written_at: float | None = None
-        self.held: set[JobKey] = set()
-        """What is more than the user wants to spend on one change."""
+        """`rerun` decides on a job again soon, and runs it if necessary.
 
-    def change_came(self, written_at: float | None) -> None:
-        """Allow as many runs as before, but not to what runs or has just ended: the change may be its own work.
-
-        `written_at` is when the last of it was written, None where that is not known.
+        Jobs that did not pass last time start first, then those with the smallest `priority`.
         """
-        self._written_at = written_at
-        kept = [job for job in self._in_a_row if self._live.may_have_written(job, written_at)]
-        self._in_a_row = {job: self._in_a_row[job] for job in kept}
+        self._workspace = workspace
+        self._planner = planner
+        self._decisions = decisions
+        self._selector = decisions.selector
+        self._active = active
+        self._reporter = reporter
+        self._off_loop = off_loop
+        self._priority = priority
+        self._rerun = rerun
+        self._suppressed: dict[JobKey, tuple[object, ...]] = {}  # with the state in which they are suppressed
+        self._skipped: dict[JobKey, int] = {}  # with the generation in which they are skipped
+        self._reruns: dict[JobKey, int] = {}
+        self._last_write_time: float | None = None
+        self._last_error = ""  # the last reported reason why results are not stored
+        self.held: set[JobKey] = set()
+        """Jobs that exceed the limits for one change and wait for the user."""
 
-    def let_be(self, decisions: Iterable[Decision]) -> None:
-        """Do nothing about these before a change concerns them."""
-        self._let_be.update((each.job, self._question(each)) for each in decisions)
+    def note_change(self, last_write_time: float | None) -> None:
+        """Allow reruns again, except of jobs that may have caused this change.
 
-    def leave(self, decisions: Iterable[Decision]) -> None:
-        """Do nothing about these before anything changes."""
-        self._left.update((each.job, self._live.generation) for each in decisions)
+        `last_write_time` is that of the change, None if unknown.
+        """
+        self._last_write_time = last_write_time
+        causes = [job for job in self._reruns if self._active.may_have_written(job, last_write_time)]
+        self._reruns = {job: self._reruns[job] for job in causes}
 
-    def take_up(self, decisions: Iterable[Decision]) -> None:
-        """These are being done."""
-        for each in decisions:
-            self._let_be.pop(each.job, None)
+    def suppress(self, decisions: Iterable[Decision]) -> None:
+        """Skip these jobs until a change affects them."""
+        self._suppressed.update((each.job, self._summarise_state(each)) for each in decisions)
 
-    def of(self, decisions: Iterable[Decision], *, all_of_it: bool) -> list[Decision]:
-        """What is to be run or judged of these, with `all_of_it` also what no edit can help, but for what runs."""
-        return [each for each in decisions if each.job not in self._live and self._is_work(each, all_of_it=all_of_it)]
+    def select_work(self, decisions: Iterable[Decision], *, retries: bool) -> list[Decision]:
+        """Return the decisions to carry out; jobs that are active are not among them.
 
-    def not_of_its_own(self, work: Iterable[Decision]) -> list[Decision]:
-        """Leave out cases that any change concerns, and that have run too often because of changes of their own.
+        With `retries`, also run jobs again that got no answer, which no edit can help.
+        """
+        return [each for each in decisions if each.job not in self._active and self._is_work(each, retries=retries)]
+
+    def drop_self_inflicted(self, work: Iterable[Decision]) -> list[Decision]:
+        """Drop jobs that any change affects, may have caused this one, and have run too often.
 
         A program that an agent starts may write a file: the next run would write it again.
         """
 
-        def may_be_its_own(decision: Decision) -> bool:
-            return _any_change_counts(decision) and self._live.may_have_written(decision.job, self._written_at)
+        def may_be_cause(decision: Decision) -> bool:
+            return _is_affected_by_any(decision) and self._active.may_have_written(decision.job, self._last_write_time)
 
-        return [each for each in work if not may_be_its_own(each) or self.may_run(each)]
+        return [each for each in work if not may_be_cause(each) or self.may_rerun(each)]
 
-    def outside_changes(self, decisions: Iterable[Decision]) -> list[Decision]:
-        """What needs doing of these, whether or not a change concerns them."""
+    def select_forced(self, decisions: Iterable[Decision]) -> list[Decision]:
+        """Return the decisions to carry out, suppressed ones included."""
         return [each for each in decisions if each.action in _WORK]
 
-    def in_order(self, decisions: Iterable[Decision]) -> list[Decision]:
-        """These, in the order in which they are wanted."""
-        return sorted(decisions, key=lambda each: (self._passed(each.job), self._first(each.job)))
-
-    def hold_back(self, work: Sequence[Decision]) -> str:
-        """Keep back what runs agents where that is more than the user wants by itself; why, empty where it is not."""
+    def hold_excess(self, work: Sequence[Decision]) -> str:
+        """Hold work that runs agents if it exceeds the limits for one change; return why, or an empty string."""
         self.held.difference_update(each.job for each in work)
-        beyond = beyond_cap(work, self._workspace.settings.watch)
-        if beyond:
-            agents = [each for each in work if each.action is not Action.JUDGE]
-            self.held.update(each.job for each in agents)
-            self.let_be(agents)
-        return beyond
+        excess = explain_excess(work, self._workspace.settings.watch)
+        if excess:
+            running = [each for each in work if each.action is not Action.JUDGE]
+            self.held.update(each.job for each in running)
+            self.suppress(running)
+        return excess
 
-    def may_run(self, decision: Decision) -> bool:
-        """Whether a job may be run once more though no save made work of it; says where that has gone on too long."""
-        count = self._in_a_row[decision.job] = self._in_a_row.get(decision.job, 0) + 1
-        if count == _MOST_IN_A_ROW + 1:
-            words = self._news.reason([decision])
-            self._news.tell(Notice(severity="warning", message=f"{decision.job.case} is never up to date: {words}"))
-        return count <= _MOST_IN_A_ROW
+    def may_rerun(self, decision: Decision) -> bool:
+        """Count a rerun that no save caused; return False, with a warning once, if there were too many."""
+        count = self._reruns[decision.job] = self._reruns.get(decision.job, 0) + 1
+        if count == _MAX_RERUNS + 1:
+            words = self._reporter.summarise([decision])
+            self._reporter.report(
+                Notice(severity="warning", message=f"{decision.job.case} is never up to date: {words}")
+            )
+        return count <= _MAX_RERUNS
 
-    def _is_work(self, decision: Decision, *, all_of_it: bool) -> bool:
+    async def report_reused(self, decisions: Iterable[Decision]) -> None:
+        """Report verdicts of earlier runs that are current, except those that were reported last."""
+        reused = {
+            each.job: each
+            for each in decisions
+            if each.action is Action.NOTHING
+            and each.verdict is not None
+            and self._reporter.shown.get(each.job) != get_verdict_key(each.verdict)
+        }
+        if not reused:
+            return
+        verdicts = {job: each.verdict for job, each in reused.items() if each.verdict is not None}
+        self._reporter.report_reused(verdicts, {job: each.planned for job, each in reused.items()})
+        self._reporter.count_verdicts(verdicts, await self._off_loop(lambda: self._read_scores(verdicts)))
+
+    async def start(self, decisions: Sequence[Decision], *, saved_at: float | None) -> Run | None:
+        """Start a run of these decisions; report why and return None if it cannot start."""
+        ordered = sorted(decisions, key=lambda each: (self._has_passed(each.job), self._priority(each.job)))
+        try:
+            run = await self._off_loop(lambda: self._start_run(ordered))
+        except (PlanError, StoreError) as error:
+            self._skip_generation(ordered)
+            self._report_once(Notice(severity="error", message=str(error)))
+            return None
+        for each in ordered:
+            active = ActiveJob(run, each.planned, self._selector.compute_signature(each), saved_at)
+            self._active.add(each.job, active)
+            self._suppressed.pop(each.job, None)
+        reason = self._reporter.summarise(ordered)
+        self._reporter.report(WatchRunStarted(run, tuple(each.job for each in ordered), reason))
+        return run
+
+    async def follow(self, run: Run) -> None:
+        """Process the events of a run until it ends."""
+        async for event in run.events():
+            if isinstance(event, Notice):
+                self._report_once(event)
+            elif isinstance(event, CaseStarted):
+                self._active.mark_started(run, get_job(event))
+            elif isinstance(event, CaseFinished):
+                await self._on_finished(run, event)
+            elif isinstance(event, RunFinished):
+                self._reporter.add_spending(event.summary.models)
+            self._reporter.report(WatchRunEvent(run.run_id, event))
+
+    def cancel_outdated(self, decisions: Sequence[Decision]) -> None:
+        """Cancel active jobs whose dependencies changed, or that no longer need to run."""
+        if not self._active:
+            return
+        for decision in decisions:
+            active = self._active.get(decision.job)
+            if active is None:
+                continue
+            is_needed = decision.action not in (Action.NOTHING, Action.WAIT)
+            if not is_needed or not active.is_current(decision, self._selector):
+                active.run.cancel(decision.job)
+                self._active.remove(decision.job)
+
+    def _start_run(self, decisions: Sequence[Decision]) -> Run:
+        plan = self._planner.make_run_plan(self._reporter.summarise(decisions))
+        with self._workspace.history() as history:
+            part = plan_decisions(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
+        cases = with_baselines(part.cases, self._workspace.history)  # newer than those in the plan of the watch
+        return self._workspace.start(replace(part, cases=cases), holds=Holds.VERDICTS)
+
+    async def _on_finished(self, run: Run, event: CaseFinished) -> None:
+        """Report a verdict, unless a change has made it stale."""
+        job = get_job(event)
+        active = self._active.get(job)
+        if active is None or active.run is not run:
+            return
+        if event.status is CaseStatus.CANCELLED:
+            await self._on_cancelled(job)
+            return
+        self._active.remove(job)
+        decision = await self._off_loop(lambda: self._decisions.decide_one(job))
+        if decision is None or job in self._active:  # no longer planned, or restarted by a change meanwhile
+            return
+        if event.in_history:
+            self._last_error = ""
+        if not event.in_history:  # the disk may be full: a rerun at once would not help
+            self._skip_generation([decision])
+        elif event.result.has_outage:  # do not ask a service again at once that is out
+            self.suppress([decision])
+        elif decision.action in _WORK and self.may_rerun(decision):
+            self._rerun(job)
+            return
+        holds = decision.action is Action.NOTHING and event.in_history
+        self._reporter.report_verdict(
+            decision.planned, event.result, saved_at=active.saved_at, key=VerdictKey(run.run_id, job), holds=holds
+        )
+
+    async def _on_cancelled(self, job: JobKey) -> None:
+        """Suppress a job that the user cancelled."""
+        decision = await self._off_loop(lambda: self._decisions.decide_one(job))
+        if decision is not None:
+            self.suppress([decision])
+        self._active.remove(job)
+
+    def _report_once(self, notice: Notice) -> None:
+        """Report a notice, but not the same error again before a result could be stored."""
+        if notice.message != self._last_error:
+            self._reporter.report(notice)
+        if notice.severity == "error":
+            self._last_error = notice.message
+
+    def _skip_generation(self, decisions: Iterable[Decision]) -> None:
+        """Skip these jobs until anything changes."""
+        self._skipped.update((each.job, self._active.generation) for each in decisions)
+
+    def _is_work(self, decision: Decision, *, retries: bool) -> bool:
         if decision.action not in _WORK and (
-            decision.action is not Action.LEAVE or (decision.job in self._news.known and not all_of_it)
+            decision.action is not Action.LEAVE or (decision.job in self._reporter.verdicts and not retries)
         ):
             return False
-        if self._left.get(decision.job) == self._live.generation:
+        if self._skipped.get(decision.job) == self._active.generation:
             return False
-        return self._let_be.get(decision.job) != self._question(decision)
+        return self._suppressed.get(decision.job) != self._summarise_state(decision)
 
-    def _question(self, decision: Decision) -> tuple[object, ...]:
-        """What a job is about: the same as long as no change has concerned it."""
+    def _summarise_state(self, decision: Decision) -> tuple[object, ...]:
+        """Return a value that is the same as long as no change affects the job."""
         planned = decision.planned
-        generation = self._live.generation if _any_change_counts(decision) else None
-        now = (
-            self._selector.compute_signature(decision),
-            self._selector.compute_judging_signature(decision),
-            generation,
-        )
-        return planned.execution_hash, planned.scoring_hash, *now
+        generation = self._active.generation if _is_affected_by_any(decision) else None
+        signatures = (self._selector.compute_signature(decision), self._selector.compute_judging_signature(decision))
+        return planned.execution_hash, planned.scoring_hash, *signatures, generation
 
-    def _passed(self, job: JobKey) -> bool:
+    def _has_passed(self, job: JobKey) -> bool:
         newest = self._workspace.verdicts.newest(job)
         return newest is not None and newest.job.status is CaseStatus.PASSED
 
+    def _read_scores(self, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
+        with self._workspace.history() as history:
+            return read_scores(history, verdicts)
 
-def _any_change_counts(decision: Decision) -> bool:
-    """Whether what it depends on is not known, or cannot be followed."""
+
+def _is_affected_by_any(decision: Decision) -> bool:
+    """Return True if any change affects a job, because dependencies are unknown or cannot be followed."""
     return any(
         reason.why is Why.UNKNOWN or (reason.row is not None and reason.row.kind == DependencyKind.OPAQUE)
         for reason in decision.reasons
     )
 
 
-# Decisions on the jobs of a watch, one look at a time.
-
-
-class Deciding:
-    """Holds every job against how things are. For the thread on which the workspace may be used."""
-
-    def __init__(self, selector: Selector, *, shown: Mapping[JobKey, VerdictKey]) -> None:
-        """`shown` are the verdicts that were told last: of several that hold, those."""
-        self._selector = selector
-        self._shown = shown
-        self.jobs: dict[JobKey, PlannedCase] = {}
-        self.lock = threading.Lock()
-
-    def all(self) -> list[Decision]:
-        """Decide on every job anew: anything may have changed."""
-        with self.lock:
-            self._selector.forget()
-            return [self._decide(job, planned) for job, planned in self.jobs.items()]
-
-    def some(self, jobs: Iterable[JobKey]) -> list[Decision]:
-        """Decide on those of these jobs that there still are, by what was seen last."""
-        with self.lock:
-            return [self._decide(job, self.jobs[job]) for job in jobs if job in self.jobs]
-
-    def one(self, job: JobKey) -> Decision | None:
-        """The same for one job; None where it is gone."""
-        return next(iter(self.some([job])), None)
-
-    def _decide(self, job: JobKey, planned: PlannedCase) -> Decision:
-        return self._selector.decide(job, planned, shown=self._shown.get(job))
-
-
-# Verdicts of earlier runs that hold, told where others are shown or none.
-
-T = TypeVar("T")
-
-
-class OffLoop(Protocol):
-    """Calls a function where it does not hold up the event loop, and where the workspace may be used."""
-
-    async def __call__(self, function: Callable[[], T], /) -> T: ...
-
-
-async def show_stored(
-    decisions: Iterable[Decision], news: WatchReporter, workspace: Workspace, *, off_loop: OffLoop
-) -> None:
-    """Tell the verdicts that hold and are not the ones that were told last."""
-    held = {
-        each.job: each
-        for each in decisions
-        if each.action is Action.NOTHING
-        and each.verdict is not None
-        and news.shown.get(each.job) != get_verdict_key(each.verdict)
-    }
-    if not held:
-        return
-    verdicts = {job: each.verdict for job, each in held.items() if each.verdict is not None}
-    news.verdicts_hold(verdicts, {job: each.planned for job, each in held.items()})
-    news.count(verdicts, await off_loop(lambda: _scores(workspace, verdicts)))
-
-
-def _scores(workspace: Workspace, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
-    with workspace.history() as history:
-        return read_scores(history, verdicts)
-
-
-# Begins the runs of a watch, and tells the verdicts that they bring, unless a change has overtaken those.
-
-
-class Runs:
-    """The runs of one watch."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        planning: WatchPlanner,
-        *,
-        selector: Selector,
-        deciding: Deciding,
-        live: Live,
-        work: Work,
-        news: WatchReporter,
-        off_loop: OffLoop,
-        run_soon: Callable[[JobKey], None],
-    ) -> None:
-        """`run_soon` has a case decided on once more, and run where that is needed."""
-        self._workspace = workspace
-        self._planning = planning
-        self._selector = selector
-        self._deciding = deciding
-        self._live = live
-        self._work = work
-        self._news = news
-        self._off_loop = off_loop
-        self._run_soon = run_soon
-        self._told_last = ""  # why results are not stored
-
-    async def begin(self, decisions: Sequence[Decision], *, saved_at: float | None) -> Run | None:
-        """Begin a run of what has to be run or judged; None where it cannot begin, which is told."""
-        ordered = self._work.in_order(decisions)
-        try:
-            run = await self._off_loop(lambda: self._start(ordered))
-        except (PlanError, StoreError) as error:
-            self._work.leave(ordered)
-            self._tell_once(Notice(severity="error", message=str(error)))
-            return None
-        for each in ordered:
-            self._live.begin(each.job, LiveJob(run, each.planned, self._selector.compute_signature(each), saved_at))
-        self._work.take_up(ordered)
-        self._news.tell(WatchRunStarted(run, tuple(each.job for each in ordered), self._news.reason(ordered)))
-        return run
-
-    async def follow(self, run: Run) -> None:
-        """Take up what a run tells until it is over."""
-        async for event in run.events():
-            if isinstance(event, Notice):
-                self._tell_once(event)
-            elif isinstance(event, CaseStarted):
-                self._live.note_begun(run, job_of(event))
-            elif isinstance(event, CaseFinished):
-                await self._on_finished(run, event)
-            elif isinstance(event, RunFinished):
-                self._news.spent(event.summary.models)
-            self._news.tell(WatchRunEvent(run.run_id, event))
-
-    def _tell_once(self, notice: Notice) -> None:
-        """Tell it, unless it is what was told last and no result has been stored since."""
-        if notice.message != self._told_last:
-            self._news.tell(notice)
-        if notice.severity == "error":
-            self._told_last = notice.message
-
-    def stop_overtaken(self, decisions: Sequence[Decision]) -> None:
-        """Stop what runs on what is no more."""
-        if not self._live:
-            return
-        for decision in decisions:
-            live = self._live.get(decision.job)
-            if live is None:
-                continue
-            is_wanted = decision.action not in (Action.NOTHING, Action.WAIT)
-            if not is_wanted or not live.goes_on(decision, self._selector):
-                live.run.cancel(decision.job)
-                self._live.end(decision.job)
-
-    def _start(self, decisions: Sequence[Decision]) -> Run:
-        plan = self._planning.make_run_plan(self._news.reason(decisions))
-        with self._workspace.history() as history:
-            part = plan_decisions(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
-        # Runs have come since the plan was made: what was the latest then is no longer.
-        cases = with_baselines(part.cases, self._workspace.history)
-        return self._workspace.start(replace(part, cases=cases), holds=Holds.VERDICTS)
-
-    async def _on_finished(self, run: Run, event: CaseFinished) -> None:
-        """Tell a verdict, unless a change has overtaken it."""
-        job = job_of(event)
-        live = self._live.get(job)
-        if live is None or live.run is not run:
-            return
-        if event.status is CaseStatus.CANCELLED:
-            await self._on_cancelled(job)
-            return
-        self._live.end(job)
-        decision = await self._off_loop(lambda: self._deciding.one(job))
-        if decision is None or job in self._live:  # it is gone, or a change has begun it again meanwhile
-            return
-        if event.in_history:
-            self._told_last = ""
-        if not event.in_history:  # the disk may be full: to run it again at once would not help
-            self._work.leave([decision])
-        elif event.result.has_outage:  # to judge again at once would be to hammer at what is out
-            self._work.let_be([decision])
-        elif decision.action in (Action.RUN, Action.JUDGE) and self._work.may_run(decision):
-            self._run_soon(job)
-            return
-        place = VerdictKey(run.run_id, job)
-        holds = decision.action is Action.NOTHING and event.in_history
-        self._news.verdict(decision.planned, event.result, saved_at=live.saved_at, place=place, holds=holds)
-
-    async def _on_cancelled(self, job: JobKey) -> None:
-        """Somebody else stopped it, who does not want it back before a change concerns it again."""
-        decision = await self._off_loop(lambda: self._deciding.one(job))
-        if decision is not None:
-            self._work.let_be([decision])
-        self._live.end(job)
-
-
-# What the user runs beside the watch: a case whose verdict comes from there is not run by the watch too.
+# Manual runs: the watch never runs a case that a run of the user covers.
 
 
 @dataclass
-class _OtherRun:
-    """The jobs of a run: those that wait will run on how things are then, the others began with a signature."""
+class _ManualRun:
+    """The jobs of a manual run: waiting ones will run on the files of that time, running ones have a signature."""
 
     planned: Mapping[JobKey, PlannedCase]
     waiting: set[JobKey]
     running: dict[JobKey, int | None] = field(default_factory=dict)
 
-    def brings(self, decision: Decision, selector: Selector) -> bool:
-        """Whether it will say what is asked, on how things are now."""
+    def covers(self, decision: Decision, selector: Selector) -> bool:
+        """Return True if the run will bring a current verdict on the job."""
         job = decision.job
         if job not in self.waiting and job not in self.running:
             return False
@@ -503,121 +496,92 @@ class _OtherRun:
         return job in self.waiting or self.running[job] == selector.compute_signature(decision)
 
 
-class Elsewhere:
-    """The user's runs that go on, as far as one is told of them, and which of their verdicts the watch waits for."""
-
-    def __init__(self, selector: Selector) -> None:
-        self._selector = selector
-        self._runs: dict[str, _OtherRun] = {}
-        self._awaited: dict[JobKey, float | None] = {}
-
-    def __bool__(self) -> bool:
-        """Whether the watch waits for anything."""
-        return bool(self._awaited)
-
-    def begin(self, run: Run, jobs: Iterable[JobKey]) -> None:
-        """A run goes on in which these jobs wait; those that only judge again bring nothing on the agent."""
-        planned = {job: each for job, each in run.plan.jobs if each.executed is None}
-        self._runs[run.run_id] = _OtherRun(planned, {job for job in jobs if job in planned})
-
-    def started(self, run_id: str, decisions: Iterable[Decision]) -> None:
-        """Jobs of a run have begun, on how things are now."""
-        run = self._runs.get(run_id)
-        if run is None:
-            return
-        for each in decisions:
-            if each.job in run.planned:
-                run.waiting.discard(each.job)
-                run.running[each.job] = self._selector.compute_signature(each)
-
-    def ended(self, run_id: str, job: JobKey) -> None:
-        """A job of a run has ended, however it did."""
-        run = self._runs.get(run_id)
-        if run is not None:
-            run.waiting.discard(job)
-            run.running.pop(job, None)
-
-    def over(self, run_id: str) -> None:
-        """A run is over."""
-        self._runs.pop(run_id, None)
-
-    def ours(self, work: Sequence[Decision], *, saved_at: float | None) -> list[Decision]:
-        """Of this work, what no such run is about to say. For the rest the watch waits; a save made work of it then."""
-        ours = []
-        for each in work:
-            if any(run.brings(each, self._selector) for run in self._runs.values()):
-                self._awaited[each.job] = saved_at or self._awaited.get(each.job)
-            else:
-                self._awaited.pop(each.job, None)
-                ours.append(each)
-        return ours
-
-    def expect_only(self, jobs: Iterable[JobKey]) -> None:
-        """All others need no verdict any longer."""
-        self._awaited = {job: self._awaited[job] for job in jobs if job in self._awaited}
-
-    def awaits(self, job: JobKey) -> bool:
-        """Whether the watch waits for a verdict on a job."""
-        return job in self._awaited
-
-    def take(self, job: JobKey) -> float | None:
-        """A verdict that was waited for has come, or will not: when the save was seen that made work of it."""
-        return self._awaited.pop(job)
-
-    def lost(self) -> list[JobKey]:
-        """What the watch waits for though no run has it any longer."""
-        there = {job for run in self._runs.values() for job in (*run.waiting, *run.running)}
-        return [job for job in self._awaited if job not in there]
-
-
-class ElsewhereTold:
-    """Takes up what the user's runs tell, in the order in which it was told."""
+class ManualRuns:
+    """The manual runs in progress, and the verdicts that the watch expects from them."""
 
     def __init__(
         self,
-        elsewhere: Elsewhere,
-        deciding: Deciding,
-        live: Live,
-        news: WatchReporter,
+        decisions: DecisionService,
+        active: ActiveJobs,
+        reporter: WatchReporter,
         *,
         off_loop: OffLoop,
-        run_soon: Callable[[JobKey], None],
+        rerun: Callable[[JobKey], None],
     ) -> None:
-        """`run_soon` has a case decided on once more, and run where that is needed."""
-        self._elsewhere = elsewhere
-        self._deciding = deciding
-        self._live = live
-        self._news = news
+        """`rerun` decides on a job again soon, and runs it if necessary."""
+        self._decisions = decisions
+        self._active = active
+        self._reporter = reporter
         self._off_loop = off_loop
-        self._run_soon = run_soon
+        self._rerun = rerun
+        self._runs: dict[str, _ManualRun] = {}
+        self._expected: dict[JobKey, float | None] = {}  # with the time of the save that made the job stale
         self._order = asyncio.Lock()
 
-    async def take_up(self, run_id: str, events: Sequence[RunEvent]) -> None:
-        """What a run has told since the last time."""
+    def __bool__(self) -> bool:
+        """Whether the watch expects a verdict."""
+        return bool(self._expected)
+
+    def add(self, run: Run, jobs: Iterable[JobKey]) -> None:
+        """Add a run in which these jobs wait. Jobs that are only scored again cover nothing."""
+        planned = {job: each for job, each in run.plan.jobs if each.executed is None}
+        self._runs[run.run_id] = _ManualRun(planned, {job for job in jobs if job in planned})
+
+    async def process_events(self, run_id: str, events: Sequence[RunEvent]) -> None:
+        """Process new events of a run, one batch at a time."""
         async with self._order:
-            jobs = [job_of(event) for event in events if isinstance(event, CaseStarted)]
-            self._elsewhere.started(run_id, await self._off_loop(lambda: self._deciding.some(jobs)))
+            started = [get_job(event) for event in events if isinstance(event, CaseStarted)]
+            decisions = await self._off_loop(lambda: self._decisions.decide(started))
+            if (run := self._runs.get(run_id)) is not None:
+                for each in (each for each in decisions if each.job in run.planned):
+                    run.waiting.discard(each.job)
+                    run.running[each.job] = self._decisions.selector.compute_signature(each)
             for event in events:
                 if isinstance(event, CaseFinished):
                     await self._on_finished(run_id, event)
                 elif isinstance(event, RunFinished):
-                    self._elsewhere.over(run_id)
-                    for job in self._elsewhere.lost():
-                        self._elsewhere.take(job)
-                        self._run_soon(job)
+                    self._runs.pop(run_id, None)
+                    self._rerun_lost()
+
+    def drop_covered(self, work: Sequence[Decision], *, saved_at: float | None) -> list[Decision]:
+        """Return the work that no manual run covers, and expect the verdicts of the rest.
+
+        `saved_at` is the monotonic time of the save that caused the work, or None.
+        """
+        uncovered = []
+        for each in work:
+            if any(run.covers(each, self._decisions.selector) for run in self._runs.values()):
+                self._expected[each.job] = saved_at or self._expected.get(each.job)
+            else:
+                self._expected.pop(each.job, None)
+                uncovered.append(each)
+        return uncovered
+
+    def expect_only(self, jobs: Iterable[JobKey]) -> None:
+        """Expect verdicts on no other jobs than these."""
+        self._expected = {job: self._expected[job] for job in jobs if job in self._expected}
 
     async def _on_finished(self, run_id: str, event: CaseFinished) -> None:
-        """Tell a verdict that was waited for; where it is none on how things are now, the case is run after all."""
-        job, place = job_of(event), VerdictKey(run_id, job_of(event))
-        self._elsewhere.ended(run_id, job)
-        if not self._elsewhere.awaits(job):
+        """Report a verdict that was expected; run the case after all if the verdict is stale."""
+        job = get_job(event)
+        if (run := self._runs.get(run_id)) is not None:
+            run.waiting.discard(job)
+            run.running.pop(job, None)
+        if job not in self._expected:
             return
-        decision = await self._off_loop(lambda: self._deciding.one(job))
-        if decision is None or not self._elsewhere.awaits(job) or job in self._live:
-            return  # a change has come meanwhile
-        saved_at = self._elsewhere.take(job)
-        if event.status is CaseStatus.CANCELLED or decision.action in (Action.RUN, Action.JUDGE):
-            self._run_soon(job)
-        elif decision.verdict is not None and get_verdict_key(decision.verdict) == place:
+        decision = await self._off_loop(lambda: self._decisions.decide_one(job))
+        if decision is None or job not in self._expected or job in self._active:
+            return  # a change came meanwhile
+        saved_at, key = self._expected.pop(job), VerdictKey(run_id, job)
+        if event.status is CaseStatus.CANCELLED or decision.action in _WORK:
+            self._rerun(job)
+        elif decision.verdict is not None and get_verdict_key(decision.verdict) == key:
             holds = decision.action is Action.NOTHING
-            self._news.verdict(decision.planned, event.result, saved_at=saved_at, place=place, holds=holds)
+            self._reporter.report_verdict(decision.planned, event.result, saved_at=saved_at, key=key, holds=holds)
+
+    def _rerun_lost(self) -> None:
+        """Run expected jobs that are in no manual run any more."""
+        present = {job for run in self._runs.values() for job in (*run.waiting, *run.running)}
+        for job in [job for job in self._expected if job not in present]:
+            del self._expected[job]
+            self._rerun(job)

@@ -1,4 +1,4 @@
-"""Events of the watch, and reasons in words."""
+"""Events of the watch, reasons in words, and the reporter that sends both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from workbench.agents.worker.recording.definitions import DOCSTRING
 from workbench.agents.worker.recording.fingerprints import ABSENT
@@ -23,17 +23,20 @@ from workbench.model.evalset import EvalCase
 from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, MetricScores, ModelSpending, merge_by_model
 from workbench.model.run_events import Notice, RunEvent, RunSummary
-from workbench.model.text import neutralise, pluralise
+from workbench.model.text import pluralise, neutralise
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.watch.file_watcher import Change
 from workbench.watch.selector import Action, Decision, Reason, VerdictKey, Why, get_path, get_verdict_key, rank_row
 from workbench.watch.snapshot import SOURCE_KINDS, BrokenSource, Question, Snapshot
 
-# What a watch tells whoever listens, in the order in which it became true.
+# Events, sent in the order in which they became true.
 
 
 class WatchStarted(Fact):
-    """Watching has begun. `mode` says how changes are noticed, `reason` why not otherwise; `total` counts jobs."""
+    """The watch has started.
+
+    `mode` says how changes are noticed; `reason` explains a mode other than events. `total` counts jobs.
+    """
 
     kind: Literal["watch_started"] = "watch_started"
     total: int
@@ -44,51 +47,55 @@ class WatchStarted(Fact):
 
 
 class ChangeSeen(Fact):
-    """Something was saved. Of `total` jobs `run` run the agent, `judged` only judge again, `waiting` need source that
-    cannot be compiled; the verdicts of the others hold. `reason` says why, `paths` are relative to the root. `held`
-    says why what runs the agent does not do so by itself; empty where it does. `is_used` is false where it is nothing
-    that cases have ever used, and no source: a log, it may be."""
+    """Files changed, and the watch has decided on every job.
+
+    Of `total` jobs, `run` run the agent, `judged` are only scored again, and `waiting` need source that does not
+    compile. The other verdicts are current. `paths` are relative to the root.
+    """
 
     kind: Literal["change_seen"] = "change_seen"
     at: AwareDatetime
     paths: tuple[str, ...]
+    removed: frozenset[str] = Field(default=frozenset(), exclude=True)  # the paths that no longer exist
     run: int
     judged: int
     waiting: int
     total: int
     reason: str
-    held: str = ""
-    is_used: bool = True
+    held: str = ""  # why jobs that run the agent wait for the user; empty if they start
+    is_used: bool = True  # False: neither source nor used by any case, for example a log
 
 
 class VerdictKnown(Fact):
-    """A verdict on how things are now, of a case that was run or judged again just now.
-
-    `case` is the case that it is about, as it is now. `holds` is false where it says nothing that could hold: there was
-    no answer, or something changed time and again while the case ran.
-    """
+    """A case was run or scored just now, and this is its result."""
 
     kind: Literal["verdict"] = "verdict"
     result: CaseResult
-    case: EvalCase | None = None
+    case: EvalCase | None = None  # as it is now
     holds: bool = True
-    seconds_since_save: float | None = None  # None where no save made work of it
+    """False if the result is no current verdict: no answer, or files kept changing while the case ran."""
+    seconds_since_save: float | None = None  # None if no save caused the run
 
 
 class SourceBroken(Fact):
-    """A source file that cases need cannot be compiled: their old verdicts are stale until it can. Said once."""
+    """A source file does not compile; `cases` cases that use it wait. Sent once for each content of the file."""
 
     kind: Literal["source_broken"] = "source_broken"
-    path: str
+    path: str  # relative to the root if below it
     line: int | None
     message: str
     cases: int
 
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
 
 class AllKnown(Fact):
-    """Nothing is running or waiting: this is how all cases stand. `stale` have no verdict that holds.
+    """No job runs or waits. `stale` counts jobs without a current verdict.
 
-    `models` of the summary are what the runs of the watch have asked since this was told last.
+    `summary.models` is the spending of the watch since the last such event.
     """
 
     kind: Literal["all_known"] = "all_known"
@@ -97,14 +104,14 @@ class AllKnown(Fact):
 
 
 WatchFact = WatchStarted | ChangeSeen | VerdictKnown | SourceBroken | AllKnown | Notice
-"""What can be written down."""
+"""Events that can be written as JSON."""
 
 
 @dataclass(frozen=True)
 class VerdictsReused:
-    """Verdicts of earlier runs hold (again), each for the job that it is keyed by; `planned` has all jobs as they are.
+    """Verdicts of earlier runs are current, keyed by the job they apply to. `planned` has the same jobs as planned now.
 
-    There may be thousands of them, so that what the agents did is left in the history: see `results_of`.
+    Executions stay in the history because there may be thousands; `read_results` reads them.
     """
 
     verdicts: Mapping[JobKey, StoredVerdict]
@@ -113,7 +120,7 @@ class VerdictsReused:
 
 @dataclass(frozen=True)
 class WatchRunStarted:
-    """A run of these jobs has begun, for whoever wants to follow it."""
+    """The watch has started a run of these jobs."""
 
     run: Run
     jobs: tuple[JobKey, ...]
@@ -122,21 +129,21 @@ class WatchRunStarted:
 
 @dataclass(frozen=True)
 class DecisionsMade:
-    """How every case stands after the last change: which verdicts hold, and why others do not.
+    """The watch has decided on every job.
 
-    `work` is what is run or judged again because of it, or would be if the watch were not paused; `held` what is not
-    run by itself, because it is too much. `broken` are the files that cannot be compiled and that cases wait for.
+    `work` is what it runs or scores now, or would if it were not paused. `held` exceeds the limits for one change and
+    waits for the user. `broken` are the source files that do not compile and that cases wait for.
     """
 
     decisions: tuple[Decision, ...]
     work: tuple[Decision, ...] = ()
-    broken: tuple[BrokenSource, ...] = ()
+    broken: tuple[SourceBroken, ...] = ()
     held: frozenset[JobKey] = frozenset()
 
 
 @dataclass(frozen=True)
 class WatchRunEvent:
-    """What a run of the watch has told. A verdict that it brings, where it still holds, is told before it."""
+    """An event of a run of the watch. If the event brings a current verdict, `VerdictKnown` precedes it."""
 
     run_id: str
     event: RunEvent
@@ -145,35 +152,35 @@ class WatchRunEvent:
 WatchEvent = WatchFact | VerdictsReused | WatchRunStarted | WatchRunEvent | DecisionsMade
 
 
-# Why, in words: the reasons of decisions as people read them.
+# Reasons of decisions, in words for users.
 
 Kind = DependencyKind
 
 
 def describe_reason(reason: Reason, *, root: Path, state: Snapshot | None = None) -> str:
-    """One reason, in a few words; with `state` it is told whether something is new, gone or different."""
+    """Return a reason in a few words. With `state`, the words say whether a value is new, removed or changed."""
     if reason.row is None:
         return str(reason.why or Why.UNKNOWN)
     return neutralise(_describe_row(reason.row, root=root, state=state))
 
 
 def summarise_reasons(decisions: Sequence[Decision], *, root: Path, state: Snapshot | None = None) -> str:
-    """What made work of these cases: the most frequent reason first, `tools.py: refund() (8), $KEY (2)`.
+    """Return the most frequent reasons with their counts: `tools.py: refund() (8), $KEY (2)`.
 
-    Equally frequent reasons are in the order of `rank_row`.
+    Reasons of equal frequency are in the order of `rank_row`.
     """
     reasons = Counter(each.reasons[0] for each in decisions if each.action is not Action.NOTHING and each.reasons)
     counts: Counter[str] = Counter()
-    for reason in sorted(reasons, key=lambda reason: rank_row(reason.row)):  # of thousands of cases there are a few
+    for reason in sorted(reasons, key=lambda reason: rank_row(reason.row)):  # a few, even for thousands of cases
         counts[describe_reason(reason, root=root, state=state)] += reasons[reason]
     return ", ".join(f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.most_common(3))
 
 
 def describe_reach(row: Dependency, decisions: Iterable[Decision], *, total: int, root: Path, state: Snapshot) -> str:
-    """A reason with how far it reaches: `tools.py: refund() changed <- 8 of 24 cases`."""
-    concerned = sum(any(reason.row == row for reason in decision.reasons) for decision in decisions)
+    """Return a reason and how many cases it affects: `tools.py: refund() changed <- called by 8 of 24 cases`."""
+    affected = sum(any(reason.row == row for reason in decision.reasons) for decision in decisions)
     words = describe_reason(Reason(row=row), root=root, state=state)
-    return f"{words} <- {_name_relation(row)} {concerned} of {pluralise(total, 'case')}"
+    return f"{words} <- {_name_relation(row)} {affected} of {pluralise(total, 'case')}"
 
 
 def _name_relation(row: Dependency) -> str:
@@ -286,13 +293,13 @@ def _shorten_path(path: str, root: Path) -> str:
         return path
 
 
-# What a watch tells: in which words, and what of it was told already.
+# The reporter sends events, and remembers which verdicts and problems it has sent.
 
-_WRONG = "something is wrong with it"  # what that is follows
+_PROBLEM_FOLLOWS = "something is wrong with it"  # a notice with the details follows
 
 
 class WatchReporter:
-    """The events of one watch, in the order in which they became true."""
+    """Queues the events of one watch in the order in which they became true."""
 
     def __init__(self, root: Path, state: Snapshot) -> None:
         self._root = root
@@ -300,122 +307,131 @@ class WatchReporter:
         self._events: asyncio.Queue[WatchEvent | None] = asyncio.Queue()
         self._broken: frozenset[BrokenSource] = frozenset()
         self.shown: dict[JobKey, VerdictKey] = {}
-        """The verdict of each job that was told last."""
-        self.known: dict[JobKey, Verdict] = {}
-        """What of it counts in a summary."""
+        """The verdict that was reported last, for each job."""
+        self.verdicts: dict[JobKey, Verdict] = {}
+        """The same verdicts as they count in a summary."""
         self._spent: list[ModelSpending] = []
         self.problems: list[Notice] = []
-        """What is wrong or missing beside the cases, and was not told yet."""
+        """Problems of files and settings that are not reported yet."""
 
     async def events(self) -> AsyncIterator[WatchEvent]:
-        """Everything that is told, until `end`."""
+        """Yield the events until `close`."""
         while (event := await self._events.get()) is not None:
             yield event
 
-    def end(self) -> None:
-        """Nothing more will be told."""
+    def close(self) -> None:
+        """End the events."""
         self._events.put_nowait(None)
 
-    def tell(self, event: WatchEvent) -> None:
-        """Tell something as it is."""
+    def report(self, event: WatchEvent) -> None:
+        """Send an event."""
         self._events.put_nowait(event)
 
-    def keep(self, jobs: Collection[JobKey]) -> None:
-        """Forget what was told of jobs other than these."""
+    def forget_other_jobs(self, jobs: Collection[JobKey]) -> None:
+        """Forget the verdicts of all jobs except these."""
         for job in [job for job in self.shown if job not in jobs]:
             del self.shown[job]
-            self.known.pop(job, None)
+            self.verdicts.pop(job, None)
 
-    def verdict(
-        self, planned: PlannedCase, result: CaseResult, *, saved_at: float | None, place: VerdictKey, holds: bool = True
+    def report_verdict(
+        self, planned: PlannedCase, result: CaseResult, *, saved_at: float | None, key: VerdictKey, holds: bool = True
     ) -> None:
-        """A verdict on how things are now; `saved_at` is when the save was seen that made work of it (monotonic)."""
+        """Report a new result. `saved_at` is the monotonic time of the save that caused it, or None."""
         job = JobKey(case=result.case, repeat=result.repeat)
-        self.shown[job] = place
-        self.known[job] = verdict_of(result)
+        self.shown[job] = key
+        self.verdicts[job] = verdict_of(result)
         since = None if saved_at is None else time.monotonic() - saved_at
-        self.tell(
-            VerdictKnown.construct_unvalidated(result=result, case=planned.case, holds=holds, seconds_since_save=since)
-        )
+        self.report(VerdictKnown.construct_unvalidated(result=result, case=planned.case, holds=holds, seconds_since_save=since))
 
-    def verdicts_hold(self, verdicts: Mapping[JobKey, StoredVerdict], planned: Mapping[JobKey, PlannedCase]) -> None:
-        """Verdicts of earlier runs hold. What their metrics scored is told to `count`, as reading it takes longer."""
+    def report_reused(self, verdicts: Mapping[JobKey, StoredVerdict], planned: Mapping[JobKey, PlannedCase]) -> None:
+        """Report that verdicts of earlier runs are current. `count_verdicts` adds their scores later."""
         self.shown.update((job, get_verdict_key(verdict)) for job, verdict in verdicts.items())
-        self.tell(VerdictsReused(verdicts, planned))
+        self.report(VerdictsReused(verdicts, planned))
 
-    def count(self, verdicts: Mapping[JobKey, StoredVerdict], scores: Mapping[JobKey, MetricScores]) -> None:
-        """Let verdicts that hold count in summaries, those that are still the last that was told."""
+    def count_verdicts(self, verdicts: Mapping[JobKey, StoredVerdict], scores: Mapping[JobKey, MetricScores]) -> None:
+        """Count verdicts in summaries, except those that a later report has replaced."""
         for job, verdict in verdicts.items():
             if self.shown.get(job) == get_verdict_key(verdict):
                 failure = verdict.job.failure
                 kind = None if failure is None else failure.kind
-                self.known[job] = Verdict(
+                self.verdicts[job] = Verdict(
                     verdict.job.status, kind, scores.get(job, ()), is_partly_judged=verdict.job.misses_samples
                 )
 
-    def decided(self, decisions: Sequence[Decision], work: Sequence[Decision], *, held: Collection[JobKey]) -> None:
-        """How every job stands, which of them are to be run or judged now, and which wait for the user's word."""
-        broken = tuple(self._broken_for(decisions))
-        self.tell(DecisionsMade(tuple(decisions), tuple(work), broken, frozenset(held)))
-
-    def change(
-        self, change: Change, decisions: Sequence[Decision], work: Sequence[Decision], *, held: str, is_used: bool
+    def report_decisions(
+        self, decisions: Sequence[Decision], work: Sequence[Decision], *, held: Collection[JobKey]
     ) -> None:
-        """Something was saved, and this is to be done because of it; `held` is why it is not done by itself.
+        """Report the decisions on all jobs, the work that follows from them, and the jobs that wait for the user."""
+        broken = tuple(self._make_event(source, cases) for source, cases in self._find_broken(decisions).items())
+        self.report(DecisionsMade(tuple(decisions), tuple(work), broken, frozenset(held)))
 
-        `is_used`: it is source, or something that cases or their plan have used.
-        """
+    def report_change(
+        self,
+        change: Change,
+        decisions: Sequence[Decision],
+        work: Sequence[Decision],
+        *,
+        removed: Collection[Path],
+        held: str,
+        is_used: bool,
+    ) -> None:
+        """Report a change and the work it causes. `held` says why that work waits for the user, or is empty."""
         actions = [each.action for each in work]
-        self.tell(
+        has_errors = any(each.severity == "error" for each in self.problems)
+        self.report(
             ChangeSeen(
                 at=datetime.now(UTC),
-                paths=tuple(sorted(self._relative(path) for path in change.paths if path != self._root)),
+                paths=tuple(sorted(self._make_relative(path) for path in change.paths if path != self._root)),
+                removed=frozenset(self._make_relative(path) for path in removed),
                 run=sum(action is not Action.JUDGE for action in actions),
                 judged=actions.count(Action.JUDGE),
                 waiting=sum(each.action is Action.WAIT for each in decisions),
                 total=len(decisions),
-                reason=self.reason(work) or (_WRONG if any(each.severity == "error" for each in self.problems) else ""),
+                reason=self.summarise(work) or (_PROBLEM_FOLLOWS if has_errors else ""),
                 held=held,
                 is_used=is_used or bool(work),
             )
         )
 
-    def wrong(self, decisions: Sequence[Decision]) -> None:
-        """Problems beside the cases, and each file that cannot be compiled, once until it is another text."""
+    def report_problems(self, decisions: Sequence[Decision]) -> None:
+        """Report pending problems, and source files that do not compile unless already reported with this content."""
         for problem in self.problems:
-            self.tell(problem)
+            self.report(problem)
         self.problems.clear()
-        found = self._broken_for(decisions)
-        for broken, cases in found.items():
-            if broken not in self._broken:
-                shown = self._relative(broken.path)
-                self.tell(SourceBroken(path=shown, line=broken.line, message=broken.message, cases=cases))
+        found = self._find_broken(decisions)
+        for source, cases in found.items():
+            if source not in self._broken:
+                self.report(self._make_event(source, cases))
         self._broken = frozenset(found)
 
-    def all_known(self, decisions: Sequence[Decision]) -> None:
-        """Nothing is running or waiting."""
+    def report_idle(self, decisions: Sequence[Decision]) -> None:
+        """Report that no job runs or waits."""
         stale = sum(each.action is not Action.NOTHING for each in decisions)
-        summary = summarise(list(self.known.values())).model_copy(update={"models": merge_by_model(self._spent)})
+        summary = summarise(list(self.verdicts.values())).model_copy(update={"models": merge_by_model(self._spent)})
         self._spent.clear()
-        self.tell(AllKnown(summary=summary, stale=stale))
+        self.report(AllKnown(summary=summary, stale=stale))
 
-    def spent(self, models: Iterable[ModelSpending]) -> None:
-        """A run of the watch is over, and this is what it asked models; told with how all cases stand."""
+    def add_spending(self, models: Iterable[ModelSpending]) -> None:
+        """Add the spending of a finished run to the next `AllKnown`."""
         self._spent.extend(models)
 
-    def reason(self, decisions: Sequence[Decision]) -> str:
-        """What made work of these, in words."""
+    def summarise(self, decisions: Sequence[Decision]) -> str:
+        """Return the reasons of these decisions in words."""
         return summarise_reasons(decisions, root=self._root, state=self._state)
 
-    def _broken_for(self, decisions: Iterable[Decision]) -> dict[BrokenSource, int]:
-        """The files that cannot be compiled and that cases wait for, each with how many do."""
-        concerned: dict[str, int] = {}
+    def _find_broken(self, decisions: Iterable[Decision]) -> dict[BrokenSource, int]:
+        """Return the source files that do not compile, each with the number of jobs that wait for it."""
+        waiting: dict[str, int] = {}
         for decision in decisions:
             if decision.action is Action.WAIT:
                 for path in {get_path(reason.row) for reason in decision.reasons if reason.row is not None}:
-                    concerned[path] = concerned.get(path, 0) + 1
-        found = ((self._state.find_broken_source(path), cases) for path, cases in concerned.items())
-        return {broken: cases for broken, cases in found if broken is not None}
+                    waiting[path] = waiting.get(path, 0) + 1
+        found = ((self._state.find_broken_source(path), cases) for path, cases in waiting.items())
+        return {source: cases for source, cases in found if source is not None}
 
-    def _relative(self, path: object) -> str:
+    def _make_event(self, source: BrokenSource, cases: int) -> SourceBroken:
+        path = self._make_relative(source.path)
+        return SourceBroken(path=path, line=source.line, message=source.message, cases=cases)
+
+    def _make_relative(self, path: object) -> str:
         return str(path).removeprefix(f"{self._root}/")

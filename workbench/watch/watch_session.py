@@ -1,4 +1,4 @@
-"""`WatchSession`: a project that is watched, from changes to verdicts."""
+"""`WatchSession`: watches a project, and keeps a current verdict for every case."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iter
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.agents.worker.recording.fingerprints import is_library_folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.verdict_index import Verdicts
@@ -20,20 +19,20 @@ from workbench.model.run_events import Notice, RunEvent
 from workbench.store.turns import Turn, Turns
 from workbench.watch.file_watcher import Change, Watcher, WatchStatus
 from workbench.watch.folder_scanner import Folders
-from workbench.watch.scheduler import Deciding, Elsewhere, ElsewhereTold, Live, OffLoop, Runs, Work, show_stored
-from workbench.watch.selector import Decision, Selector, VerdictKey, get_path
+from workbench.watch.scheduler import ActiveJobs, DecisionService, ManualRuns, OffLoop, Scheduler
+from workbench.watch.selector import Decision, VerdictKey, get_path
 from workbench.watch.snapshot import Snapshot
 from workbench.watch.watch_events import WatchEvent, WatchReporter, WatchStarted
 from workbench.watch.watch_plan import WatchPlanner
 
-# Has watched what cases are known to use and what their plan was made from, wherever it is.
+# Files and folders to watch besides those of the project.
 
-_OF_NAMES = frozenset({DependencyKind.FOLDER, DependencyKind.IMPORT})  # another name there selects somebody or nobody
+_LOOKUP_KINDS = frozenset({DependencyKind.FOLDER, DependencyKind.IMPORT})  # depend on names only
 _SOURCE = frozenset({".py", ".toml", ".yaml", ".yml"})
 
 
 class WatchedSources:
-    """The files and folders that a watcher was told of beside its folders."""
+    """Has the watcher watch the dependencies of cases and the files of the plan, wherever they are."""
 
     def __init__(self, watcher: Watcher, verdicts: Verdicts, *, root: Path) -> None:
         self._watcher = watcher
@@ -42,10 +41,10 @@ class WatchedSources:
         self._rows_watched = 0
         self._used: set[Path] = set()
         self._trees: set[Path] = set()
-        self._of_plan: frozenset[Path] = frozenset()
+        self._plan_files: frozenset[Path] = frozenset()
 
     async def watch_dependencies(self) -> bool:
-        """Files and folders that cases depend on, as far as that has become known since the last time.
+        """Watch dependencies recorded since the last call.
 
         Return True if there are any: they may have changed since the cases used them.
         """
@@ -54,13 +53,13 @@ class WatchedSources:
         self._trees.update(Path(row.key) for row in rows if row.kind == DependencyKind.TREE)
         paths = {Path(path) for row in rows if (path := get_path(row))}
         if paths:
-            self._used.update(Path(get_path(row)) for row in rows if row.kind not in _OF_NAMES)
+            self._used.update(Path(get_path(row)) for row in rows if row.kind not in _LOOKUP_KINDS)
             await self._watcher.add(paths)
         return bool(paths)
 
     def is_used(self, change: Change) -> bool:
-        """Whether anything of it is source, or has ever been used by a case or the plan."""
-        if change.everything or not (self._used.isdisjoint(change.paths) and self._of_plan.isdisjoint(change.paths)):
+        """Return True if any path of a change is source, or was ever used by a case or the plan."""
+        if change.everything or not self._used.union(self._plan_files).isdisjoint(change.paths):
             return True
         return any(
             path.suffix in _SOURCE or path.name == ".env" or not self._trees.isdisjoint(path.parents)
@@ -68,439 +67,407 @@ class WatchedSources:
         )
 
     async def watch_plan_files(self, files: frozenset[Path]) -> bool:
-        """The files of a plan. Whether one of them may have changed since without anybody being told."""
-        new, self._of_plan = files - self._of_plan, files
+        """Watch the files of a plan. Return True if one may have changed unnoticed since the plan was made."""
+        new, self._plan_files = files - self._plan_files, files
         if new:
             await self._watcher.add(new)
         return any(not file.is_relative_to(self._root) for file in new)
 
 
-# The files that what we print goes to: a watch must not take its own lines for something that somebody saved.
+# Files that receive our own output: writing to them must not count as a change.
 
 _STREAMS = (1, 2)
 
 
 class FileId(NamedTuple):
-    """What tells a file from all others, whatever its name."""
+    """Identifies a file whatever its name."""
 
     device: int
     inode: int
 
 
 def find_output_files() -> frozenset[FileId]:
-    """Files that standard output and error lead to: by themselves, or (on Linux) through a pipe, as into `tee`."""
+    """Return the files that standard output and error lead to, directly or (on Linux) through a pipe to `tee`."""
     found: set[FileId] = set()
     for stream in _STREAMS:
         with contextlib.suppress(OSError):
-            there = os.fstat(stream)
-            if stat.S_ISREG(there.st_mode):
-                found.add(_id_of(there))
-            elif stat.S_ISFIFO(there.st_mode):
-                found.update(_written_by_readers_of(_id_of(there)))
+            status = os.fstat(stream)
+            if stat.S_ISREG(status.st_mode):
+                found.add(_identify_file(status))
+            elif stat.S_ISFIFO(status.st_mode):
+                found.update(_find_reader_outputs(_identify_file(status)))
     return frozenset(found)
 
 
-def is_output_file(path: Path, own: frozenset[FileId]) -> bool:
-    """Whether a path leads to one of these files."""
-    if not own:
+def is_output_file(path: Path, outputs: frozenset[FileId]) -> bool:
+    """Return True if a path leads to one of these files."""
+    if not outputs:
         return False
     with contextlib.suppress(OSError):
-        return _id_of(path.stat()) in own
+        return _identify_file(path.stat()) in outputs
     return False
 
 
-def _written_by_readers_of(pipe: FileId) -> Iterator[FileId]:
+def _find_reader_outputs(pipe: FileId) -> Iterator[FileId]:
+    """Yield the files that other processes with this pipe as standard input write."""
     for descriptors in Path("/proc").glob("[0-9]*/fd"):
         if descriptors.parent.name == str(os.getpid()):
             continue
-        with contextlib.suppress(OSError):  # of somebody else, or over by now
-            if _id_of((descriptors / "0").stat()) == pipe:
-                yield from _written_files(descriptors)
+        with contextlib.suppress(OSError):  # a process of another user, or one that has ended
+            if _identify_file((descriptors / "0").stat()) == pipe:
+                yield from _find_written_files(descriptors)
 
 
-def _written_files(descriptors: Path) -> Iterator[FileId]:
+def _find_written_files(descriptors: Path) -> Iterator[FileId]:
     for descriptor in descriptors.iterdir():
         with contextlib.suppress(OSError):
-            there = descriptor.stat()
+            status = descriptor.stat()
             may_write = descriptor.lstat().st_mode & stat.S_IWUSR
-            if stat.S_ISREG(there.st_mode) and may_write:
-                yield _id_of(there)
+            if stat.S_ISREG(status.st_mode) and may_write:
+                yield _identify_file(status)
 
 
-def _id_of(there: os.stat_result) -> FileId:
-    return FileId(there.st_dev, there.st_ino)
+def _identify_file(status: os.stat_result) -> FileId:
+    return FileId(status.st_dev, status.st_ino)
 
 
-# Watch mode: keeps a verdict on how things are now for every case, and runs no more than that takes.
+# The session: changes come in, events go out.
 
-_MOMENT = 0.01  # seconds
-_OTHERS_TURN = 0.1  # seconds until it is asked again whether another watch is still running cases
+_BATCH_DELAY = 0.01  # seconds in which reruns are collected for one run
+_TURN_INTERVAL = 0.1  # seconds between two checks whether another watch still runs cases
 
 
 class WatchSession:
-    """One watch over one plan. Used on one event loop; `events` is read by one listener.
+    """One watch of one selection of cases. All methods belong on one event loop; `events` has one listener.
 
-    Whatever takes more than a moment goes through `off_loop`, one thing at a time.
+    Everything slow goes through `off_loop`, one call at a time.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        planning: WatchPlanner,
-        watcher: Watcher,
+        select: Callable[[Workspace], Sequence[Selection]],
+        options: RunOptions,
         *,
         off_loop: OffLoop,
-        catches_up: bool,
-        first: Callable[[JobKey], float] = lambda _: 0,
+        catches_up: bool = True,
+        priority: Callable[[JobKey], float] = lambda _: 0,
     ) -> None:
-        """`first` sorts jobs that wait: the smallest come first, after those that did not pass last time.
+        """`select` returns the cases to watch, each time the project was read again.
 
-        With `catches_up` cases without a verdict that holds run at the start; else only when a change concerns them.
+        With `catches_up`, cases without a current verdict run at the start, otherwise only if a change affects them.
+        Jobs that did not pass last time start first, then those with the smallest `priority`. Raises StoreError if the
+        history cannot be read.
         """
+        verdicts = workspace.verdicts
+        snapshot = Snapshot(leftovers=verdicts.leftovers)
+        self._workspace = workspace
         self._off_loop = off_loop
         self._catches_up = catches_up
-        self._workspace = workspace
-        self._planning = planning
-        self._watcher = watcher
-        self._turns = Turns(workspace.root)
-        self._has_told_of_others = False
-        self._verdicts = workspace.verdicts
-        self._state = Snapshot(leftovers=self._verdicts.leftovers)
-        self._live = Live()
-        self._selector = Selector(
-            self._verdicts, self._state, is_current=self._live.is_current, is_busy=lambda: bool(self._live)
-        )
-        self._news = WatchReporter(workspace.root, self._state)
-        self._work = Work(workspace, selector=self._selector, live=self._live, news=self._news, first=first)
-        self._elsewhere = Elsewhere(self._selector)
-        self._deciding = Deciding(self._selector, shown=self._news.shown)
-        self._selecting = self._deciding.lock
-        self._runs = Runs(
+        self._watcher = Watcher(Folders.from_targets(workspace.root, workspace.project.targets.values()))
+        self._sources = WatchedSources(self._watcher, verdicts, root=workspace.root)
+        self._planner = WatchPlanner(workspace, select, options)
+        self._active = ActiveJobs()
+        self._reporter = WatchReporter(workspace.root, snapshot)
+        self._decisions = DecisionService(verdicts, snapshot, self._active, shown=self._reporter.shown)
+        self._scheduler = Scheduler(
             workspace,
-            planning,
-            selector=self._selector,
-            deciding=self._deciding,
-            live=self._live,
-            work=self._work,
-            news=self._news,
+            self._planner,
+            self._decisions,
+            self._active,
+            self._reporter,
             off_loop=off_loop,
-            run_soon=self._run_soon,
+            priority=priority,
+            rerun=self._rerun_soon,
         )
-        self._elsewhere_told = ElsewhereTold(
-            self._elsewhere, self._deciding, self._live, self._news, off_loop=off_loop, run_soon=self._run_soon
+        self._manual_runs = ManualRuns(
+            self._decisions, self._active, self._reporter, off_loop=off_loop, rerun=self._rerun_soon
         )
-        self._sources = WatchedSources(watcher, self._verdicts, root=workspace.root)
+        self._turns = Turns(workspace.root)
+        self._has_reported_other_watch = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._overtaken: list[JobKey] = []
+        self._to_rerun: list[JobKey] = []
         self._is_paused = False
-        self._is_gone = False  # the folder of the project
-        self._own_output: frozenset[FileId] = frozenset()
-        self._saved: Change | None = None  # while paused
-        self._starting = asyncio.Lock()
+        self._is_root_missing = False
+        self._output_files: frozenset[FileId] = frozenset()
+        self._pending: Change | None = None  # while paused
+        self._lock = asyncio.Lock()  # held while decisions become runs
 
     async def events(self) -> AsyncIterator[WatchEvent]:
-        """Watch until the listener stops listening; what runs then is stopped."""
+        """Watch until the listener stops listening; then cancel all runs of the watch."""
         watching = asyncio.create_task(self._watch())
-        watching.add_done_callback(lambda _: self._news.end())
+        watching.add_done_callback(lambda _: self._reporter.close())
         try:
-            async for event in self._news.events():
+            async for event in self._reporter.events():
                 yield event
             await watching
         finally:
             watching.cancel()
-            self._live.cancel()
+            self._active.cancel_all()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(watching, *self._tasks, return_exceptions=True)
             self._turns.close()
 
     def pause(self) -> None:
-        """Run nothing because of changes until `resume`; what runs goes on. How cases stand is told all the same."""
+        """Start no runs until `resume`. Active runs continue, and decisions are still reported."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """Make up for what changed meanwhile."""
+        """Start runs again, first those for the changes since `pause`."""
         self._is_paused = False
-        change, self._saved = self._saved, None
+        change, self._pending = self._pending, None
         if change is not None:
-            self._begin(self._catch_up(change))
-        if self._overtaken:
-            self._begin(self._run_again())
+            self._run_task(self._process(change))
+        if self._to_rerun:
+            self._run_task(self._rerun_collected())
 
     @property
     def is_paused(self) -> bool:
-        """Whether changes are waited with."""
+        """Whether runs wait for `resume`."""
         return self._is_paused
 
     @property
     def files(self) -> int:
-        """How many files are watched. Needs a watch that has begun."""
+        """The number of watched files. Needs a watch that has started."""
         return self._watcher.status.files
 
     @property
     def state(self) -> Snapshot:
-        """How things are, for reasons in words."""
-        return self._state
+        """The present state of files, for reasons in words."""
+        return self._decisions.snapshot
 
     def run_held(self) -> None:
-        """Run what a change concerned and was not run, because it was more than `[watch]` in the settings allows."""
-        self._begin(self._run_held())
+        """Run the jobs that exceed the limits for one change, see `[watch]` in the settings."""
+        self._run_task(self._run_held())
 
     def note_shown(self, verdicts: Mapping[JobKey, str]) -> None:
-        """Whoever listens shows these verdicts, named by their runs: where others hold, those are told."""
-        self._news.shown.update((job, VerdictKey(run_id, job)) for job, run_id in verdicts.items())
+        """Note which verdicts the listener shows, by their run ids. Only different ones are reported as reused."""
+        self._reporter.shown.update((job, VerdictKey(run_id, job)) for job, run_id in verdicts.items())
 
     def note_run(self, run: Run, jobs: Iterable[JobKey]) -> None:
-        """A run that is none of this watch goes on, and these jobs of it begin from now on.
+        """Note that a manual run is in progress, and that these jobs of it have not started.
 
-        What it will say is about how things are then. What waits in a run of the watch is left to it.
+        Such jobs will run on the files of that time. Jobs of the watch that also wait are left to the manual run.
         """
         waiting = frozenset(jobs)
-        self._live.note_run(run.run_id, waiting)
-        self._elsewhere.begin(run, waiting)
-        self._begin(self._leave_to_others(waiting))
+        self._active.note_generation(run.run_id, waiting)
+        self._manual_runs.add(run, waiting)
+        self._run_task(self._leave_to_manual_runs(waiting))
 
     def note_events(self, run_id: str, events: Sequence[RunEvent]) -> None:
-        """What such a run has told since the last time."""
-        self._begin(self._hear(run_id, events))
+        """Note new events of a manual run."""
+        self._run_task(self._process_manual_events(run_id, events))
 
     def refresh_verdicts(self) -> None:
-        """Verdicts have come from elsewhere: tell how every case stands now. Nothing is run because of that."""
-        self._begin(self._look_again())
+        """Report new decisions because a manual run stored verdicts. Starts no run."""
+        self._run_task(self._refresh_verdicts())
 
     async def _watch(self) -> None:
-        async with self._watcher as watcher:  # before anything is looked at: what is saved meanwhile is seen too
-            self._own_output = await self._off_loop(find_output_files)
-            await self._replan()
+        async with self._watcher as watcher:  # before anything is read, so that no save is missed
+            self._output_files = await self._off_loop(find_output_files)
+            await self._update_plan()
             await self._sources.watch_dependencies()
             status = watcher.status
-            self._news.tell(
+            self._reporter.report(
                 WatchStarted(
-                    total=len(self._deciding.jobs),
+                    total=len(self._decisions.jobs),
                     files=status.files,
                     folders=status.folders,
                     mode=status.mode,
                     reason=status.reason,
                 )
             )
-            watcher.on_mode_changed = self._tell_mode
-            await self._off_loop(self._warm_up)
-            await self._catch_up(None)
+            watcher.on_mode_changed = self._report_mode
+            await self._off_loop(lambda: self._workspace.warm_up(self._planner.make_run_plan("")))
+            await self._process(None)
             async for change in watcher.changes():
                 await self._on_change(change)
 
-    def _tell_mode(self, status: WatchStatus) -> None:
-        message = "the system tells of changes again"
+    def _report_mode(self, status: WatchStatus) -> None:
+        message = "file events are available again"
         if status.mode == "scanning":
-            message = f"changes are found later, by looking at all files again and again: {status.reason}"
-        self._news.tell(Notice(severity="warning" if status.mode == "scanning" else "information", message=message))
-
-    def _warm_up(self) -> None:
-        self._workspace.warm_up(self._planning.make_run_plan(""))
+            message = f"no file events; all files are compared every few seconds instead: {status.reason}"
+        self._reporter.report(
+            Notice(severity="warning" if status.mode == "scanning" else "information", message=message)
+        )
 
     async def _on_change(self, change: Change) -> None:
-        was_gone, self._is_gone = self._is_gone, not await self._off_loop(self._workspace.root.is_dir)
-        if self._is_gone:
-            if not was_gone:
-                message = f"{self._workspace.root} is gone; what was known of it is kept until it is back"
-                self._news.tell(Notice(severity="warning", message=message))
+        was_missing, self._is_root_missing = (
+            self._is_root_missing,
+            not await self._off_loop(self._workspace.root.is_dir),
+        )
+        if self._is_root_missing:
+            if not was_missing:
+                message = f"{self._workspace.root} does not exist any more; the watch continues when it is back"
+                self._reporter.report(Notice(severity="warning", message=message))
             return
-        if was_gone:
+        if was_missing:
             change = change.merge(Change(frozenset(), True, change.at))
-        change = await self._off_loop(lambda: change.exclude_paths(lambda path: is_output_file(path, self._own_output)))
-        if await self._off_loop(lambda: self._is_nobodys(change)):
+        change = await self._off_loop(
+            lambda: change.exclude_paths(lambda path: is_output_file(path, self._output_files))
+        )
+        if await self._off_loop(lambda: self._decisions.is_self_inflicted(change)):
             return
-        self._live.change_came()
-        self._work.change_came(await self._off_loop(lambda: change.last_write_time))
-        if await self._off_loop(lambda: self._planning.is_affected(change)):
-            await self._replan(change.paths)
-        await self._catch_up(change)
+        self._active.start_generation()
+        self._scheduler.note_change(await self._off_loop(lambda: change.last_write_time))
+        if await self._off_loop(lambda: self._planner.is_affected(change)):
+            await self._update_plan(change.paths)
+        await self._process(change)
 
-    async def _replan(self, saved: Collection[Path] = ()) -> None:
-        plan, problems = await self._off_loop(lambda: self._planning.plan(saved))
+    async def _update_plan(self, saved: Collection[Path] = ()) -> None:
+        plan, problems = await self._off_loop(lambda: self._planner.plan(saved))
         await self._watcher.replace(
             Folders.from_targets(self._workspace.root, self._workspace.project.targets.values())
         )
-        if await self._sources.watch_plan_files(self._planning.files):
-            plan, more = await self._off_loop(self._planning.plan)
+        if await self._sources.watch_plan_files(self._planner.files):
+            plan, more = await self._off_loop(self._planner.plan)
             problems += more
-        self._news.problems += problems
-        self._deciding.jobs = dict(plan.jobs)
-        self._news.keep(self._deciding.jobs)
+        self._reporter.problems += problems
+        self._decisions.jobs = dict(plan.jobs)
+        self._reporter.forget_other_jobs(self._decisions.jobs)
 
-    async def _catch_up(self, change: Change | None) -> None:
-        """Decide on every job anew, and do what has to be done."""
-        async with self._starting:
-            decisions = await self._off_loop(self._deciding.all)
+    async def _process(self, change: Change | None) -> None:
+        """Decide on every job, and start the runs that follow. Without a change this is the start of the watch."""
+        removed = () if change is None else await self._off_loop(change.find_removed)
+        async with self._lock:
+            decisions = await self._off_loop(self._decisions.decide_all)
             is_paused = self._is_paused
             if not is_paused:
-                self._runs.stop_overtaken(decisions)
+                self._scheduler.cancel_outdated(decisions)
             if change is None and not self._catches_up:
-                self._work.let_be(decisions)
-            work = self._work.of(decisions, all_of_it=change is None)
+                self._scheduler.suppress(decisions)
+            work = self._scheduler.select_work(decisions, retries=change is None)
             if change is not None:
-                work = self._work.not_of_its_own(work)
+                work = self._scheduler.drop_self_inflicted(work)
             saved_at = None if change is None else change.at
-            self._elsewhere.expect_only(each.job for each in work)
-            ours = self._elsewhere.ours(work, saved_at=saved_at)
-            held = "" if change is None or is_paused else self._work.hold_back(ours)
-            self._news.decided(decisions, work, held=self._work.held)
+            self._manual_runs.expect_only(each.job for each in work)
+            uncovered = self._manual_runs.drop_covered(work, saved_at=saved_at)
+            held = "" if change is None or is_paused else self._scheduler.hold_excess(uncovered)
+            self._reporter.report_decisions(decisions, work, held=self._scheduler.held)
             if is_paused and change is not None:
-                self._saved = change if self._saved is None else self._saved.merge(change)
+                self._pending = change if self._pending is None else self._pending.merge(change)
             elif change is not None:
-                self._news.change(change, decisions, work, held=held, is_used=self._sources.is_used(change))
-            self._news.wrong(decisions)
-            await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
-            begun = [each for each in ours if each.job not in self._work.held]
+                is_used = self._sources.is_used(change)
+                self._reporter.report_change(change, decisions, work, removed=removed, held=held, is_used=is_used)
+            self._reporter.report_problems(decisions)
+            await self._scheduler.report_reused(decisions)
             if not is_paused:
-                await self._start(begun, saved_at=saved_at)
-        await self._look_when_idle()
+                await self._start([each for each in uncovered if each.job not in self._scheduler.held], saved_at)
+        await self._settle()
 
     async def _run_held(self) -> None:
-        async with self._starting:
-            held = [job for job in self._work.held if job not in self._live]
-            self._work.held.clear()
-            decisions = await self._off_loop(lambda: self._deciding.some(held))
-            await self._start(self._ours(self._work.outside_changes(decisions)), saved_at=None)
+        async with self._lock:
+            held = [job for job in self._scheduler.held if job not in self._active]
+            self._scheduler.held.clear()
+            decisions = await self._off_loop(lambda: self._decisions.decide(held))
+            await self._start(self._drop_covered(self._scheduler.select_forced(decisions)))
 
-    async def _look_again(self) -> None:
-        async with self._starting:
-            decisions = await self._off_loop(self._deciding.all)
-            self._news.decided(decisions, (), held=self._work.held)
-            await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
+    async def _refresh_verdicts(self) -> None:
+        async with self._lock:
+            decisions = await self._off_loop(self._decisions.decide_all)
+            self._reporter.report_decisions(decisions, (), held=self._scheduler.held)
+            await self._scheduler.report_reused(decisions)
 
-    async def _start(self, decisions: Sequence[Decision], *, saved_at: float | None) -> None:
-        """Begin a run of what has to be run or judged. Needs the lock for starting."""
-        decisions = await self._take_turn(decisions) if decisions else ()
+    async def _start(self, decisions: Sequence[Decision], saved_at: float | None = None) -> None:
+        """Start a run of these decisions, if any. Needs the lock."""
+        decisions = await self._acquire_turn(decisions) if decisions else ()
         if not decisions:
             return
-        run = await self._runs.begin(decisions, saved_at=saved_at)
+        run = await self._scheduler.start(decisions, saved_at=saved_at)
         if run is not None:
-            self._begin(self._follow(run))
+            self._run_task(self._follow(run))
         else:
             self._turns.release()
 
-    async def _take_turn(self, decisions: Sequence[Decision]) -> Sequence[Decision]:
-        """Wait until no other watch of the project runs cases; what of the work that leaves. Nothing is no turn."""
+    async def _acquire_turn(self, decisions: Sequence[Decision]) -> Sequence[Decision]:
+        """Wait until no other watch of the project runs cases; return the work that remains then.
+
+        If nothing remains, the turn is given back.
+        """
         while (turn := await self._off_loop(self._turns.acquire)) is Turn.OTHERS:
-            if not self._has_told_of_others:
-                self._has_told_of_others = True
-                message = "another watch of this project is running cases: this one waits for what that finds out"
-                self._news.tell(Notice(message=message))
-            await asyncio.sleep(_OTHERS_TURN)
+            if not self._has_reported_other_watch:
+                self._has_reported_other_watch = True
+                message = "another watch of this project is running cases; this one waits and reuses its verdicts"
+                self._reporter.report(Notice(message=message))
+            await asyncio.sleep(_TURN_INTERVAL)
         if turn is Turn.MINE:
             return decisions
         await self._off_loop(self._workspace.take_in_verdicts)
         jobs = {each.job for each in decisions}
-        decided = [each for each in await self._off_loop(self._deciding.all) if each.job in jobs]
-        await show_stored(decided, self._news, self._workspace, off_loop=self._off_loop)
-        left = self._work.of(decided, all_of_it=True)
-        if not left:
+        decided = [each for each in await self._off_loop(self._decisions.decide_all) if each.job in jobs]
+        await self._scheduler.report_reused(decided)
+        remaining = self._scheduler.select_work(decided, retries=True)
+        if not remaining:
             self._turns.release()
-        return left
+        return remaining
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def _run_task(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _follow(self, run: Run) -> None:
         try:
-            await self._runs.follow(run)
+            await self._scheduler.follow(run)
         finally:
             self._turns.release()
         await self._sources.watch_dependencies()
-        await self._look_when_idle()
+        await self._settle()
 
-    async def _leave_to_others(self, jobs: Iterable[JobKey]) -> None:
-        """Take out of the watch's runs what has not begun in them, and waits in a run of the user's now."""
-        async with self._starting:
-            waiting = [job for job in jobs if self._live.is_waiting(job)]
-            decisions = await self._off_loop(lambda: self._deciding.some(waiting))
+    async def _leave_to_manual_runs(self, jobs: Iterable[JobKey]) -> None:
+        """Cancel jobs of the watch that have not started and that a manual run covers."""
+        async with self._lock:
+            waiting = [job for job in jobs if self._active.is_waiting(job)]
+            decisions = await self._off_loop(lambda: self._decisions.decide(waiting))
             for each in decisions:
-                live = self._live.get(each.job)
-                if live is not None and not self._elsewhere.ours([each], saved_at=live.saved_at):
-                    live.run.cancel(each.job)
-                    self._live.end(each.job)
+                active = self._active.get(each.job)
+                if active is not None and not self._manual_runs.drop_covered([each], saved_at=active.saved_at):
+                    active.run.cancel(each.job)
+                    self._active.remove(each.job)
 
-    async def _hear(self, run_id: str, events: Sequence[RunEvent]) -> None:
-        waited = bool(self._elsewhere)
-        await self._elsewhere_told.take_up(run_id, events)
-        if waited and not self._elsewhere:
-            await self._look_when_idle()
+    async def _process_manual_events(self, run_id: str, events: Sequence[RunEvent]) -> None:
+        expected_verdicts = bool(self._manual_runs)
+        await self._manual_runs.process_events(run_id, events)
+        if expected_verdicts and not self._manual_runs:
+            await self._settle()
 
-    def _run_soon(self, job: JobKey) -> None:
-        if not self._overtaken:
-            self._begin(self._run_again())
-        self._overtaken.append(job)
+    def _rerun_soon(self, job: JobKey) -> None:
+        if not self._to_rerun:
+            self._run_task(self._rerun_collected())
+        self._to_rerun.append(job)
 
-    async def _run_again(self) -> None:
-        """Run what a change, or the user, has left without a verdict: all that ends within a moment together."""
-        await asyncio.sleep(_MOMENT)
-        async with self._starting:
+    async def _rerun_collected(self) -> None:
+        """Run jobs whose result is missing or stale; all that end within a moment go into one run."""
+        await asyncio.sleep(_BATCH_DELAY)
+        async with self._lock:
             if self._is_paused:
                 return
-            overtaken, self._overtaken = self._overtaken, []
-            if self._watcher.is_installing:  # the change that follows concerns them
+            jobs, self._to_rerun = self._to_rerun, []
+            if self._watcher.is_installing:  # the change that follows affects them
                 return
-            decisions = await self._off_loop(lambda: self._deciding.some(overtaken))
-            # What was not told, for fear that it had been overtaken, may hold by now.
-            await show_stored(decisions, self._news, self._workspace, off_loop=self._off_loop)
-            await self._start(self._ours(self._work.of(decisions, all_of_it=False)), saved_at=None)
-        await self._look_when_idle()
+            decisions = await self._off_loop(lambda: self._decisions.decide(jobs))
+            await self._scheduler.report_reused(decisions)  # results that seemed stale may be current after all
+            await self._start(self._drop_covered(self._scheduler.select_work(decisions, retries=False)))
+        await self._settle()
 
-    async def _look_when_idle(self) -> None:
-        """Once nothing runs, look at what could not be told while agents wrote files, and say how all cases stand."""
-        if self._live or self._overtaken or self._elsewhere or self._starting.locked() or self._watcher.is_installing:
+    async def _settle(self) -> None:
+        """Once nothing runs, decide again and report that the watch is idle.
+
+        While agents run, what they write is not compared. This decision is the first that counts it.
+        """
+        if self._active or self._to_rerun or self._manual_runs or self._lock.locked() or self._watcher.is_installing:
             return
-        async with self._starting:
-            decisions = await self._off_loop(self._deciding.all)
-            work = self._work.of(decisions, all_of_it=False)
+        async with self._lock:
+            decisions = await self._off_loop(self._decisions.decide_all)
+            work = self._scheduler.select_work(decisions, retries=False)
             if not self._is_paused:
-                work = [each for each in self._ours(work) if self._work.may_run(each)]
-            if (work or self._elsewhere) and not self._is_paused:
-                await self._start(work, saved_at=None)
+                work = [each for each in self._drop_covered(work) if self._scheduler.may_rerun(each)]
+            if (work or self._manual_runs) and not self._is_paused:
+                await self._start(work)
                 return
-        self._news.decided(decisions, work, held=self._work.held)
-        self._news.all_known(decisions)
+        self._reporter.report_decisions(decisions, work, held=self._scheduler.held)
+        self._reporter.report_idle(decisions)
 
-    def _ours(self, work: Sequence[Decision]) -> list[Decision]:
-        return self._elsewhere.ours(work, saved_at=None)
-
-    def _is_nobodys(self, change: Change) -> bool:
-        """Whether all of it is what agents wrote while they ran, or what we print ourselves."""
-        if change.everything:
-            return False
-        with self._selecting:
-            self._state.forget()
-            are_left = {path: self._is_left(str(path)) for path in change.paths}  # every one is looked at
-        return all(are_left.values())
-
-    def _is_left(self, path: str) -> bool:
-        if is_library_folder(path):  # told where more than names may differ
-            return False
-        left = self._verdicts.last_left(path)
-        return self._state.has_unchanged_names(path) if left is None else self._state.fingerprint_file(path) == left
-
-
-# Puts a watch together: which folders, which cases, and the session over them.
-
-
-def open_watch(
-    workspace: Workspace,
-    select: Callable[[Workspace], Sequence[Selection]],
-    options: RunOptions,
-    *,
-    off_loop: OffLoop,
-    catches_up: bool = True,
-    first: Callable[[JobKey], float] = lambda _: 0,
-) -> WatchSession:
-    """A watch over the cases that `select` names, each time the project has been looked at again.
-
-    Jobs with the smallest `first` come first; `off_loop` calls what takes time, one thing at a time. With
-    `catches_up` cases without a verdict that holds run at the start. Raises StoreError where there is no history to be
-    read.
-    """
-    watcher = Watcher(Folders.from_targets(workspace.root, workspace.project.targets.values()))
-    planning = WatchPlanner(workspace, select, options)
-    return WatchSession(workspace, planning, watcher, off_loop=off_loop, catches_up=catches_up, first=first)
+    def _drop_covered(self, work: Sequence[Decision]) -> list[Decision]:
+        return self._manual_runs.drop_covered(work, saved_at=None)

@@ -48,8 +48,9 @@ from workbench.tui.panes import drawer_panes as run_pane
 from workbench.tui.screens import main_parts, main_screen
 from workbench.tui.screens.run_controller import FollowedRun
 from workbench.tui.state.browser_list import Freshness
-from workbench.tui.state.watch_state import Began, Broken, BrokenTold, Changed, Concerned, Executed, Standings
+from workbench.tui.state.watch_state import AffectedJob, CaseStates
 from workbench.tui.themes import load_themes, theme_folders
+from workbench.watch.watch_events import ChangeSeen, SourceBroken, VerdictKnown, WatchStarted
 
 SIZES = ((80, 24), (140, 42), (200, 60))
 LIGHTS = "lights.evalset.json"
@@ -294,6 +295,8 @@ async def run_under_way(screen: Screen) -> None:
 
 
 WHY = "tools.py: set_device() changed"
+PROJECT = Path("/project")
+STARTED = WatchStarted(total=4, files=23, folders=2, mode="events")
 
 
 async def watch_on(screen: Screen) -> None:
@@ -302,17 +305,20 @@ async def watch_on(screen: Screen) -> None:
     jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off", "关灯_两轮对话")]
     watch = main.state.watch
     watch.start()
-    watch.take(Began(""), now=0)
-    concerned = [Concerned(jobs[0], WHY, is_judged=False), Concerned(jobs[1], WHY, is_judged=True)]
-    chains = [f"{WHY} <- called by 2 of 4 cases"]
-    watch.take(Standings(23, 4, {}, concerned, chains, (), frozenset()), now=0)
-    watch.take(Changed(AT, ["tools.py", "prompts/system.txt"], frozenset(), 1, 1, 0, 4, WHY, ""), now=0)
-    watch.take(Executed(result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0), 0.084, holds=True), now=0)
-    broken = Broken(Path("/project/tools.py"), "tools.py", 12, "invalid syntax")
+    watch.apply(STARTED, now=0)
+    affected = [AffectedJob(jobs[0], WHY, is_judged=False), AffectedJob(jobs[1], WHY, is_judged=True)]
+    reaches = [f"{WHY} <- called by 2 of 4 cases"]
+    watch.apply(CaseStates(PROJECT, 23, 4, affected=affected, reaches=reaches), now=0)
+    paths = ("tools.py", "prompts/system.txt")
+    watch.apply(ChangeSeen(at=AT, paths=paths, run=1, judged=1, waiting=0, total=4, reason=WHY), now=0)
+    passed = result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0)
+    watch.apply(VerdictKnown(result=passed, seconds_since_save=0.084), now=0)
+    broken = SourceBroken(path="tools.py", line=12, message="invalid syntax", cases=2)
     why = "tools.py:12 cannot be compiled: invalid syntax"
-    watch.take(Standings(23, 4, dict.fromkeys(jobs[:2], (why,)), (), (), [broken], frozenset(jobs[2:])), now=0)
-    watch.take(Changed(AT.replace(minute=1), ["tools.py"], frozenset(), 0, 0, 2, 4, "", ""), now=0)
-    watch.take(BrokenTold(broken, 2), now=0)
+    stale = dict.fromkeys(jobs[:2], (why,))
+    watch.apply(CaseStates(PROJECT, 23, 4, stale, broken=[broken], held=frozenset(jobs[2:])), now=0)
+    at = AT.replace(minute=1)
+    watch.apply(ChangeSeen(at=at, paths=("tools.py",), run=0, judged=0, waiting=2, total=4, reason=""), now=0)
     await screen.pilot.press("O")
     main._shown.show_all()
     await screen.until("cannot be compiled", "lamp_on", "held back")
@@ -324,10 +330,10 @@ async def watch_paused(screen: Screen) -> None:
     jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off")]
     watch = main.state.watch
     watch.start()
-    watch.take(Began(""), now=0)
+    watch.apply(STARTED, now=0)
     watch.pause()
-    concerned = [Concerned(job, WHY, is_judged=False) for job in jobs]
-    watch.take(Standings(23, 4, dict.fromkeys(jobs, (WHY,)), concerned, (), (), frozenset()), now=0)
+    affected = [AffectedJob(job, WHY, is_judged=False) for job in jobs]
+    watch.apply(CaseStates(PROJECT, 23, 4, dict.fromkeys(jobs, (WHY,)), affected), now=0)
     await screen.pilot.press("O")
     main._shown.show_all()
     await screen.until("STALE", "when w resumes")

@@ -167,7 +167,7 @@ async def test_saves_of_other_programs_are_noticed_without_watch_and_nothing_run
         await screen.press("w")  # the watch notices them by itself
         await until(lambda: screen.state.watch.mode is WatchMode.ON)
         await screen.press("alt+w")
-        await until(lambda: not screen.state.watch.is_on)
+        await until(lambda: not screen.state.watch.is_active)
         (project / "tools.py").write_text(path + BAD)
         await until(lambda: stale(screen) == 3)
 
@@ -221,7 +221,7 @@ async def test_a_watch_finds_the_verdicts_of_renamed_cases_too(project: Path, op
             await screen.until(shown)
             await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
         await screen.press("alt+w")
-        await until(lambda: not screen.state.watch.is_on)
+        await until(lambda: not screen.state.watch.is_active)
         (project / "tools.py").write_text(BAD)
         await until(lambda: stale(screen) == 3)
 

@@ -158,7 +158,7 @@ def _taken(root: Path, watched: Watched) -> Taken:
         threads=threading.active_count(),
         files=len(os.listdir("/proc/self/fd")),  # noqa: PTH208
         history=sum(path.stat().st_size for path in (root / ".workbench").glob("history*")),
-        sets=len(watched.session._verdicts._sets),
+        sets=len(watched.session._workspace.verdicts._sets),
     )
 
 

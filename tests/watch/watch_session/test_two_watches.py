@@ -66,7 +66,7 @@ async def test_a_history_that_was_begun_anew_by_another_process_is_not_taken_for
             there = other.workspace.verdicts
             await asyncio.to_thread(one.workspace.take_in_verdicts)
 
-            for job in other.session._deciding.jobs:
+            for job in other.session._decisions.jobs:
                 newest, known = there.newest(job), verdicts.newest(job)
                 assert newest is not None and known is not None
                 asked = Asked(job.case.target, newest.job.execution_key, job.repeat)

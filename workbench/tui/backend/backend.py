@@ -8,7 +8,7 @@ from workbench.tui.backend.chat_calls import Chats, Generating
 from workbench.tui.backend.document_calls import Accepting, Documents, Editing, SavedFiles, TypedTexts
 from workbench.tui.backend.project_calls import Contents, Projects
 from workbench.tui.backend.run_calls import Archive, Criteria, Judging, Runs
-from workbench.tui.backend.watch_calls import VerdictCheck, Watching
+from workbench.tui.backend.watch_calls import VerdictCheck, WatchCalls
 from workbench.tui.backend.workspace_thread import WorkspaceThread
 
 
@@ -31,7 +31,7 @@ class Backend:
         self.chats = Chats(self.call, self.documents)
         self.generating = Generating(self.call, self.documents)
         self.archive = Archive(self.call)
-        self.watching = Watching(path, self.call)
+        self.watching = WatchCalls(path, self.call)
         self.verdict_check = VerdictCheck(self.call)
         self.saved_files = SavedFiles(self.call)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus
-from workbench.model.run_events import CaseFinished, Notice, RunEvent
+from workbench.model.run_events import CaseFinished, RunEvent
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.store.history.history_schema import get_history_path
@@ -21,21 +21,7 @@ from workbench.tui.backend.project_calls import is_kept
 from workbench.tui.backend.workspace_thread import Call, aside
 from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, ShownVerdicts
 from workbench.tui.state.case_board import ResultPlace
-from workbench.tui.state.watch_state import (
-    Began,
-    Begun,
-    Broken,
-    BrokenTold,
-    Changed,
-    Concerned,
-    Ended,
-    Executed,
-    HoldsAgain,
-    OfRun,
-    Quiet,
-    Standings,
-    WatchNews,
-)
+from workbench.tui.state.watch_state import AffectedJob, CaseStates, ReusedVerdict, ScreenEvent
 
 if TYPE_CHECKING:
     from workbench.engine.plan import PlannedCase
@@ -43,39 +29,38 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
     from workbench.store.settings import WatchSettings
     from workbench.watch.selector import Decision, Reason, VerdictKey
-    from workbench.watch.snapshot import BrokenSource
-    from workbench.watch.watch_events import DecisionsMade, SourceBroken, WatchEvent, WatchRunEvent
+    from workbench.watch.watch_events import DecisionsMade
     from workbench.watch.watch_session import WatchSession
 
 
-# Watch mode: a watch over all cases of the screen, and what it tells in the words of the screen.
+# Watch mode: a watch of all cases that the screen lists.
 
 T = TypeVar("T")
 
-_MOST_REASONS = 3  # of one case
-_MOST_CHAINS = 5  # of one change
+_MAX_REASONS = 3  # of one case
+_MAX_REACHES = 5  # of one change
 
 
-class Watching:
-    """Begins watches over what there is at one path."""
+class WatchCalls:
+    """Starts watches of the project at one path."""
 
     def __init__(self, path: Path, call: Call) -> None:
         self._path = path.resolve()
         self._call = call
 
-    async def open(self, *, shown: Mapping[JobKey, ResultPlace], first: Callable[[JobKey], float]) -> Watch:
-        """Begin to watch. Nothing runs before something is saved; then the jobs with the smallest `first` do.
+    async def open(self, *, shown: Mapping[JobKey, ResultPlace], priority: Callable[[JobKey], float]) -> Watch:
+        """Start a watch. Nothing runs before a change; then the jobs with the smallest `priority` start first.
 
-        `shown` says where the verdicts are that the screen shows. Raises StoreError where the history cannot be read.
+        `shown` are the verdicts on the screen. Raises StoreError if the history cannot be read.
         """
 
         def make(workspace: Workspace) -> Watch:
             from workbench.watch.selector import VerdictKey
-            from workbench.watch.watch_session import open_watch
+            from workbench.watch.watch_session import WatchSession
 
             options = RunOptions(command="workbench (watch)", adk_results=False)
-            session = open_watch(
-                workspace, self._cases, options, off_loop=self._off_loop, catches_up=False, first=first
+            session = WatchSession(
+                workspace, self._select, options, off_loop=self._off_loop, catches_up=False, priority=priority
             )
             session.note_shown({job: place.run_id for job, place in shown.items()})
             return Watch(
@@ -83,11 +68,11 @@ class Watching:
             )
 
         watch = await self._call(make)
-        watch.begin()
+        watch.start()
         return watch
 
-    def _cases(self, workspace: Workspace) -> Sequence[Selection]:
-        """All that the screen lists and that has an agent."""
+    def _select(self, workspace: Workspace) -> Sequence[Selection]:
+        """Select all cases that the screen lists and that have an agent."""
         entries = (entry for entry in workspace.project.eval_sets if entry.target)
         return [Selection(eval_set=each.relative) for each in entries if each.path.resolve().is_relative_to(self._path)]
 
@@ -96,56 +81,60 @@ class Watching:
 
 
 class Watch:
-    """A watch that goes on, from `begin` to `close`. `take` gives what it has told; all else returns at once."""
+    """A watch in progress, from `start` to `close`. The other methods return at once."""
 
     def __init__(
         self, session: WatchSession, workspace: Workspace, call: Call, *, shown: dict[JobKey, VerdictKey]
     ) -> None:
+        self.events: deque[ScreenEvent] = deque()
+        """Events that the screen has not processed yet."""
         self._session = session
         self._workspace = workspace
         self._call = call
-        self._shown = shown  # where the verdicts are that the screen has been told
-        self._news: deque[WatchNews] = deque()
+        self._shown = shown  # the verdicts that the screen shows, or will once it has processed `events`
         self._task: asyncio.Task[None] | None = None
 
     @property
     def settings(self) -> WatchSettings:
-        """What `[watch]` says now."""
+        """`[watch]` in the settings."""
         return self._workspace.settings.watch
 
-    def begin(self) -> None:
-        """Begin to listen."""
+    def start(self) -> None:
+        """Start to listen."""
         self._task = asyncio.create_task(self._listen())
 
-    def take(self) -> Sequence[WatchNews]:
-        """What was told since the last time. Raises what ended the watch, where that is a fault of our own."""
-        news = [self._news.popleft() for _ in range(len(self._news))]
-        if not news and self._task is not None and self._task.done() and not self._task.cancelled():
+    def find_failure(self) -> str:
+        """Return why the watch has ended by itself, or an empty string. Raises errors that are our own fault."""
+        if self._task is None or not self._task.done() or self._task.cancelled():
+            return ""
+        try:
             self._task.result()
-        return news
+        except (PlanError, StoreError, OSError) as error:
+            return str(error)
+        return ""
 
     def pause(self) -> None:
-        """Run nothing because of changes; what runs goes on."""
+        """Start no runs until `resume`. Active runs continue."""
         self._session.pause()
 
     def resume(self) -> None:
-        """Make up for what changed meanwhile."""
+        """Start runs again, first those for the changes since `pause`."""
         self._session.resume()
 
     def run_held(self) -> None:
-        """Run what was more than a change may run by itself."""
+        """Run the jobs that exceed the limits for one change."""
         self._session.run_held()
 
     def note_run(self, run: Run, jobs: Iterable[JobKey]) -> None:
-        """A run of the user's goes on, and these jobs of it have not begun."""
+        """Note that a manual run is in progress, and that these jobs of it have not started."""
         self._session.note_run(run, jobs)
 
     def note_events(self, run_id: str, events: Sequence[RunEvent]) -> None:
-        """What such a run has told since the last time."""
+        """Note new events of a manual run."""
         self._session.note_events(run_id, events)
 
     def note_results(self, shown: Mapping[JobKey, str]) -> None:
-        """The screen shows results of these runs of the user's: look which of them hold."""
+        """Note that the screen shows results of these manual runs; report which of them are current."""
         from workbench.watch.selector import VerdictKey
 
         self._shown.update((job, VerdictKey(run_id, job)) for job, run_id in shown.items())
@@ -153,150 +142,119 @@ class Watch:
         self._session.refresh_verdicts()
 
     async def close(self) -> None:
-        """End it, and what it runs. Nothing of it is left then."""
+        """End the watch and its runs."""
         if self._task is not None:
             if not self._task.done() and not self._task.cancelling():
                 self._task.cancel()
             await asyncio.wait({self._task})
 
     async def _listen(self) -> None:
-        try:
-            async with aclosing(self._session.events()) as events:  # type: ignore[type-var]
-                async for event in events:
-                    self._news.extend(await self._news_of(event))
-        except (PlanError, StoreError, OSError) as error:
-            self._news.append(Ended(str(error)))
+        from workbench.watch.watch_events import DecisionsMade, WatchRunEvent
 
-    async def _news_of(self, event: WatchEvent) -> Sequence[WatchNews]:
-        from workbench.watch import watch_events as told
+        async with aclosing(self._session.events()) as events:  # type: ignore[type-var]
+            async for event in events:
+                if isinstance(event, DecisionsMade):
+                    self.events.extend(await self._call(lambda workspace, e=event: self._describe(workspace, e)))  # type: ignore[misc]
+                    continue
+                if isinstance(event, WatchRunEvent) and isinstance(event.event, CaseFinished):
+                    self._note_shown(event.run_id, event.event)
+                self.events.append(event)
 
-        match event:
-            case told.WatchStarted():
-                return [Began(event.reason)]
-            case told.DecisionsMade():
-                return await self._call(lambda workspace: self._standings(workspace, event))
-            case told.ChangeSeen():
-                gone = await self._call(lambda workspace: _gone(workspace.root, event.paths))
-                counts = (event.run, event.judged, event.waiting, event.total)
-                return [Changed(event.at, event.paths, gone, *counts, event.reason, event.held)]
-            case told.VerdictKnown():
-                return [Executed(event.result, event.seconds_since_save, event.holds)]
-            case told.VerdictsReused():  # they are found by what is decided, and by what the screen shows
-                return []
-            case told.SourceBroken():
-                return [BrokenTold(self._broken(event), event.cases)]
-            case told.WatchRunStarted():
-                return [Begun(event.run, event.jobs, event.reason)]
-            case told.WatchRunEvent():
-                self._note_shown(event)  # notices of runs are told by themselves too
-                return [] if isinstance(event.event, Notice) else [OfRun(event.run_id, event.event)]
-            case told.AllKnown():
-                return [Quiet()]
-            case Notice():
-                return [event]
-
-    def _note_shown(self, told: WatchRunEvent) -> None:
+    def _note_shown(self, run_id: str, event: CaseFinished) -> None:
         from workbench.watch.selector import VerdictKey
 
-        event = told.event
-        if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
+        if event.status is not CaseStatus.CANCELLED:
             job = JobKey(case=event.case, repeat=event.repeat)
-            self._shown[job] = VerdictKey(told.run_id, job)
-            self._session.note_shown({job: told.run_id})
+            self._shown[job] = VerdictKey(run_id, job)
+            self._session.note_shown({job: run_id})
 
-    def _broken(self, source: SourceBroken | BrokenSource) -> Broken:
-        path = self._workspace.root / source.path
-        shown = path.relative_to(self._workspace.root) if path.is_relative_to(self._workspace.root) else path
-        return Broken(path, shown.as_posix(), source.line, source.message)
-
-    def _standings(self, workspace: Workspace, decided: DecisionsMade) -> Sequence[WatchNews]:
-        """On the backend's thread: it looks at the disk, and reads verdicts that hold again."""
+    def _describe(self, workspace: Workspace, made: DecisionsMade) -> Sequence[ScreenEvent]:
+        """Describe decisions for the screen. Belongs on the workspace thread: it reads files and the history."""
         words = _Words(self._session, workspace.root)
         verdicts = workspace.verdicts
-        jobs = {each.job for each in decided.decisions}
+        jobs = {each.job for each in made.decisions}
         for job in set(self._shown).difference(jobs):  # the screen has forgotten these
             self._shown.pop(job, None)
-        again = self._held_again(workspace, decided.decisions)
-        standings = Standings(
+        reused = self._find_reused(workspace, made.decisions)
+        states = CaseStates(
+            root=workspace.root,
             files=self._session.files,
-            total=len(decided.decisions),
+            total=len(made.decisions),
             stale={
-                each.job: words.reasons_of(each)
-                for each in decided.decisions
-                if each.action != "nothing" and (verdicts.newest(each.job) is not None or self._is_forgotten(each))
+                each.job: words.describe_reasons(each)
+                for each in made.decisions
+                if each.action != "nothing"
+                and (verdicts.newest(each.job) is not None or self._has_lost_execution(each))
             },
-            concerned=[
-                Concerned(each.job, words.first_of(each), is_judged=each.action == "judge") for each in decided.work
+            affected=[
+                AffectedJob(each.job, words.describe_first(each), is_judged=each.action == "judge")
+                for each in made.work
             ],
-            chains=words.chains_of(decided.work, decided.decisions),
-            broken=[self._broken(each) for each in decided.broken],
-            held=decided.held,
-            again=len(again),
+            reaches=words.describe_reaches(made.work, made.decisions),
+            broken=made.broken,
+            held=made.held,
+            reused=len(reused),
         )
-        return [standings, *again]
+        return [states, *reused]
 
-    def _is_forgotten(self, decision: Decision) -> bool:
-        """Whether what its agent did is forgotten, and verdicts of cases that asked the same say how it stands."""
+    def _has_lost_execution(self, decision: Decision) -> bool:
+        """Return True if the execution of a shown case is no longer stored, and an identical case has the verdict."""
         return decision.verdict is not None and decision.job in self._shown
 
-    def _held_again(self, workspace: Workspace, decisions: Iterable[Decision]) -> list[WatchNews]:
-        """The verdicts that hold where the screen shows others."""
+    def _find_reused(self, workspace: Workspace, decisions: Iterable[Decision]) -> list[ReusedVerdict]:
+        """Return the current verdicts of jobs for which the screen shows others."""
         from workbench.watch.selector import get_verdict_key, read_results
 
-        other = {
+        others = {
             each.job: (each.planned, each.verdict)
             for each in decisions
             if each.action == "nothing"
             and each.verdict is not None
             and self._shown.get(each.job) != get_verdict_key(each.verdict)
         }
-        if not other:
+        if not others:
             return []
-        found: list[WatchNews] = []
+        found: list[ReusedVerdict] = []
         with workspace.history() as history:
-            for job, result in read_results(history, {job: verdict for job, (_, verdict) in other.items()}):
-                planned, verdict = other[job]
-                self._shown[job] = get_verdict_key(verdict)
+            for job, result in read_results(history, {job: verdict for job, (_, verdict) in others.items()}):
+                planned, verdict = others[job]
+                key = self._shown[job] = get_verdict_key(verdict)
                 hashes = (planned.execution_hash, planned.scoring_hash)
-                found.append(
-                    HoldsAgain(result, verdict.job.finished_at, hashes, ResultPlace(*get_verdict_key(verdict)))
-                )
+                found.append(ReusedVerdict(result, verdict.job.finished_at, hashes, ResultPlace(*key)))
         return found
 
 
-def _gone(root: Path, paths: Iterable[str]) -> frozenset[str]:
-    return frozenset(path for path in paths if not (root / path).exists())
-
-
 class _Words:
-    """Reasons in words, each looked up once."""
+    """Reasons in words, each computed once."""
 
     def __init__(self, session: WatchSession, root: Path) -> None:
         self._session = session
         self._root = root
         self._known: dict[Reason, str] = {}
 
-    def reasons_of(self, decision: Decision) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._words(reason) for reason in decision.reasons[:_MOST_REASONS]))
+    def describe_reasons(self, decision: Decision) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._describe(reason) for reason in decision.reasons[:_MAX_REASONS]))
 
-    def first_of(self, decision: Decision) -> str:
-        return self._words(decision.reasons[0]) if decision.reasons else ""
+    def describe_first(self, decision: Decision) -> str:
+        return self._describe(decision.reasons[0]) if decision.reasons else ""
 
-    def chains_of(self, work: Iterable[Decision], decisions: Sequence[Decision]) -> tuple[str, ...]:
-        """How far the most frequent reasons reach."""
+    def describe_reaches(self, work: Iterable[Decision], decisions: Sequence[Decision]) -> tuple[str, ...]:
+        """Describe the most frequent reasons, each with how many cases it affects."""
         from workbench.watch.watch_events import describe_reach
 
         counts = Counter(each.reasons[0] for each in work if each.reasons)
-        chains = []
-        for reason, count in counts.most_common(_MOST_CHAINS):
+        reaches = []
+        for reason, count in counts.most_common(_MAX_REACHES):
             if reason.row is None:
-                chains.append(f"{self._words(reason)}: {count} of {pluralise(len(decisions), 'case')}")
+                reaches.append(f"{self._describe(reason)}: {count} of {pluralise(len(decisions), 'case')}")
             else:
                 state = self._session.state
-                chains.append(describe_reach(reason.row, decisions, total=len(decisions), root=self._root, state=state))
-        return tuple(chains)
+                reaches.append(
+                    describe_reach(reason.row, decisions, total=len(decisions), root=self._root, state=state)
+                )
+        return tuple(reaches)
 
-    def _words(self, reason: Reason) -> str:
+    def _describe(self, reason: Reason) -> str:
         from workbench.watch.watch_events import describe_reason
 
         if reason not in self._known:
@@ -374,7 +332,7 @@ class _Checker:
         newest = self._verdicts.newest(decision.job)  # None: forgotten, and cases that asked the same say how it stands
         if newest is not None and not newest.job.execution_key:
             return ()
-        known = islice((reason for reason in decision.reasons if _is_known(reason)), _MOST_REASONS)
+        known = islice((reason for reason in decision.reasons if _is_known(reason)), _MAX_REASONS)
         return tuple(dict.fromkeys(describe_reason(reason, root=self._root, state=self._state) for reason in known))
 
 

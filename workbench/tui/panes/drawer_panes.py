@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -20,9 +20,12 @@ from workbench.tui.screen_messages import CaseWanted, RunWanted, ScreenContext
 from workbench.tui.state.browser_state import Subject, selections_of
 from workbench.tui.state.problem_list import ListedProblem, Source
 from workbench.tui.state.run_progress import RunProgress, RunRows, summary_lines
-from workbench.tui.state.watch_state import Broken, WatchRows, how_line, nothing_text
+from workbench.tui.state.watch_state import WatchRows, draw_status, explain_empty
 from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine
+
+if TYPE_CHECKING:
+    from workbench.watch.watch_events import SourceBroken
 
 # The pane `run`: how far the run is, what it is doing, what went wrong and what took long.
 
@@ -167,20 +170,20 @@ class WatchPane(RowsPane):
             self._open(self.rows.selected_broken)
 
     @work(group="editor")
-    async def _open(self, broken: Broken) -> None:
-        await open_file(self.app, broken.path, line=broken.line)
+    async def _open(self, broken: SourceBroken) -> None:
+        await open_file(self.app, self.hub.state.watch.root / broken.path, line=broken.line)
 
     def show_rows(self) -> None:
         """Show the watch as it is now."""
         watch = self.context.state.watch
         self.rows.show(watch, self.context.state.board)
         is_empty = len(self.rows) == 0
-        self.query_one("#watch-how", StatusLine).show(how_line(watch))
+        self.query_one("#watch-how", StatusLine).show(draw_status(watch))
         rows, nothing = self.query_one(RowList), self.query_one("#watch-nothing", Static)
         nothing.display = is_empty
         rows.display = not is_empty
         if is_empty:
-            nothing.update(Content(nothing_text(watch)))
+            nothing.update(Content(explain_empty(watch)))
         rows.show(self.rows)
 
 

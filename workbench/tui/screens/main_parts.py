@@ -401,7 +401,7 @@ class VerdictChecker(Faceless):
 
     def check(self, eval_sets: Collection[str] | None = None) -> None:
         """Check the verdicts of these eval sets, by default of all. A watch needs no check: it says so by itself."""
-        if self._state.watch.is_on:
+        if self._state.watch.is_active:
             self._left.clear()
             return
         self._left.update({each.relative for each in self._state.browser.files} if eval_sets is None else eval_sets)
@@ -418,7 +418,7 @@ class VerdictChecker(Faceless):
             changed, told = set[CaseKey](), time.monotonic()
             with contextlib.suppress(StoreError):  # whatever shows the stored results has reported it
                 async for checked in self._screen_context.backend.verdict_check.check(shown):
-                    if self._state.watch.is_on:
+                    if self._state.watch.is_active:
                         return
                     changed |= self._state.take_checked(checked, ended=ended)
                     if changed and time.monotonic() - told > _BETWEEN:

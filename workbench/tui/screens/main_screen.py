@@ -45,7 +45,7 @@ from workbench.tui.screens.main_parts import (
 from workbench.tui.screens.read_controller import Reader
 from workbench.tui.screens.run_controller import Running
 from workbench.tui.screens.save_controller import Keeper
-from workbench.tui.screens.watch_controller import Watching
+from workbench.tui.screens.watch_controller import WatchController
 from workbench.tui.state.project_state import ProjectState, is_worth_offering, makes_sense, why_not, why_nothing
 from workbench.tui.widgets.inputs import KeyLine, TabBar, say
 from workbench.tui.widgets.row_lists import CaseList, StatusLine
@@ -75,11 +75,11 @@ class MainActions(Screen[None]):
             played=self._reader.read_verdicts,
         )
         self._visits = Visits(context)
-        self._watching = Watching(
+        self._watching = WatchController(
             context,
             follow=self._runs.follow_watch,
-            going_on=self._runs.going_on,
-            in_sight=lambda: self.query_one(CaseList).cases_in_sight(),
+            find_manual_runs=self._runs.going_on,
+            find_visible_cases=lambda: self.query_one(CaseList).cases_in_sight(),
         )
         self._checker = VerdictChecker(context)
         self._saved_files = SavedFiles(context)
@@ -171,7 +171,7 @@ class MainActions(Screen[None]):
 
     def action_end_watch(self) -> None:
         """Turn the watch off, and stop what it runs."""
-        self._watching.turn_off()
+        self._watching.close()
 
     def action_run_held(self) -> None:
         """Run what the watch holds back."""
@@ -331,7 +331,7 @@ class Arrivals:
         screen: Screen[None],
         state: ProjectState,
         *,
-        watching: Watching,
+        watching: WatchController,
         runs: Running,
         reader: Reader,
         shown: Shown,
@@ -346,30 +346,30 @@ class Arrivals:
     def take(self) -> None:
         """Take what arrived since the last time and show it."""
         now = time.monotonic()
-        told = self._watching.take(now=now)
+        update = self._watching.apply_events(now=now)
         is_news, changed = self._runs.take(now=now)
-        for _ in range(_ROUNDS if told.has_more else 0):
-            told = told.and_then(self._watching.take(now=now))
+        for _ in range(_ROUNDS if update.has_more else 0):
+            update = update.merge(self._watching.apply_events(now=now))
             _, more = self._runs.take(now=now)
             changed |= more
-        is_news, changed = is_news or told.is_news, changed | told.changed
-        if told.saved:
-            self._read_saved(told.saved, gone=told.gone)
-        if changed or told.is_news:
+        is_news, changed = is_news or update.has_events, changed | update.changed
+        if update.saved:
+            self._read_saved(update.saved, removed=update.removed)
+        if changed or update.has_events:
             self._screen.query_one(BrowserPane).results_changed()
         if is_news:
             self._shown.show()
-            if told.is_news or self._state.shows_other_than_a_case or self._state.selected_case in changed:
+            if update.has_events or self._state.shows_other_than_a_case or self._state.selected_case in changed:
                 self._shown.show_detail()
         elif self._state.is_running:
             self._shown.show_run()
         if is_news or self._state.is_running:
             self._shown.show_drawer()
 
-    def _read_saved(self, paths: Collection[str], *, gone: Collection[str]) -> None:
+    def _read_saved(self, paths: Collection[str], *, removed: Collection[str]) -> None:
         """Files were saved that say what there is or what it is judged by: show what they say now."""
         known = {listed.relative for listed in self._state.browser.files}
-        is_less = any(path in known or path.endswith(_AGENTS) for path in gone)
+        is_less = any(path in known or path.endswith(_AGENTS) for path in removed)
         if is_less or FILE_NAME in paths or self._may_get_agents(paths):
             self._reader.reload(None)
         elif known.issuperset(path for path in paths if path.endswith(_SETS)):
@@ -424,7 +424,7 @@ class MainScreen(MainActions):
             drawer=self._drawer,
             left_width=self._sides.left_width,
             theme=self._layout.theme,
-            watching=self._watching.is_on,
+            watching=self._watching.is_active,
             folded=tuple(browser.folded),
             selected=browser.selected.place if browser.selected is not None else self._layout.selected,
         )
@@ -519,7 +519,7 @@ class MainScreen(MainActions):
     @on(Reader.Opened)
     def _on_opened_project(self) -> None:
         self._keeper.offer_recoveries()
-        if self._layout.watching and not self._watching.is_on:
+        if self._layout.watching and not self._watching.is_active:
             self._watching.toggle()
         self._check_from_now_on()
 
@@ -572,13 +572,13 @@ class MainScreen(MainActions):
 
     @on(Running.Followed)
     def _on_followed(self, message: Running.Followed) -> None:
-        if self._watching.is_on:
+        if self._watching.is_active:
             self._watching.note_run(message.followed.run, message.followed.jobs)
 
-    @on(Watching.Turned)
+    @on(WatchController.Turned)
     def _on_turned(self) -> None:
         self._shown.show_all()
-        if self._watching.is_on:
+        if self._watching.is_active:
             self._saved_files.stop()
         else:
             self._saved_files.observe()
@@ -586,7 +586,7 @@ class MainScreen(MainActions):
     def _check_from_now_on(self) -> None:
         """Check all verdicts now, and after each save. A watch does so by itself."""
         self._checker.check()
-        if not self._watching.is_on:
+        if not self._watching.is_active:
             self._saved_files.observe()
 
     async def may_leave(self) -> bool:

@@ -258,7 +258,7 @@ class Running(Faceless):
 
     def _note_results(self, followed: FollowedRun, events: Iterable[RunEvent]) -> None:
         """The watch, where there is one, does not know of what the user's runs say."""
-        if not self._state.watch.is_on or _is_of_watch(followed):
+        if not self._state.watch.is_active or _is_of_watch(followed):
             return
         told = [event for event in events if isinstance(event, CaseStarted | CaseFinished | RunFinished)]
         if told:

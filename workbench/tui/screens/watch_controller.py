@@ -1,11 +1,10 @@
-"""Starts the watch and takes what it reports to the screen."""
+"""Starts the watch and applies its events to the screen."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -23,24 +22,15 @@ from workbench.tui.backend.watch_calls import Watch
 from workbench.tui.screen_messages import Faceless, ScreenContext
 from workbench.tui.screens.run_controller import FollowedRun
 from workbench.tui.state.text_layout import safe
-from workbench.tui.state.watch_state import (
-    Begun,
-    BrokenTold,
-    Changed,
-    Ended,
-    HoldsAgain,
-    OfRun,
-    Quiet,
-    WatchMode,
-    WatchNews,
-)
+from workbench.tui.state.watch_state import ReusedVerdict, WatchMode
 from workbench.tui.widgets.inputs import say
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run
+    from workbench.tui.state.watch_state import ScreenEvent
 
 
-# Says that something has gone wrong to somebody who may be looking elsewhere: in the editor, or at another window.
+# Alerts: a failure must be noticed by a user who is in the editor or in another window.
 
 How = Literal["desktop", "bell", "toast", "off"]
 
@@ -48,7 +38,7 @@ _WIDTH = 200
 
 
 def alert(app: App[object], message: str, reason: str, *, how: How) -> None:
-    """Show a message with its reason; the terminal's bell and a notification of the desktop besides, as it is wanted.
+    """Show a message with its reason; also ring the bell or notify the desktop, depending on `how`.
 
     The text may come from outside.
     """
@@ -64,10 +54,10 @@ def alert(app: App[object], message: str, reason: str, *, how: How) -> None:
 
 
 def notification(text: str, *, in_tmux: bool) -> str:
-    """What makes terminals that can (OSC 9) show a notification of the desktop; others pass it over.
+    """Return the sequence (OSC 9) that shows a desktop notification; terminals without support ignore it.
 
-    Tmux only lets it through where it is wrapped, and allowed to. The text never begins with a number, which some
-    terminals would take for another order.
+    Tmux passes it only if it is wrapped, and its settings allow that. The text never begins with a number, which some
+    terminals would take for another command.
     """
     sequence = f"\x1b]9;workbench: {one_line(text, width=_WIDTH)}\x07"
     if not in_tmux:
@@ -76,83 +66,84 @@ def notification(text: str, *, in_tmux: bool) -> str:
 
 
 def _write(app: App[object], sequence: str) -> None:
-    """Past what is drawn; Textual itself does so for its bell, and has no public way for others."""
+    """Write to the terminal directly, as Textual does for its bell; it has no public way."""
     if app._driver is not None and not app.is_headless:
         app._driver.write(sequence)
 
 
-# Turns the watch on and off, takes up what it tells, and has its runs followed.
+# The controller.
 
-_PATIENCE = 3.0  # seconds in which what runs has to end when the watch is turned off
-_MOMENT = 0.02  # seconds; ticks take up what ends the runs
-_AGAIN = 1.0  # seconds between two looks at which verdicts hold, while the user's run brings new ones
+_PATIENCE = 3.0  # seconds for runs to end when the watch is turned off
+_POLL_INTERVAL = 0.02  # seconds
+_REFRESH_INTERVAL = 1.0  # seconds between two checks of verdicts that manual runs bring
 
 
 class Follow(Protocol):
-    """Begins to follow a run of the watch, whose events are added to what it gives."""
+    """Starts to follow a run of the watch. The caller adds the events of the run to the result."""
 
     def __call__(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun: ...
 
 
 @dataclass
-class Taken:
-    """What the watch told: whether anything, which cases stand otherwise now, which files were saved, which are gone.
+class WatchUpdate:
+    """Effects of applied events: cases whose status changed, files that were saved, and those that were removed.
 
-    With `has_more` the rest comes once what its runs said so far is shown: it is told in the order in which it is true.
+    `has_more`: further events wait until the screen has processed the events of runs that precede them.
     """
 
-    is_news: bool = False
+    has_events: bool = False
     changed: set[CaseKey] = field(default_factory=set)
     saved: set[str] = field(default_factory=set)
-    gone: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
     has_more: bool = False
 
-    def and_then(self, later: Taken) -> Taken:
-        """Both in one."""
-        gone = (self.gone - later.saved) | later.gone
-        return Taken(self.is_news or later.is_news, self.changed | later.changed, self.saved | later.saved, gone)
+    def merge(self, later: WatchUpdate) -> WatchUpdate:
+        """Return both updates as one."""
+        removed = (self.removed - later.saved) | later.removed
+        return WatchUpdate(
+            self.has_events or later.has_events, self.changed | later.changed, self.saved | later.saved, removed
+        )
 
 
-class Watching(Faceless):
-    """The watch. It never keeps the user's runs waiting, nor they it: both go on side by side."""
+class WatchController(Faceless):
+    """Controls the watch. The watch and manual runs never wait for each other."""
 
     @dataclass
     class Turned(Message):
-        """It was turned on, off, paused or resumed."""
+        """The watch was turned on or off, paused or resumed."""
 
     def __init__(
         self,
         context: ScreenContext,
         *,
         follow: Follow,
-        going_on: Callable[[], Sequence[FollowedRun]],
-        in_sight: Callable[[], Collection[CaseKey]],
+        find_manual_runs: Callable[[], Sequence[FollowedRun]],
+        find_visible_cases: Callable[[], Collection[CaseKey]],
     ) -> None:
-        """`going_on` gives the user's runs, `in_sight` the cases that are on the screen, which run before others."""
+        """Visible cases run before others."""
         super().__init__()
         self._screen_context = context
         self._state = context.state
         self._follow = follow
-        self._going_on = going_on
-        self._in_sight = in_sight
-        self._sight: Collection[CaseKey] = ()
+        self._find_manual_runs = find_manual_runs
+        self._find_visible_cases = find_visible_cases
+        self._visible: Collection[CaseKey] = ()
         self._watch: Watch | None = None
         self._runs: dict[str, FollowedRun] = {}
-        self._untaken: deque[WatchNews] = deque()
-        self._looked_at = 0.0
+        self._refreshed_at = 0.0
 
     @property
-    def is_on(self) -> bool:
-        """Whether it is on, paused or not."""
-        return self._state.watch.is_on
+    def is_active(self) -> bool:
+        """Whether there is a watch, paused or not."""
+        return self._state.watch.is_active
 
     async def on_unmount(self) -> None:
-        """The screen is closed: nothing of the watch is left behind."""
+        """Close the watch with the screen."""
         if self._watch is not None:
             await self._watch.close()
 
     def toggle(self) -> None:
-        """Turn it on; once it is on, pause or resume it."""
+        """Turn the watch on; pause or resume it if it is on."""
         watch = self._state.watch
         if watch.mode is WatchMode.OFF:
             watch.start()
@@ -167,82 +158,85 @@ class Watching(Faceless):
             self._watch.pause()
         self.post_message(self.Turned())
 
-    def turn_off(self) -> None:
-        """End it, and what it runs."""
+    def close(self) -> None:
+        """Turn the watch off, and end its runs."""
         if self._watch is not None:
             self._close(self._watch)
 
     def run_held(self) -> None:
-        """Run what was more than a change may run by itself."""
+        """Run the jobs that exceed the limits for one change."""
         if self._watch is not None:
             self._watch.run_held()
 
     def note_run(self, run: Run, jobs: Iterable[JobKey]) -> None:
-        """A run of the user's goes on, and these jobs of it have not begun."""
+        """Note that a manual run is in progress, and that these jobs of it have not started."""
         if self._watch is not None:
             self._watch.note_run(run, jobs)
 
-    def take(self, *, now: float) -> Taken:
-        """Put what it told since the last time into the state."""
-        taken = Taken()
+    def apply_events(self, *, now: float) -> WatchUpdate:
+        """Apply the events since the last call to the state."""
+        update = WatchUpdate()
         if self._watch is None:
-            return taken
-        for run_id, events in self._state.told_elsewhere:
-            self._watch.note_events(run_id, events)
+            return update
+        for run_id, run_events in self._state.told_elsewhere:
+            self._watch.note_events(run_id, run_events)
         self._state.told_elsewhere.clear()
-        self._sight = self._in_sight()
-        self._untaken.extend(self._watch.take())
-        while self._untaken and not taken.has_more:
-            taken.is_news = True
-            if isinstance(self._untaken[0], HoldsAgain | Begun) and any(run.has_news for run in self._runs.values()):
-                taken.has_more = True
+        self._visible = self._find_visible_cases()
+        events = self._watch.events
+        while events and not update.has_more:
+            update.has_events = True
+            if self._must_wait(events[0]):
+                update.has_more = True
             else:
-                self._take(self._untaken.popleft(), taken, now=now)
-        if self._watch is None:  # it has ended by itself
-            return taken
-        ringing = self._state.watch.alarm(now=now)
-        if ringing is not None:
-            alert(self.app, *ringing, how=self._watch.settings.notify)
-        self._look_at_results(now=now)
-        return taken
+                self._apply(events.popleft(), update, now=now)
+        if not events and (failure := self._watch.find_failure()):
+            update.has_events = True
+            self._end(failure)
+            say(self, f"the watch ended: {failure}", severity="error")
+            return update
+        if (alarm := self._state.watch.announce_alarm(now=now)) is not None:
+            alert(self.app, *alarm, how=self._watch.settings.notify)
+        self._refresh_verdicts(now=now)
+        return update
 
-    def _take(self, news: WatchNews, taken: Taken, *, now: float) -> None:
-        match news:
-            case OfRun():
-                followed = self._runs.get(news.run_id)
-                if followed is not None:
-                    followed.add(news.event)
-                return
+    def _must_wait(self, event: ScreenEvent) -> bool:
+        """Return True if the screen has to process events of runs first, to show all events in their order."""
+        from workbench.watch.watch_events import WatchRunStarted
+
+        return isinstance(event, ReusedVerdict | WatchRunStarted) and any(run.has_news for run in self._runs.values())
+
+    def _apply(self, event: ScreenEvent, update: WatchUpdate, *, now: float) -> None:
+        from workbench.watch.watch_events import AllKnown, ChangeSeen, SourceBroken, WatchRunEvent, WatchRunStarted
+
+        update.changed.update(self._state.watch.apply(event, now=now))
+        match event:
+            case WatchRunEvent():
+                followed = self._runs.get(event.run_id)
+                if followed is not None and not isinstance(event.event, Notice):  # notices also come on their own
+                    followed.add(event.event)
             case Notice():
-                for notice in self._state.apply([news], now=now).notices:
+                for notice in self._state.apply([event], now=now).notices:
                     say(self, notice.message, severity=notice.severity)
-                return
-            case Ended():
-                self._end(news.problem)
-                say(self, f"the watch ended: {news.problem}", severity="error")
-                return
-        taken.changed.update(self._state.watch.take(news, now=now))
-        match news:
-            case Begun():
-                self._runs[news.run.run_id] = self._follow(news.run, news.jobs, why=news.reason)
-            case BrokenTold():
-                say(self, f"{news.broken.where} cannot be compiled: {news.broken.message}", severity="warning")
-            case Changed():
-                taken.saved.update(news.paths)
-                taken.gone.difference_update(news.paths)
-                taken.gone.update(news.gone)
-                if news.held:
-                    say(self, f"{news.held}: they are not run by themselves, alt+r runs them", severity="warning")
-            case Quiet():
-                self._state.watch.let_alarms_ring()
+            case WatchRunStarted():
+                self._runs[event.run.run_id] = self._follow(event.run, event.jobs, why=event.reason)
+            case SourceBroken():
+                say(self, f"{event.place} cannot be compiled: {event.message}", severity="warning")
+            case ChangeSeen():
+                update.saved.update(event.paths)
+                update.removed.difference_update(event.paths)
+                update.removed.update(event.removed)
+                if event.held:
+                    say(self, f"{event.held}: they are not run by themselves, alt+r runs them", severity="warning")
+            case AllKnown():
+                self._state.watch.complete_alarms()
                 self._runs = {name: run for name, run in self._runs.items() if not run.is_complete}
 
-    def _look_at_results(self, *, now: float) -> None:
-        """Let the watch say which of the results of the user's runs hold."""
+    def _refresh_verdicts(self, *, now: float) -> None:
+        """Let the watch report which results of manual runs are current."""
         results = self._state.results_elsewhere
-        if self._watch is None or not results or now - self._looked_at < _AGAIN:
+        if self._watch is None or not results or now - self._refreshed_at < _REFRESH_INTERVAL:
             return
-        self._looked_at = now
+        self._refreshed_at = now
         self._watch.note_results(dict(results))
         results.clear()
 
@@ -250,7 +244,7 @@ class Watching(Faceless):
     async def _open(self) -> None:
         try:
             watch = await self._screen_context.backend.watching.open(
-                shown=self._state.board.places(), first=self._place_of
+                shown=self._state.board.places(), priority=self._compute_priority
             )
         except (PlanError, StoreError) as error:
             self._state.watch.end(str(error))
@@ -259,7 +253,7 @@ class Watching(Faceless):
             self._state.results_elsewhere.clear()
             self._state.told_elsewhere.clear()
             self._watch = watch
-            for followed in self._going_on():
+            for followed in self._find_manual_runs():
                 if followed.progress is not None:
                     watch.note_run(followed.run, tuple(followed.progress.jobs.waiting))
             if self._state.watch.mode is WatchMode.PAUSED:
@@ -273,23 +267,22 @@ class Watching(Faceless):
             followed.cancel()
         until = time.monotonic() + _PATIENCE
         while not all(run.is_complete for run in self._runs.values()) and time.monotonic() < until:  # noqa: ASYNC110
-            await asyncio.sleep(_MOMENT)
+            await asyncio.sleep(_POLL_INTERVAL)
         if self._watch is watch:
             self._end("")
         await watch.close()
         self.post_message(self.Turned())
 
-    def _end(self, problem: str) -> None:
+    def _end(self, failure: str) -> None:
         self._watch = None
-        self._untaken.clear()
         for followed in self._runs.values():
             followed.end()
         self._runs.clear()
-        self._state.watch.end(problem)
+        self._state.watch.end(failure)
         self.post_message(self.Turned())
 
-    def _place_of(self, job: JobKey) -> float:
-        """The smallest first: the selected case, what is on the screen, the rest."""
+    def _compute_priority(self, job: JobKey) -> float:
+        """Return the smallest number for the selected case, then visible cases, then the rest."""
         if job.case == self._state.selected_case:
             return 0
-        return 1 if job.case in self._sight else 2
+        return 1 if job.case in self._visible else 2

@@ -493,7 +493,7 @@ def makes_sense(action: str, state: ProjectState) -> bool | None:
         case "next_failing" | "previous_failing" | "review":
             return state.has_failing
         case "end_watch":
-            return state.watch.is_on
+            return state.watch.is_active
         case "run_held":
             return bool(state.watch.held)
         case "save":
@@ -530,7 +530,7 @@ def why_not(action: str, state: ProjectState) -> str:
 
 def is_worth_offering(action: str, state: ProjectState) -> bool:
     """Whether an action that is heard is to stand in the footer, too."""
-    if action == "toggle_watch" and not state.watch.is_on and not state.has_agents:
+    if action == "toggle_watch" and not state.watch.is_active and not state.has_agents:
         row = state.browser.selected
         return row is None or not state.browser.is_kept(row.target, row.eval_set)
     return not why_not(action, state)

@@ -38,7 +38,7 @@ def alarms(watched: Watched) -> list[str]:
 
 def saves_seen(watched: Watched) -> int:
     """How many changes of the tools were seen: what is beside them on the way to a save may be seen by itself."""
-    return sum("tools.py" in each.changed.paths for each in watched.watch.changes)
+    return sum("tools.py" in each.event.paths for each in watched.watch.changes)
 
 
 async def test_green_that_turns_red_is_said_once_for_each_change(
@@ -81,12 +81,12 @@ async def test_how_it_is_said_is_a_setting(
 def test_cases_that_fail_within_a_moment_are_said_together() -> None:
     alarm = Alarm()
     alarm.add(key("one"), CaseStatus.FAILED, now=10.0)
-    assert alarm.due(now=10.5) is None
+    assert alarm.announce(now=10.5) is None
     alarm.add(key("two"), CaseStatus.ERROR, now=10.6)
 
-    assert alarm.due(now=11.0) == "2 cases passed before and do not now: one, two"
+    assert alarm.announce(now=11.0) == "2 cases passed before and do not now: one, two"
     alarm.add(key("three"), CaseStatus.FAILED, now=12.0)
-    assert alarm.due(now=20.0) is None
+    assert alarm.announce(now=20.0) is None
 
 
 def test_one_case_is_said_with_its_status_as_soon_as_no_more_can_come() -> None:
@@ -94,7 +94,7 @@ def test_one_case_is_said_with_its_status_as_soon_as_no_more_can_come() -> None:
     alarm.add(key("one\x1b[31m"), CaseStatus.ERROR, now=10.0)
     alarm.is_complete = True
 
-    assert alarm.due(now=10.0) == "one␛[31m passed before and is ERROR now"
+    assert alarm.announce(now=10.0) == "one␛[31m passed before and is ERROR now"
 
 
 def test_nothing_in_a_notification_can_end_it_or_order_the_terminal_about() -> None:

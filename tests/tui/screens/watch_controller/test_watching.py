@@ -320,7 +320,7 @@ async def test_turning_it_off_stops_what_it_runs(open_shop: Open, shop: Shop) ->
 
         await watched.press("alt+w")
 
-        await watched.until_true(lambda: not watched.watch.is_on and not watched.state.is_running)
+        await watched.until_true(lambda: not watched.watch.is_active and not watched.state.is_running)
         assert watched.standing("refund_1") is Standing.PASSED
         assert watched.is_stale("refund_1")  # what is known of it stays known
         await watched.until_true(lambda: not thread.is_alive())
@@ -388,7 +388,7 @@ async def test_whether_it_was_on_is_kept_with_the_layout(open_shop: Open) -> Non
     async with open_shop(runs=False) as watched:
         assert watched.screen.app.layout_now.watching
         await watched.press("alt+w")
-        await watched.until_true(lambda: not watched.watch.is_on)
+        await watched.until_true(lambda: not watched.watch.is_active)
         assert not watched.screen.app.layout_now.watching
 
 
