@@ -1,4 +1,4 @@
-"""Changes of files: heard from the system, or found by looking."""
+"""Notices changes of files: by events of the system, or by comparing all files."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from typing import Literal, Self
 from workbench.agents.worker.recording import fingerprints
 from workbench.watch.folder_scanner import Folders, Scanner, ScanStopped
 
-# Events of the file system: one watch on each of a list of folders, none on what lies below.
+# Events of the file system, one watch for each folder of a list and none for its subfolders.
 
-STEP = 0.020  # seconds of quiet after which what happened is told
-_BATCH_SECONDS = 0.060  # at most so long for one batch; whoever wants longer asks again
+STEP = 0.020  # seconds without an event after which a batch ends
+_BATCH_SECONDS = 0.060  # maximum for one batch
 _SPARE = 0.5
 
 
 class EventsUnavailable(Exception):
-    """There are no events; the message says why."""
+    """There are no file events; the message says why."""
 
 
 class FolderVanished(Exception):
-    """A folder of the list is not there any more."""
+    """A folder of the list does not exist any more."""
 
 
 class EventsLost(Exception):
-    """Something happened that could not be told."""
+    """Events were lost."""
 
 
 class Listener:
-    """What happens in some folders from now on."""
+    """Receives the events of some folders from now on."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        """Begin to listen. Raises `EventsUnavailable` or `FolderVanished`."""
+        """Start to listen. Raises `EventsUnavailable` or `FolderVanished`."""
         folders = list(folders)
         try:
-            # Private by its name, but documented ("Rust backend direct usage"). `watchfiles.watch` would begin to
-            # listen too late, and end when it is asked to stop waiting.
+            # Private by its name, but documented ("Rust backend direct usage"). `watchfiles.watch` would start to
+            # listen too late, and would end when it has to stop waiting.
             from watchfiles._rust_notify import RustNotify
         except ImportError as error:
             raise EventsUnavailable(f"watchfiles cannot be loaded: {error}") from None
@@ -57,7 +57,7 @@ class Listener:
         try:
             try:
                 self._notify = listen(ignore_permission_denied=False)
-            except PermissionError:  # to ignore that is to ignore the system's limit, too
+            except PermissionError:  # ignoring these also ignores the limit of the system
                 self._notify = listen(ignore_permission_denied=True)
         except FileNotFoundError as error:
             raise FolderVanished(str(error)) from None
@@ -65,19 +65,19 @@ class Listener:
             raise EventsUnavailable(_explain_failure(error)) from None
 
     def wait(self, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
-        """The paths of which something was told; none where nothing was for so long, or once `enough` says so.
+        """Return the paths with events; empty after `seconds` without one, or as soon as `enough` returns True.
 
-        What happens in the very moment in which it returns with nothing may be missed: look at everything now and then.
+        Events in the moment of an empty return may be lost: scan everything now and then.
         """
-        # The time-out of the library goes by the wall clock, which may jump; the deadline does not.
+        # The timeout of the library uses the wall clock, which may jump; the deadline does not.
         deadline = _Deadline(enough, time.monotonic() + seconds + _SPARE)
         try:
-            told = self._notify.watch(
+            events = self._notify.watch(
                 int(_BATCH_SECONDS * 1000), int(STEP * 1000), max(1, int(seconds * 1000)), deadline
             )
         except RuntimeError as error:
             raise EventsLost(str(error)) from None
-        return frozenset() if isinstance(told, str) else frozenset(path for _, path in told)
+        return frozenset() if isinstance(events, str) else frozenset(path for _, path in events)
 
     def close(self) -> None:
         """Stop listening."""
@@ -94,16 +94,16 @@ class _Deadline:
 
 
 def _explain_failure(error: Exception) -> str:
-    # Of inotify: ENOSPC where there are too many watches, EMFILE where too many instances. Not all come with a number.
+    # inotify: ENOSPC for too many watches, EMFILE for too many instances. Not all errors have a number.
     limits = ("limit", "os error 24", "os error 28")
     if any(sign in str(error) for sign in limits) or getattr(error, "errno", None) in (errno.EMFILE, errno.ENOSPC):
         return "the system's limit of watched folders is reached (fs.inotify.max_user_watches, max_user_instances)"
     return f"the system sends no events: {error}"
 
 
-# Places where the system tells nobody that a file has changed: somebody else's disk, seen through a network.
+# Network mounts: the system sends no events for what other machines change.
 
-# Shares of other machines and of the host of a virtual machine; `9p` is what WSL mounts the drives of Windows with.
+# Shares of other machines and of the host of a virtual machine; WSL mounts the drives of Windows with `9p`.
 _SILENT = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "drvfs", "fakeowner", "glusterfs", "gpfs", "grpcfuse", "lustre", "ncpfs"),
     *("nfs", "nfs4", "osxfs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"),
@@ -111,7 +111,7 @@ _SILENT = {
 
 
 def find_silent_devices() -> dict[int, str]:
-    """The numbers of the devices that send no events for what others do to them, with the type of their file system."""
+    """Return the device numbers of file systems that send no events for remote changes, with their types."""
     found: dict[int, str] = {}
     if sys.platform != "linux":
         return found
@@ -129,43 +129,43 @@ def find_silent_devices() -> dict[int, str]:
 
 
 def is_share(path: str) -> bool:
-    """Whether a path is that of a share of another machine, as Windows writes it."""
+    """Return True for a path on a share of another machine, as Windows writes it."""
     return path.startswith("\\\\")
 
 
-# The watching itself, in a thread of its own: it listens where events arrive and looks where they do not.
+# The observer, on a thread of its own: it uses events where they arrive and compares files where they do not.
 
-_DEBOUNCE_SECONDS = 0.4  # seconds; one save of an editor takes one step, a burst may take all of it
-_BURST = 20  # paths; more than any editor touches for one save
-_LOCKED = 5.0  # seconds; a lock that is older was left behind, or an editor is open for the message of a commit
+_DEBOUNCE_SECONDS = 0.4  # seconds; one save takes one step, a burst may take all of them
+_BURST = 20  # paths; more than any editor writes for one save
+_LOCKED = 5.0  # seconds; an older lock was left behind, or git waits for a commit message
 _UNLOCKED = 0.05  # seconds; one git command often runs another one
-_INSTALLED = 1.0  # seconds without a change after which an installation of packages is over
-_CHECK = 0.15  # seconds after an event until everything is looked at, because events do get lost
-_AGAIN = 30.0  # seconds until events are tried again where there were none
-_LOSSES = 3  # in that time, until events are given up for as long
-_GROWING = 1.0  # seconds for folders to appear before something is told
-_QUIET = 60.0  # seconds without a change after which looking slows down
+_INSTALLED = 1.0  # seconds without a change after which an installation has ended
+_CHECK = 0.15  # seconds from an event to a scan, because events do get lost
+_AGAIN = 30.0  # seconds until events are tried again after a failure
+_LOSSES = 3  # of events within that time after which they are not used for as long
+_GROWING = 1.0  # seconds for new folders to appear before a change is reported
+_QUIET = 60.0  # seconds without a change after which scans become rarer
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something that is watched may be other than before, whoever did it and however."""
+    """Watched files or folders may have changed."""
 
     paths: frozenset[Path]
-    """Files and folders, by each path that leads there.
+    """Changed files and folders, by each path that leads there.
 
-    A folder stands for the names in it and for being there, not for what lies below."""
+    A folder means that it, or the list of names in it, changed; not the content of its files."""
     everything: bool
-    """Anything may have changed; then `paths` is empty."""
+    """True: anything may have changed, and `paths` is empty."""
     at: float
-    """When the first of it was noticed, by `time.monotonic()`."""
+    """Monotonic time of the first event."""
 
     @property
     def last_write_time(self) -> float | None:
-        """When the last of it was written, by the clock of the disk; None where that is not known."""
+        """The time of the last write, by the clock of the disk; None if unknown."""
         times = []
         for path in self.paths:
-            with contextlib.suppress(OSError):  # gone: its folder tells
+            with contextlib.suppress(OSError):  # removed: its folder is in the change too
                 times.append(path.lstat().st_ctime)
         return max(times, default=None)
 
@@ -174,28 +174,28 @@ class Change:
         return frozenset(path for path in self.paths if not path.exists())
 
     def exclude_paths(self, is_left_out: Callable[[Path], bool]) -> Change:
-        """The same, but for some files."""
+        """Return the change without some paths."""
         return Change(frozenset(path for path in self.paths if not is_left_out(path)), self.everything, self.at)
 
     def merge(self, later: Change) -> Change:
-        """Both in one."""
+        """Return both changes as one."""
         everything = self.everything or later.everything
         return Change(frozenset() if everything else self.paths | later.paths, everything, min(self.at, later.at))
 
 
 @dataclass(frozen=True)
 class WatchStatus:
-    """What is watched, and how."""
+    """What a watcher watches, and how."""
 
     files: int
     folders: int
     mode: Literal["events", "scanning"]
     reason: str
-    """Why there is scanning, or what is not watched; empty where all is well."""
+    """Why files are compared instead of using events, or what is not watched; empty if all is well."""
 
 
 class Observer:
-    """Watches until it is told to stop. `run` belongs into a thread; the rest may be called from any other."""
+    """Observes folders until `stop`. `run` belongs on a thread of its own; other methods are safe from any thread."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Observer:
         report: Callable[[Change], None],
         report_status: Callable[[WatchStatus, int], None],
     ) -> None:
-        """`scan` is why no events are wanted, or empty; `report_status` gets the number of requests taken in, too."""
+        """`scan` says why events are not used, or is empty. `report_status` also gets the number of requests done."""
         self._scan = scan
         self._report = report
         self._report_status = report_status
@@ -232,21 +232,21 @@ class Observer:
         self._unlocked_since: float | None = None
         self._left_behind: set[tuple[str, int, int]] = set()
         self._published: WatchStatus | None = None
-        self._is_incomplete = False  # what is being installed
+        self._is_incomplete = False  # the installation
         self.is_installing = False
-        """Whether packages are being installed, so that what has changed is not told yet."""
+        """Whether packages are being installed; changes are reported afterwards."""
 
     def stop(self) -> None:
-        """End `run` soon."""
+        """Make `run` return soon."""
         self._stop.set()
 
     def request_folders(self, folders: Folders) -> None:
-        """Watch these from now on."""
+        """Watch these folders from now on."""
         with self._lock:
             self._asked.append(folders)
 
     def run(self) -> None:
-        """Watch until `stop`."""
+        """Observe until `stop`."""
         try:
             self._scanner.start()
             self._scan_all(None)
@@ -284,18 +284,18 @@ class Observer:
         self._report(change)
 
     def _collect_events(self, began: float) -> None:
-        """Wait for events and note what they say; returns early when something is due."""
+        """Wait for events and apply them; return early when a scan is due."""
         until = began + _DEBOUNCE_SECONDS
         while not self._stop.is_set():
-            told = self._wait()
+            paths = self._wait()
             before = len(self._paths)
-            for path in told:
+            for path in paths:
                 seen = self._scanner.apply_event(path)
                 self._note(seen.paths, max(began, time.monotonic() - 2 * STEP))
                 if seen.needs_scan:
                     self._scan_due = 0.0
                     self._listen_anew = self._listen_anew or path in self._listening
-            if told:
+            if paths:
                 self._schedule_check()
             if len(self._paths) - before <= _BURST or time.monotonic() > until:
                 return
@@ -310,7 +310,7 @@ class Observer:
             self._stop.wait(min(due, 0.1))
             return frozenset()
         try:
-            # Somebody waits for what was asked, and everything is looked at then: what was about to be told as well.
+            # Stop waiting for a request: the scan that follows also finds changes whose events are lost here.
             return self._listener.wait(due, lambda: self._stop.is_set() or bool(self._asked))
         except EventsLost as reason:
             self._handle_lost_events(str(reason))
@@ -327,7 +327,7 @@ class Observer:
             self._try_again = now + _AGAIN
 
     def _scan_all(self, folders: Folders | None) -> None:
-        """Look at everything, listen where things are now, and again while anything appeared where nobody listened."""
+        """Scan all folders and listen to them; repeat while new folders appear that had no listener."""
         self._scan_once(folders)
         until = time.monotonic() + _GROWING
         settled = False
@@ -343,7 +343,7 @@ class Observer:
         self._note(self._scanner.scan(folders), began)
         if missing != self._scanner.picture.missing:
             self._note_everything()
-        # Waiting for a slow drive is no work of ours, but may be some of another machine's.
+        # Waiting for a slow drive costs this machine nothing, but may cost the machine that owns it.
         self._cost = max(time.thread_time() - worked, (time.monotonic() - began) / 10)
 
     def _compute_interval(self) -> float:
@@ -356,7 +356,7 @@ class Observer:
         self._scan_due = min(self._scan_due, max(time.monotonic() + _CHECK, self._last_scan + 20 * self._cost))
 
     def _listen(self) -> bool:
-        """Listen to the folders that there are now; whether that was not so before."""
+        """Listen to the present folders. Return True if the listener is new."""
         if self._scan:
             return False
         folders = {
@@ -377,7 +377,7 @@ class Observer:
             return True
         except EventsUnavailable as reason:
             self._listener, self._listening = None, {}
-            if before is not None:  # that one and the new one together may be more than the system has
+            if before is not None:  # both listeners together may exceed the limit of the system
                 self._drain(before)
                 return True
             self._no_events, self._try_again = str(reason), now + _AGAIN
@@ -395,7 +395,7 @@ class Observer:
             before.close()
 
     def _is_locked(self) -> bool:
-        """Whether git is at work, so that what is there is neither the old state nor the new one."""
+        """Return True while git changes files, so that the state is neither the old nor the new one."""
         now = time.monotonic()
         if not (self._paths or self._everything or self._held_since is not None or now >= self._scan_due):
             return False
@@ -417,14 +417,14 @@ class Observer:
         return False
 
     def _is_installing(self) -> bool:
-        """Whether packages are being installed: until that is over there is neither the old library nor the new one."""
+        """Return True while packages are being installed, so that the state is neither the old nor the new one."""
         folders = [path for path in self._paths if fingerprints.is_library_folder(path)]
         if folders and time.monotonic() - self._last_noted < _INSTALLED:
             return True
         was_incomplete = self._is_incomplete
         self._is_incomplete = any(map(fingerprints.is_being_installed, folders))
         if was_incomplete and not self._is_incomplete:
-            self._scan_due = 0.0  # no event tells of what completes it
+            self._scan_due = 0.0  # the files that complete it send no event
             return True
         return self._is_incomplete
 
@@ -470,7 +470,7 @@ class Observer:
 
 
 def _is_text(path: str) -> bool:
-    """Whether a path can be told to others: file names are bytes."""
+    """Return True if a path is valid Unicode: file names are bytes."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -486,19 +486,19 @@ def _identify(lock: str) -> tuple[str, int, int] | None:
     return (lock, there.st_ino, there.st_mtime_ns)
 
 
-# Tells what may have changed in a project, soon after it was saved, and never passes over anything.
+# The watcher: reports every change of a project soon after the save.
 
 SCAN_VARIABLE = "WORKBENCH_WATCH"
-"""The environment variable that asks for scanning, with the value `scan`, where events do not arrive unnoticed."""
+"""With the value `scan`, this environment variable requests scans, for systems that lose events silently."""
 
-_PATIENCE = 5.0  # seconds for the thread to end; a network drive may hang in the middle of a look
+_PATIENCE = 5.0  # seconds for the thread to end; a network drive may hang in the middle of a scan
 
 
 class Watcher:
     """Watches folders from `start` to `stop`, or as a context manager."""
 
     def __init__(self, folders: Folders, *, scan: bool = False) -> None:
-        """Nothing happens yet. With `scan` it looks at everything again and again and waits for no events."""
+        """Nothing starts yet. With `scan`, files are compared regularly and no events are used."""
         self._folders = folders
         self._observer = Observer(
             folders, scan=_explain_scanning(scan), report=self._send_change, report_status=self._send_status
@@ -516,27 +516,27 @@ class Watcher:
         self._asked = 0
         self._taken_in = 0
         self.on_mode_changed: Callable[[WatchStatus], None] = lambda _: None
-        """Called where events are no longer to be had, or are again."""
+        """Called if events become unavailable, or available again."""
 
     @property
     def status(self) -> WatchStatus:
-        """What is watched now. Needs a watcher that was started."""
+        """The present status. Needs a watcher that was started."""
         if self._status is None:
             raise RuntimeError("the watcher was not started")
         return self._status
 
     @property
     def is_paused(self) -> bool:
-        """Whether changes are kept back."""
+        """Whether changes wait for `resume`."""
         return self._paused
 
     @property
     def is_installing(self) -> bool:
-        """Whether packages are being installed: once they are, a change is told."""
+        """Whether packages are being installed; a change is reported afterwards."""
         return self._observer.is_installing
 
     async def start(self) -> WatchStatus:
-        """Begin to watch; what changes after this returned is told, and much of what changed meanwhile."""
+        """Start to watch. Every change after the return is reported, and most changes before it."""
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
             self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
@@ -545,14 +545,14 @@ class Watcher:
         return self.status
 
     async def stop(self) -> None:
-        """End watching, soon and with nothing left behind. What was not told yet is not told any more."""
+        """Stop soon, and end the thread. Changes that are not reported yet are dropped."""
         self._stopped = True
         self._news.set()
         self._observer.stop()
         thread = self._thread
         if thread is None or self._loop is None:
             return
-        # Not joined in another thread, which would be one more to end.
+        # Not joined on another thread, which would have to end too.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), _PATIENCE)
             thread.join()
@@ -560,7 +560,7 @@ class Watcher:
     async def __aenter__(self) -> Self:
         try:
             await self.start()
-        except BaseException:  # a cancelled start too: its thread would go on
+        except BaseException:  # also if the start is cancelled, whose thread would continue
             await self.stop()
             raise
         return self
@@ -571,41 +571,41 @@ class Watcher:
         await self.stop()
 
     async def add(self, paths: Iterable[Path]) -> None:
-        """Watch these files and folders too, wherever they are; they need not exist.
+        """Also watch these files and folders, wherever they are; they need not exist.
 
-        What changes after this returned is told. How they were before is not known: look at them afterwards.
+        Every change after the return is reported. Earlier changes are not: read the files afterwards.
         """
         folders = self._folders.add_used(paths)
         if folders != self._folders:
             await self._replace_folders(folders)
 
     async def replace(self, folders: Folders) -> None:
-        """Watch these folders in place of those it began with, and still what was added."""
+        """Watch these folders instead of those of the constructor, and still all added paths."""
         folders = folders.add_used(self._folders.used)
         if folders != self._folders:
             await self._replace_folders(folders)
 
     async def keep(self, paths: Iterable[Path]) -> None:
-        """Like `add`, but forgets what was added before and is not among these."""
+        """Watch these added paths and no other added ones."""
         folders = Folders(self._folders.root, self._folders.more).add_used(paths)
         if folders != self._folders:
             await self._replace_folders(folders)
 
     def pause(self) -> None:
-        """Keep changes back from now on."""
+        """Let changes wait for `resume`."""
         self._paused = True
 
     def resume(self) -> None:
-        """Tell changes again, first of all what happened meanwhile, as one."""
+        """Report changes again, first those since `pause` as one change."""
         self._paused = False
         self._news.set()
 
     async def changes(self) -> AsyncGenerator[Change, None]:
-        """Changes as they happen, until `stop`; several in one where the consumer takes its time.
+        """Yield changes until `stop`; several are merged if the consumer is slow.
 
-        Starts the watcher if nobody did, and then stops it at its end. Raises what made watching impossible.
+        Starts the watcher if necessary, and then stops it at the end. Raises errors of the thread.
         """
-        mine = self._thread is None
+        is_owner = self._thread is None
         await self.start()
         try:
             while not self._stopped:
@@ -618,7 +618,7 @@ class Watcher:
                     raise self._failure
                 await self._news.wait()
         finally:
-            if mine:
+            if is_owner:
                 await self.stop()
 
     async def _replace_folders(self, folders: Folders) -> None:
@@ -626,8 +626,8 @@ class Watcher:
         self._observer.request_folders(folders)
         self._asked += 1
         if self._thread is not None:
-            mine = self._asked
-            await self._await_condition(lambda: self._taken_in >= mine)
+            number = self._asked
+            await self._await_condition(lambda: self._taken_in >= number)
 
     async def _await_condition(self, condition: Callable[[], bool]) -> None:
         while not condition() and not self._stopped:
@@ -650,7 +650,7 @@ class Watcher:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(what, *arguments)
-        except RuntimeError:  # the loop is closed, and with it whoever listened
+        except RuntimeError:  # the loop is closed, so nothing listens any more
             self._observer.stop()
 
     def _send_change(self, change: Change) -> None:

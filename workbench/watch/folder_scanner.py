@@ -1,4 +1,4 @@
-"""Folders listed, and compared with how they were."""
+"""Scans folders, and compares them with the previous scan."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ if TYPE_CHECKING:
     from workbench.model.target import Target
 
 
-# Which folders and files of a project are watched, and a picture of them at one moment.
+# The folders and files of a project that are watched, and a picture of them at one moment.
 
-# A file without its content: mtime_ns, ctime_ns, size, inode. Or (-1,) for a folder, or a hash of the names in one.
+# Of a file: mtime_ns, ctime_ns, size, inode. Of a folder: (-1,). Of a list of names: its hash.
 Signature = tuple[int, ...]
 FOLDER: Signature = (-1,)
 BROKEN_LINK: Signature = (-2,)
-LISTING = ""  # stands for the folder itself among its files
+LISTING = ""  # key of the list of names of a folder among its files
 
-_LINKED_FOLDERS = 2_000  # that only links lead to: one may lead to a disk full of data
-_NAMES = 8  # of one folder: links may multiply them without end
+_LINKED_FOLDERS = 2_000  # maximum of folders behind links: a link may lead to a disk full of data
+_NAMES = 8  # maximum of paths to one folder: links may multiply them without end
 
 
 @dataclass(frozen=True)
 class Folders:
-    """What somebody wants watched."""
+    """The folders and files to watch."""
 
     root: Path
     """The project's own folder."""
     more: tuple[Path, ...] = ()
-    """Files and folders that are watched as the project is, wherever they are: import roots, `watch = [...]`."""
+    """Files and folders watched like the project, wherever they are: import roots, `watch = [...]`."""
     used: frozenset[Path] = frozenset()
-    """Files and folders that cases depend on, a folder for its names: watched even where all around is left out."""
+    """Dependencies of cases, a folder for its names. They are watched even if their surroundings are excluded."""
 
     @classmethod
     def from_targets(cls, root: Path, targets: Iterable[Target]) -> Folders:
-        """Those of a project and of its targets."""
+        """Return the folders of a project and its targets."""
         more = {path for target in targets for path in (target.path, *(target.path / each for each in target.watch))}
         return cls(root, tuple(sorted(more, key=Path.as_posix)))
 
     def add_used(self, paths: Iterable[Path]) -> Folders:
-        """The same, and these files and folders that cases depend on."""
+        """Return these folders with further dependencies of cases."""
         return replace(self, used=self.used.union(map(Path.absolute, paths)))
 
 
 class ScanStopped(Exception):
-    """Nobody wants the picture any more."""
+    """The scan was stopped."""
 
 
 @dataclass(slots=True, eq=False)
 class Folder:
-    """One folder as it was: all of it, or only the names in it that somebody asked for."""
+    """The state of one folder: all of it, or only the `used` names."""
 
     path: str  # without symbolic links
     identity: tuple[int, int]
-    rules: Rules | None  # None: only `used`
-    names: list[str] = field(default_factory=list)  # all the paths that lead here, first the one it was found by
+    rules: Rules | None  # None: only `used` names are watched
+    names: list[str] = field(default_factory=list)  # all paths that lead here, first the one of the scan
     files: dict[str, Signature] = field(default_factory=dict)
-    inner: dict[str, str] = field(default_factory=dict)  # names of the folders in it that are watched: their `path`
+    inner: dict[str, str] = field(default_factory=dict)  # watched subfolders by name: their `path`
     excluded: set[str] = field(default_factory=set)  # names; those of folders end in a separator
     beside: frozenset[str] = frozenset()
     used: set[str] = field(default_factory=set)
@@ -75,11 +75,11 @@ class Folder:
     readable: bool = True
 
     def list_paths(self, name: str) -> Iterable[str]:
-        """All the paths of a file in it, or of the folder itself."""
+        """Return all paths of a file in the folder, or of the folder itself."""
         return (os.path.join(above, name) if name else above for above in self.names)
 
     def is_excluded(self, name: str, *, folder: bool) -> bool:
-        """Whether something in it is left out (known answers are kept)."""
+        """Return True if a file or folder in it is excluded. Answers are cached."""
         if folder and gitignore.is_excluded_folder(name, self.beside):
             return True
         key = name + os.sep if folder else name
@@ -98,23 +98,23 @@ class Folder:
 
 @dataclass(slots=True, eq=False)
 class Picture:
-    """Everything that is watched, as it was at one moment."""
+    """The state of everything that is watched at one moment."""
 
     folders: dict[str, Folder] = field(default_factory=dict)  # by their paths without symbolic links
     links: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # file: folders and names of links to it
-    locks: set[str] = field(default_factory=set)  # see `repositories.lock_of`
+    locks: set[str] = field(default_factory=set)  # see `gitignore.find_lock`
     above: dict[str, Rules] = field(default_factory=dict)  # by root
     missing: set[str] = field(default_factory=set)  # roots
-    too_much: set[str] = field(default_factory=set)  # links that are not followed any further
+    too_much: set[str] = field(default_factory=set)  # links that are not followed
 
     def count(self) -> tuple[int, int]:
-        """How many files and folders are watched."""
+        """Return the numbers of watched files and folders."""
         whole = sum(folder.rules is not None for folder in self.folders.values())
         return sum(len(folder.files) for folder in self.folders.values()), whole
 
 
 def read_signature(path: str) -> Signature | None:
-    """A file, link or folder as it is now; None where there is nothing."""
+    """Return the signature of a file, link or folder; None if it does not exist."""
     try:
         there = os.stat(path)
     except OSError:
@@ -123,12 +123,12 @@ def read_signature(path: str) -> Signature | None:
 
 
 def make_file_signature(there: os.stat_result) -> Signature:
-    """What is compared of a file: any of it that differs may mean other content, a time in the past as well."""
+    """Return the signature of a file. Any difference may mean new content, also a time in the past."""
     return (there.st_mtime_ns, there.st_ctime_ns, there.st_size, there.st_ino)
 
 
 def read_names_signature(path: str) -> Signature | None:
-    """The names in a folder, whatever they are; where libraries are installed, also what replaces one of them."""
+    """Return a hash of the names in a folder; for installed libraries, also of what replaces one of them."""
     if fingerprints.is_library_folder(path):
         return (hash(fingerprints.of_environment(path)),)
     try:
@@ -138,7 +138,7 @@ def read_names_signature(path: str) -> Signature | None:
 
 
 def scan_folders(folders: Folders, known: Picture | None, stopped: Callable[[], bool]) -> Picture:
-    """What is there now. What `known` already decided is not decided again."""
+    """Scan the folders. Decisions of a `known` picture are reused."""
     return _Walk(folders, known or Picture(), stopped).scan()
 
 
@@ -149,7 +149,7 @@ class _Walk:
         self._stopped = stopped
         self._picture = Picture()
         self._by_identity: dict[tuple[int, int], Folder] = {}
-        self._reached_again: list[tuple[Folder, str]] = []  # by one more path
+        self._reached_again: list[tuple[Folder, str]] = []  # through a further path
         self._links: deque[tuple[str, str]] = deque()  # a link to a folder, and the folder
         self._roots: list[str] = []
         self._linked = 0
@@ -201,7 +201,7 @@ class _Walk:
         self._scan_tree(link, real, Rules(real, b"", None), asked=False)
 
     def _scan_tree(self, path: str, real: str, above: Rules, *, asked: bool) -> None:
-        """Look at a folder and all below, without following links."""
+        """Scan a folder and its subfolders; collect links for later."""
         waiting = [(path, real, above)]
         linked = not asked
         while waiting:
@@ -225,7 +225,7 @@ class _Walk:
         return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
 
     def _scan_folder(self, path: str, real: str, above: Rules, *, asked: bool) -> Folder | None:
-        """Look at one folder, unless that was done, by another path perhaps; None where it is not to be watched."""
+        """Scan one folder; return None if it is excluded or was scanned through another path."""
         if self._stopped():
             raise ScanStopped
         try:
@@ -293,7 +293,7 @@ class _Walk:
             self._picture.links.setdefault(target, set()).add((folder.path, name))
 
     def _watch_path(self, path: str) -> None:
-        """Watch one file or folder that somebody asked for, and the way to it."""
+        """Watch a requested file or folder, and the names of its parents."""
         if os.path.isdir(path):
             self._watch_name(path, LISTING)
         while True:
@@ -301,13 +301,13 @@ class _Walk:
             if not name:
                 return
             there = self._watch_name(above, name) if os.path.isdir(above) else None
-            # Inside the roots each folder above is watched for its name; elsewhere only the one that exists is.
+            # Inside the roots every parent is watched for its name; outside only the nearest existing one.
             if there is not None and (there.rules is not None or not self._is_inside(there.path)):
                 return
             path = above
 
     def _watch_name(self, path: str, name: str) -> Folder | None:
-        """Watch one name in a folder, or with no name the names in it."""
+        """Watch one name in a folder, or its list of names if the name is empty."""
         real = self._real.get(path) or self._real.setdefault(path, os.path.realpath(path))
         folder = self._picture.folders.get(real)
         if folder is None:
@@ -336,7 +336,7 @@ class _Walk:
         return folder
 
     def _add_name(self, folder: Folder, path: str, trail: tuple[Folder, ...]) -> None:
-        """Note one more path that leads to a folder, and with it to all below. A link to a folder above ends here."""
+        """Add a path that leads to a folder, and to its subfolders. Stop at links to a parent."""
         if folder in trail or len(folder.names) >= _NAMES:
             return
         if path not in folder.names:
@@ -347,28 +347,28 @@ class _Walk:
                 self._add_name(inner, os.path.join(path, name), (*trail, folder))
 
 
-# Where times are stored in full seconds (or every two), a file can change twice and look the same. Elsewhere they are
-# as fine as the system's clock ticks. For so long after a change, content is compared as well.
+# Some disks store times in full seconds (or two): a file can change twice and have the same signature. Others are as
+# precise as the clock of the system. For this long after a change, content is compared too.
 _COARSE_SECONDS, _FINE_SECONDS = 2.1, 0.1
 _MOST_COMPARED, _LARGEST_COMPARED = 500, 1_000_000
 
 
-# What differs between two moments, seen without events: by time of change, size and inode of every file.
+# Differences between two scans, by times, size and inode of every file.
 
 
 @dataclass(frozen=True)
 class EventEffect:
-    """What one event or one look tells."""
+    """The result of one event."""
 
     paths: frozenset[str] = frozenset()
-    """What may be other than before."""
+    """Paths that may have changed."""
     needs_scan: bool = False
-    """Whether folders came or went: then only a look at everything tells."""
+    """True if folders were added or removed, so that only a scan finds all changes."""
 
 
 @dataclass(frozen=True)
 class _RecentFile:
-    """A file that changed so recently that another change may not show."""
+    """A file that changed so recently that a further change may keep its signature."""
 
     since: float
     signature: Signature
@@ -376,7 +376,7 @@ class _RecentFile:
 
 
 class Scanner:
-    """Knows how everything was that is watched, and finds what is other."""
+    """Keeps a picture of the watched files, and finds what changed."""
 
     def __init__(self, folders: Folders, stopped: Callable[[], bool] = lambda: False) -> None:
         self._folders = folders
@@ -385,7 +385,7 @@ class Scanner:
         self._recent: dict[tuple[str, str], _RecentFile] = {}
 
     def start(self) -> None:
-        """Look for the first time."""
+        """Take the first picture."""
         self.picture = scan_folders(self._folders, None, self._stopped)
         now = time.time()
         self._remember_contents(
@@ -396,10 +396,10 @@ class Scanner:
         )
 
     def scan(self, folders: Folders | None = None) -> frozenset[str]:
-        """Look at everything; the paths that differ from the last look or event.
+        """Scan everything; return the paths that changed since the last scan or event.
 
-        With other `folders`, what they add has no before, and what they leave out no after: either is told only where
-        it is watched for another reason.
+        New `folders` replace the present ones. Paths that this adds or drops are no changes, unless they are watched
+        for another reason too.
         """
         before, was = self.picture, self._folders.used
         if folders is not None:
@@ -410,13 +410,13 @@ class Scanner:
         self._remember_contents(files)
         if self._folders.used != was:
             added, gone = self._folders.used - was, was - self._folders.used
-            added = added.union(map(Path, map(os.path.realpath, added)))  # where links lead is watched with them
+            added = added.union(map(Path, map(os.path.realpath, added)))  # targets of links are watched too
             paths -= {path for path in _add_parents(added) if not _is_watched(before, path)}
             paths -= {path for path in _add_parents(gone) if not _is_watched(self.picture, path)}
         return frozenset(paths)
 
     def apply_event(self, path: str) -> EventEffect:
-        """Take in what an event says: that there was something about a path. Which kind of event says nothing more."""
+        """Apply an event of a path. The kind of an event is not reliable and not used."""
         if path in self.picture.folders:
             return EventEffect(frozenset(self.picture.folders[path].names), needs_scan=True)
         above, name = os.path.split(path)
@@ -432,7 +432,7 @@ class Scanner:
         if is_folder or name in folder.inner or os.path.islink(path):
             return EventEffect(frozenset(paths | listed | set(folder.list_paths(name))), needs_scan=True)
         if there is None and name not in folder.files:
-            return EventEffect(frozenset(paths | listed))  # came and went: an editor's own business
+            return EventEffect(frozenset(paths | listed))  # a temporary file of an editor
         if (there is None) != (name not in folder.files):
             paths.update(folder.names)
         if there is None:
@@ -469,14 +469,14 @@ class Scanner:
             self._recent[above, name] = _RecentFile(now, there, _hash_content(os.path.join(above, name)))
 
     def _compare_contents(self) -> set[str]:
-        """The paths of young files whose content changed though nothing else of them did."""
+        """Return the paths of recent files whose content changed and whose signature did not."""
         paths: set[str] = set()
         now = time.monotonic()
         for (above, name), young in list(self._recent.items()):
             del self._recent[above, name]
             folder = self.picture.folders.get(above)
             if folder is None or folder.files.get(name) != young.signature:
-                continue  # seen without this
+                continue  # the signature changed too
             content = _hash_content(os.path.join(above, name))
             since = young.since
             if content != young.content:
@@ -496,7 +496,7 @@ def _hash_content(path: str) -> bytes:
 
 
 def _compare(before: Picture, now: Picture) -> tuple[set[str], list[tuple[str, str]]]:
-    """The paths that differ, and the files that are there now among them, as folder and name."""
+    """Return the changed paths, and those of them that are existing files, as folder and name."""
     paths: set[str] = set()
     files: list[tuple[str, str]] = []
     for path in before.folders.keys() | now.folders.keys():
@@ -511,7 +511,7 @@ def _compare(before: Picture, now: Picture) -> tuple[set[str], list[tuple[str, s
                 files += [(path, name) for name in new.files]
             continue
         names = old.files.keys() | new.files.keys()
-        if old.listed != new.listed:  # nobody knows what its listing was before
+        if old.listed != new.listed:  # its earlier list of names is unknown
             names = names - {LISTING}
         if old.files != new.files:
             other = {name for name in names if old.files.get(name) != new.files.get(name)}
@@ -531,7 +531,7 @@ def _compare(before: Picture, now: Picture) -> tuple[set[str], list[tuple[str, s
 
 
 def _add_parents(paths: Iterable[Path]) -> set[str]:
-    """The paths and all folders above them."""
+    """Return the paths and all their parents."""
     found: set[str] = set()
     for path in paths:
         above = os.path.abspath(path)

@@ -1,4 +1,4 @@
-"""Which files and folders do not count."""
+"""Files and folders that are not watched."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 
-# What of a project nobody wants watched: by name, by what lies in it, and by what `.gitignore` files say.
+# Exclusion by name, by content of a folder, and by `.gitignore` files.
 
 _FOLDERS = {
     # version control
     *(".git", ".hg", ".svn", ".bzr", "_darcs", ".jj", ".sl", "CVS"),
-    # ours, and what ADK keeps of its runs
+    # our own files, and those of ADK
     *(".workbench", ".adk"),
     # caches
     *("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", ".ipynb_checkpoints"),
     *(".pytype", ".pyre", ".tox", ".nox", ".parcel-cache", ".turbo", ".gradle", ".dart_tool", ".terraform", "htmlcov"),
-    # environments and what package managers install
+    # environments and installed packages
     *(".venv", ".direnv", ".pixi", ".conda", "__pypackages__", "site-packages", "node_modules", "bower_components"),
-    # what builds leave
+    # build output
     *(".eggs", ".next", ".nuxt", ".svelte-kit", ".output"),
-    # what editors and desktops keep
+    # editors and desktops
     *(".idea", ".vs", ".vscode", ".fleet", ".history", ".Trash", "$RECYCLE.BIN"),
 }
 
-# Outputs only where the file that the build reads stands beside them: an agent's package may well be called `target`.
+# Build output only if the build file is in the same folder: an agent's package may be called `target`.
 _PYTHON = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
 _OUTPUTS = {
     "build": _PYTHON | {"package.json", "build.gradle", "build.gradle.kts", "CMakeLists.txt"},
@@ -42,10 +42,10 @@ _OUTPUTS = {
     "site": frozenset({"mkdocs.yml"}),
 }
 
-# Files in a folder that say that it is an environment or a cache (bford.info/cachedir), whatever its name.
+# Files that mark their folder as an environment or a cache (bford.info/cachedir).
 _TELLTALES = frozenset({"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"})
 
-# Files that say something about what is watched beside, above or below them.
+# Files that decide about neighbours, parents or children.
 MARKERS = frozenset({".gitignore", ".git"}).union(_TELLTALES, *_OUTPUTS.values())
 
 _FILES = re.compile(
@@ -58,44 +58,44 @@ _FILES = re.compile(
     """,
     re.VERBOSE,
 )
-# Left out by most `.gitignore` files, and nearly every agent reads them.
+# Most `.gitignore` files exclude these, but nearly every agent reads them.
 _ALWAYS_WATCHED = re.compile(r"\.env(?:\..*)?|.*\.env|workbench\.toml")
 
 
 def is_environment_or_cache(names: Collection[str]) -> bool:
-    """Whether the names in a folder say that it is a virtual environment or a cache."""
+    """Return True if the names in a folder mark it as a virtual environment or a cache."""
     return not _TELLTALES.isdisjoint(names)
 
 
 def is_excluded_folder(name: str, beside: Collection[str]) -> bool:
-    """Whether a folder is left out for its name, or for the names `beside` it that say that a build makes it."""
+    """Return True if a folder is excluded by its name, or as build output by the names `beside` it."""
     if name in _FOLDERS or name.endswith((".egg-info", ".dist-info")):
         return True
     return name in _OUTPUTS and not _OUTPUTS[name].isdisjoint(beside)
 
 
 def is_excluded_file(name: str) -> bool:
-    """Whether a file is left out for its name: what editors and systems write beside what somebody saves."""
+    """Return True if a file is excluded by its name: temporary files of editors and systems."""
     return _FILES.fullmatch(name) is not None
 
 
 def is_always_watched(name: str) -> bool:
-    """Whether a file is watched although a `.gitignore` file leaves it out."""
+    """Return True if a file is watched even if a `.gitignore` file excludes it."""
     return _ALWAYS_WATCHED.fullmatch(name) is not None
 
 
 class Rules:
-    """What the `.gitignore` files of a folder and of those above it leave out."""
+    """The `.gitignore` rules of a folder and its parents."""
 
     def __init__(self, folder: str, text: bytes, above: Rules | None) -> None:
-        """Rules of one file, or none where `text` is empty; `folder` is the one that its patterns are relative to."""
+        """Parse the rules of one file; patterns are relative to `folder`. `above` are the rules of its parents."""
         self._folder = folder
         self._text = text
         self._above = above
         self._spec = _parse(text)
 
     def extend(self, folder: str, text: bytes, known: Rules | None) -> Rules:
-        """These rules and those of a file in `folder`; `known` itself where it says the same, so that it compares."""
+        """Return these rules with those of a file in `folder`; return `known` itself if it is equal."""
         if not text:
             return self
         if known is not None and (known._folder, known._text, known._above) == (folder, text, self):
@@ -103,13 +103,13 @@ class Rules:
         return Rules(folder, text, self)
 
     def is_equivalent(self, other: Rules | None) -> bool:
-        """Whether other rules leave out the same."""
+        """Return True if other rules are the same."""
         if other is None or (self._folder, self._text) != (other._folder, other._text):
             return False
         return other._above is None if self._above is None else self._above.is_equivalent(other._above)
 
     def is_excluded(self, path: str, *, folder: bool) -> bool:
-        """Whether a path is left out, given that no folder above it is. The nearest file that names it decides."""
+        """Return True if a path is excluded and no parent is. The nearest file with a matching pattern decides."""
         rules: Rules | None = self
         while rules is not None:
             if rules._spec is not None:
@@ -122,7 +122,7 @@ class Rules:
 
 
 def _parse(text: bytes) -> GitIgnoreSpec | None:
-    """The patterns of a file. A line that is no pattern is skipped, as git does, and one with too many `**` as well."""
+    """Parse the patterns of a file. Skip invalid lines, as git does, and lines with too many `**`."""
     lines = [line for line in text.decode("utf-8", "surrogateescape").lstrip("\ufeff").splitlines() if line.strip()]
     if not any(not line.startswith("#") for line in lines):
         return None
@@ -142,13 +142,13 @@ def _parse(text: bytes) -> GitIgnoreSpec | None:
     return GitIgnoreSpec(patterns)
 
 
-# Where git keeps what concerns a folder: the lock that tells that it is at work, and rules above the folder.
+# Git's lock file, and the rules above a folder.
 
 
 def find_lock(work_tree: str) -> str | None:
-    """The file that exists while git changes the work tree that has a `.git` in it; None where that is no repository.
+    """Return the file that exists while git changes this work tree; None if the folder is no repository.
 
-    In a worktree and in a submodule `.git` is a file that names the folder.
+    In a worktree and in a submodule, `.git` is a file with the path of the git folder.
     """
     there = Path(work_tree, ".git")
     try:
@@ -163,7 +163,7 @@ def find_lock(work_tree: str) -> str | None:
 
 
 def find_work_tree(folder: str) -> str | None:
-    """The nearest folder at or above this one with a `.git` in it."""
+    """Return the nearest folder, this one or a parent, that contains `.git`."""
     path = Path(folder)
     for candidate in (path, *path.parents):
         if (candidate / ".git").exists():
@@ -172,9 +172,9 @@ def find_work_tree(folder: str) -> str | None:
 
 
 def read_parent_rules(folder: str, top: str | None) -> tuple[Rules, list[str]]:
-    """What the repository says about a folder in it, and the files that say so, which may not exist.
+    """Return the rules that apply to a folder from its parents, and the files of these rules, which may not exist.
 
-    A folder that is left out itself was asked for by name: then nothing said above it counts.
+    A folder that the rules exclude was requested by name: then they do not apply.
     """
     none = Rules(folder, b"", None)
     if top is None:
@@ -194,7 +194,7 @@ def read_parent_rules(folder: str, top: str | None) -> tuple[Rules, list[str]]:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The bytes of a file of rules; nothing where it cannot be read."""
+    """Return the bytes of a file; empty if it cannot be read."""
     try:
         return Path(path).read_bytes()
     except OSError:

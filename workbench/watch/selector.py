@@ -1,4 +1,4 @@
-"""Which cases must run or be judged again: a pure decision, with a reason for each."""
+"""Decides which cases must run or be scored again, with a reason for each."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from workbench.store.history.history_queries import StoredJob, StoredVerdict
 from workbench.store.history.history_schema import get_history_path
 from workbench.watch.snapshot import SOURCE_KINDS, Snapshot, Surroundings, make_question
 
-# What has to be done about each case: nothing, judge again what its agent did, or run the agent. A pure decision.
+# The decision on one job: nothing, score its execution again, or run the agent. It changes nothing.
 
 _REASONS = 3
 _NO_ANSWER = frozenset(
     {FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE, FailureKind.USER, FailureKind.TOOL}
 )
-# What is opaque, and files that agents write, are asked for each verdict.
+# Opaque rows and files that agents write are checked for each verdict, not for each set of rows.
 _ALWAYS_HOLD = frozenset(
     {
         DependencyKind.WRITTEN,
@@ -59,35 +59,35 @@ _OF_PATHS = frozenset(
 
 
 class Action(StrEnum):
-    """What has to be done so that a case has a verdict on how things are now."""
+    """What gives a job a current verdict."""
 
     NOTHING = "nothing"
-    JUDGE = "judge"  # what the agent did is known: it would do the same again, or it was recorded
+    JUDGE = "judge"  # the stored execution is current, or recorded: score it again
     RUN = "run"
-    WAIT = "wait"  # source that it needs cannot be compiled: running it would only say so
-    LEAVE = "leave"  # it has no verdict, for a reason that no edit has touched (it took too long, a service was out)
+    WAIT = "wait"  # source that it needs does not compile
+    LEAVE = "leave"  # it got no answer (timeout, outage), and nothing has changed since
 
 
 class Why(StrEnum):
-    """Why a case has no verdict that holds, where it is not a row."""
+    """Reasons for a stale verdict other than a changed row."""
 
     NEVER_RAN = "never ran"
     CASE_CHANGED = "the case changed"
     TARGET_CHANGED = "the settings of its target changed"
     TOOLS_CHANGED = "the case or its simulated tools changed"
     CRITERIA_CHANGED = "its expectations or criteria changed"
-    UNKNOWN = "what it depends on is not known"
+    UNKNOWN = "its dependencies are unknown"
     NO_ANSWER = "it got no answer"
-    TAINTED = "something changed while it ran"
-    PROBLEM = "it cannot be run as it is"
+    TAINTED = "files changed while it ran"
+    PROBLEM = "it cannot run"
     NEVER_JUDGED = "never judged"
     NEWER_RUN = "there is a run to compare it with now"
-    NOT_COMPARED = "`watch` of its target names what it was not held against"
+    NOT_COMPARED = "its target has new paths in `watch`"
     ALWAYS = "its target is set to run again after every change"
 
 
 class Reason(NamedTuple):
-    """Why a verdict does not hold: a row that would be another today, or something else."""
+    """Why a verdict is stale: a row whose fingerprint differs today, or another reason."""
 
     why: Why | None = None
     row: Dependency | None = None
@@ -95,10 +95,10 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What has to be done about one job, and why.
+    """The action for one job, and why.
 
-    `verdict` is for NOTHING the one that holds, for JUDGE the one whose execution still holds, else the newest one on
-    the same question, None where there is none, as for what was recorded and never judged.
+    `verdict` is the current one for NOTHING, and the one with the current execution for JUDGE. Otherwise it is the
+    newest with the same input. None: there is no such verdict, for example for a recording that was never scored.
     """
 
     job: JobKey
@@ -109,14 +109,14 @@ class Decision:
 
 
 class VerdictKey(NamedTuple):
-    """Where a verdict is in the history: its run, and the job in that."""
+    """Identifies a verdict in the history: its run, and the job in that run."""
 
     run_id: str
     job: JobKey
 
 
 class _SpecialRows(NamedTuple):
-    """The rows of a set that hold for one verdict and not for another."""
+    """Rows of a set whose result depends on the verdict."""
 
     opaque: tuple[Dependency, ...]
     states: tuple[Dependency, ...]
@@ -124,12 +124,12 @@ class _SpecialRows(NamedTuple):
 
 
 def get_verdict_key(verdict: StoredVerdict) -> VerdictKey:
-    """Where this one is."""
+    """Return the key of a stored verdict."""
     return VerdictKey(verdict.job.run_id, verdict.job.key)
 
 
 class Selector:
-    """Holds verdicts against a state. Make a new one, or `forget`, when anything may have changed."""
+    """Compares verdicts with a snapshot. Make a new selector, or call `forget`, when anything may have changed."""
 
     def __init__(
         self,
@@ -139,9 +139,9 @@ class Selector:
         is_current: Callable[[StoredVerdict], bool] = lambda _: False,
         is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_current`: whether nothing at all has changed since the agent ran, for what cannot be followed.
+        """`is_current` says whether no file at all has changed since a verdict, for rows that cannot be followed.
 
-        `is_busy`: whether agents are running now, so that files which they write are not what they will be.
+        `is_busy` says whether agents run now, so that the files they write are not final.
         """
         self._is_busy = is_busy
         self._verdicts = verdicts
@@ -154,24 +154,24 @@ class Selector:
         self._signatures: dict[tuple[int, str], int] = {}
 
     def forget(self) -> None:
-        """Anything may have changed."""
+        """Forget all results: anything may have changed."""
         self._state.forget()
         self._row_cache.clear()
         self._mismatches.clear()
         self._signatures.clear()
-        # These are true as long as their sets exist; each edit brings new sets.
+        # These stay valid as long as their sets exist; each edit brings new sets.
         for number in [number for number in self._specials if not self._verdicts.has_set(number)]:
             del self._specials[number]
         for place in [place for place in self._surroundings_cache if not self._verdicts.has_set(place[0])]:
             del self._surroundings_cache[place]
 
     def compute_signature(self, decision: Decision) -> int | None:
-        """A number for how everything is that its agent needed last time; None where that is not known."""
+        """Return a hash of the present dependencies of the last execution; None if they are unknown."""
         number = None if decision.verdict is None else decision.verdict.dependencies
         return None if number is None else self._compute_signature(number, str(decision.planned.target.path))
 
     def compute_judging_signature(self, decision: Decision) -> int | None:
-        """The same for what it was judged with, where that was more than its criteria."""
+        """Return such a hash for the dependencies of custom metrics; None if there are none."""
         number = None if decision.verdict is None else decision.verdict.scoring_dependencies
         return None if number is None else self._compute_signature(number, str(decision.planned.target.path))
 
@@ -185,7 +185,7 @@ class Selector:
         return known
 
     def decide(self, job: JobKey, planned: PlannedCase, *, shown: VerdictKey | None = None) -> Decision:
-        """What has to be done about one repeat of a case. Of several verdicts that hold, the one that is `shown`."""
+        """Decide on one repeat of a case. If several verdicts are current, prefer the one that is `shown`."""
         if planned.problem is not None:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
         asked = Asked(job.case.target, planned.execution_hash, job.repeat)
@@ -215,16 +215,16 @@ class Selector:
         return self._decide_stale(job, planned, known[0])
 
     def find_unjudged(self, job: JobKey, planned: PlannedCase) -> StoredVerdict | None:
-        """What the agent did last, where nobody has judged it and the agent would do the same today."""
+        """Return the last execution if it was never scored and is current."""
         newest = next(iter(self._verdicts.of(Asked(job.case.target, planned.execution_hash, job.repeat))), None)
         if newest is None or not _is_unjudged(newest) or not planned.needs_agent or not _is_verdict(newest):
             return None
-        if planned.tools is not None and planned.tools.record is not None:  # calls are wanted, not only a verdict
+        if planned.tools is not None and planned.tools.record is not None:  # the run must record calls
             return None
         return None if self._find_reasons(newest, planned) else newest
 
     def _decide_unknown(self, job: JobKey, planned: PlannedCase) -> Decision:
-        """This was never asked, or never recorded."""
+        """Decide on a job whose input never ran and was never recorded."""
         newest = self._verdicts.newest(job)
         never, action = (Why.NEVER_RAN, Action.RUN)
         if planned.is_recorded:
@@ -236,7 +236,7 @@ class Selector:
 
     def _decide_stale(self, job: JobKey, planned: PlannedCase, newest: StoredVerdict) -> Decision:
         reasons = self._find_reasons(newest, planned)
-        if not reasons:  # it was no verdict, and nothing has changed since
+        if not reasons:  # the result is no verdict, and nothing has changed since
             if _got_no_answer(newest):
                 return Decision(job, planned, Action.LEAVE, (Reason(Why.NO_ANSWER),), newest)
             return Decision(job, planned, Action.RUN, (Reason(Why.TAINTED),), newest)
@@ -250,7 +250,7 @@ class Selector:
         return self._state.find_broken_source(get_path(row)) is not None
 
     def _find_reasons(self, verdict: StoredVerdict, planned: PlannedCase) -> tuple[Reason, ...]:
-        """Why the agent might do something else today."""
+        """Return the reasons why the agent may behave differently today."""
         if verdict.dependencies is None:
             return () if self._is_current(verdict) else (Reason(Why.UNKNOWN),)
         changed = self._find_changed_or_opaque(verdict.dependencies, str(planned.target.path), verdict)
@@ -261,27 +261,27 @@ class Selector:
         return tuple([Reason(row=row) for row in changed])
 
     def _find_changed_or_opaque(self, number: int, folder: str, verdict: StoredVerdict) -> Sequence[Dependency]:
-        """As `_changed`. If nothing did, the opaque rows, unless nothing at all has changed since the run began."""
+        """As `_find_changed`, but return opaque rows if no other row changed and any file changed since the run."""
         changed = self._find_changed(number, folder, since=verdict.started_at)
         if changed or not (opaque := self._get_special_rows(number).opaque) or self._is_current(verdict):
             return changed
         return opaque[:_REASONS]
 
     def _find_changed_scoring(self, verdict: StoredVerdict, folder: str) -> Sequence[Dependency]:
-        """What custom metrics depended on that would be another today."""
+        """Return dependencies of custom metrics that changed."""
         if verdict.scoring_dependencies is None:
             return ()
         return self._find_changed_or_opaque(verdict.scoring_dependencies, folder, verdict)
 
     def _has_baseline_now(self, verdict: StoredVerdict) -> bool:
-        """Whether it was to be compared with an earlier run, there was none, and the case has run since."""
+        """Return True if the verdict needed an earlier run to compare with, and there is one now."""
         newest = self._verdicts.newest(verdict.job.key) if verdict.job.lacks_baseline else None
         return newest is not None and newest.execution not in (None, verdict.execution)
 
     def _find_changed(self, number: int, folder: str, *, since: float) -> Sequence[Dependency]:
-        """A few rows of a set that would be others today, but for what agents left in files `since`.
+        """Return a few rows of a set that changed, in the order of `rank_row`.
 
-        In the order of `rank_row`.
+        A file that agents wrote counts as unchanged if all writes after `since` were theirs.
         """
         known = self._mismatches.get((number, folder))
         if known is None:
@@ -304,11 +304,11 @@ class Selector:
     def _is_unchanged(self, row: Dependency, around: Surroundings) -> bool:
         if row.kind in _ALWAYS_HOLD or self._state.answer(make_question(row, around)) == row.fingerprint:
             return True
-        # What agents write now and have not told of yet decides nothing.
+        # Files that agents write now and have not reported yet do not count.
         return self._is_busy() and self._answer_without_agent_writes(row, around) == row.fingerprint
 
     def _answer_without_agent_writes(self, row: Dependency, around: Surroundings) -> str:
-        """How it is now, without what agents write: what one case writes must not stop another."""
+        """Return the present answer without what agents write: one case must not stop another."""
         if row.kind == Kind.STATE:
             return ""
         return (
@@ -318,10 +318,8 @@ class Selector:
         )
 
     def _is_agent_state_current(self, row: Dependency, since: float) -> bool:
-        """Whether a file that agents write is as this case left it, or as others made it of that since it began."""
-        now = self._state.fingerprint_file(
-            row.key
-        )  # looked at each time: a case that has just ended has just written it
+        """Return True if a file is as this case left it, or descends from that through writes of other cases only."""
+        now = self._state.fingerprint_file(row.key)  # not cached: a case that has just ended may have written it
         if now == row.fingerprint or self._is_busy():
             return True
         return self._verdicts.goes_on(row.key, left=row.fingerprint, now=now, since=since)
@@ -351,19 +349,19 @@ class Selector:
 
 
 def rank_row(row: Dependency | None) -> int:
-    """Where a row stands among several that changed: the body of a function says most, then a name of a module."""
+    """Return the rank of a changed row: function bodies first, then names of modules, then the rest."""
     return 2 if row is None else _RANKS.get(row.kind, 2)
 
 
 def get_path(row: Dependency) -> str:
-    """The file or folder that a row is about; empty where it is about none."""
+    """Return the file or folder of a row, or an empty string."""
     if row.kind in (Kind.BLOCK, Kind.NAME, Kind.IMPORT):
         return row.key.rpartition("::")[0]
     return row.key if row.kind in _OF_PATHS else ""
 
 
 def _has_other_settings(one: str, other: str) -> bool:
-    """Whether two execution hashes are of a target with other settings; False where that cannot be told."""
+    """Return True if two execution hashes come from different settings of the target; False if unknown."""
     parts = [key.partition("-") for key in (one, other)]
     return all(separator for _, separator, _ in parts) and parts[0][0] != parts[1][0]
 
@@ -375,14 +373,14 @@ def _explain_judging(usable: StoredVerdict, planned: PlannedCase) -> Why:
 
 
 def _is_unjudged(stored: StoredVerdict) -> bool:
-    """Whether nobody has judged it: its judges were being asked, or it was played without any."""
-    return stored.job.is_only_played or not stored.is_judged
+    """Return True if a result was never scored: it was interrupted while judges were asked, or only simulated."""
+    return stored.job.was_only_played or not stored.is_judged
 
 
 def _is_verdict(stored: StoredVerdict) -> bool:
-    """Whether it says something about the agent: one that took too long or met an outage does not."""
+    """Return True if a result is a verdict on the agent; timeouts and outages are not."""
     decided = stored.job.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
-    is_certain = stored.is_certain or stored.dependencies is None  # what is not known is asked for as a whole
+    is_certain = stored.is_certain or stored.dependencies is None  # unknown dependencies have a reason of their own
     return is_certain and decided and not _got_no_answer(stored)
 
 
@@ -391,20 +389,20 @@ def _got_no_answer(stored: StoredVerdict) -> bool:
     return failure is not None and failure.kind in _NO_ANSWER
 
 
-# Decisions as a plan: what still holds is taken from the history, the rest is judged again or run.
+# Decisions as a plan: current verdicts come from the history, the rest is scored again or run.
 
 _TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
 
 
 def select_affected(workspace: Workspace, plan: Plan) -> Plan:
-    """The plan with every verdict that still holds taken from the history.
+    """Return the plan with all current verdicts taken from the history (`--affected`).
 
-    Raises StoreError, and PlanError for a run to compare with that is gone.
+    Raises StoreError, and PlanError if a run to compare with no longer exists.
     """
     decisions = decide_plan(workspace, plan)
     with workspace.history() as history:
         part = plan_decisions(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
-    part = replace(part, cases=with_baselines(part.cases, workspace.history))  # now that it is known what is judged
+    part = replace(part, cases=with_baselines(part.cases, workspace.history))
     left = [case for job, case in part.jobs if job not in part.stored]
     judged = sum(case.executed is not None or case.is_recorded for case in left)
     again = f", {judged} only judged" if judged else ""
@@ -413,13 +411,13 @@ def select_affected(workspace: Workspace, plan: Plan) -> Plan:
 
 
 def reuse_unjudged(workspace: Workspace, plan: Plan) -> Plan:
-    """The plan with what agents did and nobody has judged: earlier runs were stopped meanwhile, or only simulated.
+    """Return the plan with executions that were never scored, because a run was stopped or only simulated.
 
-    Where an agent would do the same again, that is judged and the agent does not run. A history that cannot be read
-    knows of nothing: the run itself will say so, and go on without.
+    If such an execution is current, it is scored and the agent does not run. An unreadable history is ignored here:
+    the run itself reports it.
     """
     executed: dict[JobKey, Execution] = {}
-    if get_history_path(workspace.root).exists():  # opening the history would make one
+    if get_history_path(workspace.root).exists():  # opening the history would create it
         with contextlib.suppress(StoreError), workspace.history() as history:
             if history.has_unjudged or any(case.turns is None for case in plan.cases):
                 executed = {
@@ -440,14 +438,14 @@ def _find_unjudged(workspace: Workspace, plan: Plan) -> Mapping[JobKey, StoredVe
 
 
 def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
-    """What has to be done about each job of a plan. Raises StoreError where the history cannot be read."""
+    """Decide on each job of a plan. Raises StoreError if the history cannot be read."""
     verdicts = workspace.verdicts
     selector = Selector(verdicts, Snapshot(leftovers=verdicts.leftovers))
     return [selector.decide(job, planned) for job, planned in plan.jobs]
 
 
 def find_current_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Sequence[StoredJob]]:
-    """The verdicts that hold, by case: where one of a repeat does not, the case has none. Raises StoreError."""
+    """Return the current verdicts of cases whose repeats are all current. Raises StoreError."""
     held: dict[CaseKey, list[StoredJob]] = {}
     without: set[CaseKey] = set()
     for each in decide_plan(workspace, plan):
@@ -461,10 +459,10 @@ def find_current_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Seq
 def plan_decisions(
     plan: Plan, decisions: Sequence[Decision], *, runs: Collection[Action], history: History, with_stored: bool
 ) -> Plan:
-    """The part of a plan that these decisions leave: cases whose action is in `runs`, and those to be judged again.
+    """Return the part of a plan that follows from decisions: actions in `runs`, and executions to score again.
 
-    With `with_stored` the verdicts that hold are part of it, so that it is about every case still, its summary too. An
-    execution that is no longer stored is run again. Raises StoreError.
+    With `with_stored`, current verdicts are part of it, so that its summary covers every case. If an execution is no
+    longer stored, its case runs again. Raises StoreError.
     """
     actions = {Action.JUDGE, *runs, *([Action.NOTHING] if with_stored else [])}
     wanted = [each for each in decisions if each.action in actions]
@@ -487,7 +485,7 @@ def plan_decisions(
         elif decision.action is Action.JUDGE and result is not None and _can_be_judged(result):
             case = replace(case, executed=result.execution)
         cases.append(case)
-    # One repeat of one case each; repeats count from 0 in the plan that the decisions were made on.
+    # Each planned case is one repeat; repeats count from 0.
     runs_needed = 1 + max((case.repeat or 0 for case in cases), default=0)
     return replace(
         plan,
@@ -501,20 +499,20 @@ def plan_decisions(
 
 
 def read_results(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> Iterator[tuple[JobKey, CaseResult]]:
-    """The results of these verdicts with what the agents did, each named as the job that its verdict holds for.
+    """Yield the stored results of these verdicts with their executions, under the jobs they apply to.
 
-    Those that are still stored, one after the other: all of them at once may be more than anybody wants to hold.
+    Results that are no longer stored are skipped. They are read one at a time because all may not fit into memory.
     """
     for job, verdict in verdicts.items():
-        with contextlib.suppress(StoreError):  # the history may have been deleted, with all or some of its runs
-            read = history.result if verdict.is_judged else history.get_unjudged_result
+        with contextlib.suppress(StoreError):  # the history, or some of its runs, may have been deleted
+            read = history.result if verdict.is_judged else history.unjudged_result
             result = read(verdict.job.run_id, verdict.job.key)
             if result is not None:
                 yield job, result.model_copy(update={"case": job.case, "repeat": job.repeat})
 
 
 def read_scores(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
-    """What the metrics of these verdicts scored: those that are still stored."""
+    """Return the metric scores of these verdicts, as far as they are still stored."""
     found: dict[JobKey, MetricScores] = {}
     for job, verdict in verdicts.items():
         with contextlib.suppress(StoreError):  # as above

@@ -1,4 +1,4 @@
-"""How things are now: the fingerprint that each row of a dependency would have if it were recorded at this moment."""
+"""The present state: the fingerprint that a dependency row would get if it were recorded now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbench.agents.worker.recording.blocks import Blocks, read_blocks
 from workbench.engine.verdict_index import Leftovers, fingerprint_of_tree
 from workbench.model.identity import Dependency, DependencyKind
 
-_SETTLED = 2.0  # seconds after which a file with the same times and size holds the same: clocks of disks are coarse
+_SETTLED = 2.0  # seconds after which equal times and size mean equal content; clocks of disks are coarse
 _ASK_VERSION = "import sys; print('.'.join(str(part) for part in sys.version_info[:3]))"
 _READ_SOURCE = """
 import sys
@@ -33,20 +33,20 @@ _UNPARSABLE = "unparsable"
 
 Kind = DependencyKind
 SOURCE_KINDS = frozenset({Kind.MODULE, Kind.REST, Kind.NAME, Kind.BLOCK})
-"""What is about Python source that can be compiled."""
+"""Kinds of rows about Python source."""
 _OF_ENVIRONMENT = frozenset({Kind.VARIABLE, Kind.VARIABLES, Kind.EARLY_VARIABLE})
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the rows about variables need besides themselves: the target's folder, and its `.env` files in order."""
+    """Context of rows about variables: the target's folder, and its `.env` files in order."""
 
     target_path: str
     env_files: tuple[str, ...]
 
 
 class Question(NamedTuple):
-    """A row without its fingerprint. `around` only where the answer depends on it."""
+    """A row without its fingerprint. `around` is set only if the answer depends on it."""
 
     kind: str
     key: str
@@ -54,7 +54,7 @@ class Question(NamedTuple):
 
 
 class BrokenSource(NamedTuple):
-    """A source file that cannot be compiled. `line` counts from 1; None where that is not known."""
+    """A source file that does not compile. `line` counts from 1; None if unknown."""
 
     path: str
     line: int | None
@@ -62,12 +62,12 @@ class BrokenSource(NamedTuple):
 
 
 def make_question(row: Dependency, around: Surroundings) -> Question:
-    """What to ask to learn whether a row still holds."""
+    """Return the question whose answer is the present fingerprint of a row."""
     return Question(row.kind, row.key, around if row.kind in _OF_ENVIRONMENT else None)
 
 
 class Snapshot:
-    """Answers questions, each once until `forget`. Reads files again only where their times or sizes changed."""
+    """Answers questions, each once until `forget`. Reads files again only if their times or sizes changed."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Snapshot:
         leftovers: Callable[[], Leftovers] = lambda: Leftovers({}),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`leftovers` gives what does not count in listings; `environment` is ours by default."""
+        """`leftovers` returns agent-written files to ignore in listings; `environment` is ours by default."""
         self._find_leftovers = leftovers
         self._environment = os.environ if environment is None else environment
         self._answers: dict[Question, str] = {}
@@ -89,14 +89,14 @@ class Snapshot:
         self._listings: dict[str, str] = {}
 
     def forget(self) -> None:
-        """Anything may have changed: look again when asked."""
+        """Forget all answers: anything may have changed."""
         self._answers.clear()
         self._effective.clear()
         self._names.clear()
         self._leftovers = None
 
     def add_interpreter(self, interpreter: str) -> None:
-        """Agents run under this interpreter: where it is newer than ours, it reads source that ours cannot compile."""
+        """Add an interpreter of agents. If it is newer than ours, it reads source that ours cannot compile."""
         if interpreter in self._interpreters or interpreter == sys.executable:
             return
         self._interpreters.add(interpreter)
@@ -104,19 +104,19 @@ class Snapshot:
             del self._blocks[path]
 
     def answer(self, question: Question) -> str:
-        """The fingerprint now; of a kind that has none, or that nobody knows, an empty text."""
+        """Return the present fingerprint; empty for unknown kinds and kinds without one."""
         known = self._answers.get(question)
         if known is None:
             known = self._answers[question] = self._answer(question)
         return known
 
     def find_broken_source(self, path: str) -> BrokenSource | None:
-        """Why a source file cannot be compiled; None where it can, or is not there."""
+        """Return why a source file does not compile; None if it does or does not exist."""
         found = self._read_blocks(path)
         return found if isinstance(found, BrokenSource) else None
 
     def fingerprint_file(self, path: str) -> str:
-        """The fingerprint of what a file holds."""
+        """Return the fingerprint of the content of a file."""
         now = _stat_file(path)
         known = self._files.get(path)
         if known is not None and known.look == now and known.is_settled:
@@ -127,7 +127,7 @@ class Snapshot:
         return fingerprint
 
     def fingerprint_names(self, folder: str) -> str:
-        """What a folder lists, without all that agents ever wrote there, deleted since or not."""
+        """Return the fingerprint of the names in a folder, without files that agents ever wrote there."""
         known = self._names.get(folder)
         if known is None:
             known = fingerprints.of_folder(folder, without=self._get_leftovers().written(folder))
@@ -135,7 +135,7 @@ class Snapshot:
         return known
 
     def has_unchanged_names(self, folder: str) -> bool:
-        """Whether a folder lists what it did when this was asked last, but for what agents wrote; False at first."""
+        """Return True if the names in a folder, except those written by agents, are those of the last call."""
         before, now = self._listings.get(folder), self.fingerprint_names(folder)
         self._listings[folder] = now
         return now == before and now != fingerprints.ABSENT
@@ -179,7 +179,7 @@ class Snapshot:
         return fingerprints.of_variables(secret, fingerprints.which_count(key, effective, defined=named))
 
     def _read_blocks(self, path: str) -> Blocks | BrokenSource | None:
-        """The blocks of a source file as it is; None where there is none."""
+        """Return the blocks of a source file; None if it does not exist."""
         fingerprint = self.fingerprint_file(path)
         if fingerprint in (fingerprints.ABSENT, "folder"):
             return None
@@ -238,7 +238,7 @@ def _stat_file(path: str) -> _FileStat | None:
 
 
 def _read_source(path: str, newer_interpreters: Callable[[], Iterable[str]]) -> Blocks | BrokenSource:
-    """The blocks of a source file, read by one of the interpreters where ours does not know its syntax."""
+    """Return the blocks of a source file, read by a newer interpreter if ours does not know its syntax."""
     found = _read_source_here(path)
     if isinstance(found, BrokenSource):
         for interpreter in newer_interpreters():
@@ -249,21 +249,21 @@ def _read_source(path: str, newer_interpreters: Callable[[], Iterable[str]]) -> 
 
 
 def _read_source_elsewhere(interpreter: str, path: str) -> Blocks | BrokenSource | None:
-    told = _run_program(interpreter, _READ_SOURCE, _WORKER, path)
-    if not told:
+    output = _run_program(interpreter, _READ_SOURCE, _WORKER, path)
+    if not output:
         return None
-    written: dict[str, Any] = json.loads(told)
+    written: dict[str, Any] = json.loads(output)
     return BrokenSource(path, written["line"], written["message"]) if "line" in written else Blocks.from_json(written)
 
 
 def _read_source_here(path: str) -> Blocks | BrokenSource:
-    """Some errors, such as `return` outside a function, only show when it is compiled."""
+    """Parse and compile a file: some errors, such as `return` outside a function, appear only when it is compiled."""
     try:
         with open(path, "rb") as stream:  # noqa: PTH123
             source = stream.read()
         blocks = read_blocks(source, path)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # whoever runs the code is told
+            warnings.simplefilter("ignore")  # running the code shows them
             compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         return BrokenSource(path, error.lineno, error.msg)
@@ -285,12 +285,12 @@ def _fingerprint_missing(found: BrokenSource | None) -> str:
 
 
 def _read_version(interpreter: str) -> str:
-    told = _run_program(interpreter, _ASK_VERSION)
-    return fingerprints.ABSENT if told is None else told.strip()
+    output = _run_program(interpreter, _ASK_VERSION)
+    return fingerprints.ABSENT if output is None else output.strip()
 
 
 def _run_program(interpreter: str, program: str, *arguments: str) -> str | None:
-    """What a program prints that another interpreter runs, with nothing but its own library; None if it cannot run."""
+    """Run a program under another interpreter without site packages; return its output, None if it cannot run."""
     command = [interpreter, "-I", "-S", "-B", "-c", program, *arguments]
     try:
         return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=10, check=False).stdout

@@ -221,28 +221,28 @@ _NOUNS: dict[str, tuple[str, str]] = {
 
 
 def name_kind(kind: str, *, count: int = 1) -> str:
-    """What rows of a kind are called in front of users."""
+    """Return the name of a kind of rows, for users."""
     singular, plural = _NOUNS.get(kind, ("unknown dependency", "unknown dependencies"))
     return singular if count == 1 else plural
 
 
 _WORDS: dict[str, str] = {
-    Kind.FOLDER: "{where}: other files are in it",
-    Kind.TIME: "{where} has another time of change",
-    Kind.MODE: "{where} has another mode or owner",
-    Kind.IMPORT: "{where}: an import of {name} may find something else",
-    Kind.VARIABLE: "${key} has another value",
-    Kind.EARLY_VARIABLE: "${key} has another value",
+    Kind.FOLDER: "{where}: its list of files changed",
+    Kind.TIME: "{where}: its modification time changed",
+    Kind.MODE: "{where}: its mode or owner changed",
+    Kind.IMPORT: "{where}: import of {name} may resolve differently",
+    Kind.VARIABLE: "${key} changed",
+    Kind.EARLY_VARIABLE: "${key} changed",
     Kind.VARIABLES: "{variables}",
-    Kind.INSTALLED: "other packages are installed in {where}",
-    Kind.INTERPRETER: "another version of Python, or of what is recorded",
-    Kind.OPAQUE: "it uses what cannot be followed ({key}): any change counts",
+    Kind.INSTALLED: "installed packages changed in {where}",
+    Kind.INTERPRETER: "the version of Python or of the recorder changed",
+    Kind.OPAQUE: "it uses {key}, which cannot be followed: any change counts",
 }
 
-_OF_VARIABLES = {
-    "all": "environment variables have other values, and all of them are read",
-    "proxies": "the variables for proxies have other values",
-    "locale": "the variables for the time zone and the locale have other values",
+_VARIABLE_SETS = {
+    "all": "environment variables changed, and the case reads all of them",
+    "proxies": "the environment variables for proxies changed",
+    "locale": "the environment variables for time zone and locale changed",
 }
 
 
@@ -256,11 +256,11 @@ def _describe_row(row: Dependency, *, root: Path, state: Snapshot | None) -> str
         return f"{where} changed" if os.path.lexists(get_path(row)) else f"{where} is gone"
     words = _WORDS.get(row.kind, f"something of an unknown kind ({row.kind}) changed")
     name = ", ".join(_find_changed_imports(row, state)) if row.kind == Kind.IMPORT else ""
-    return words.format(where=where, key=row.key, name=name, variables=_OF_VARIABLES.get(row.key.split("\0")[0]))
+    return words.format(where=where, key=row.key, name=name, variables=_VARIABLE_SETS.get(row.key.split("\0")[0]))
 
 
 def _find_changed_imports(row: Dependency, state: Snapshot | None) -> list[str]:
-    """Of the modules that were looked for in a folder, those of which something else would be found now."""
+    """Return those modules looked up in a folder that would resolve differently now."""
     names = row.key.rpartition("::")[2].split(",")
     if state is None:
         return names

@@ -1,4 +1,4 @@
-"""What a watch is about: the plan of all its cases, made again when eval sets, criteria or settings change."""
+"""The plan of a watch, made again when eval sets, criteria or settings change."""
 
 from __future__ import annotations
 
@@ -18,37 +18,36 @@ from workbench.store.settings import FILE_NAME
 from workbench.watch.file_watcher import Change
 
 _MOST_NAMED = 3
-_GONE = "it is gone, and its cases with it"
-_NOT_WATCHED = "it stands elsewhere, where nobody tells of changes, and is not watched"
+_GONE = "the file was deleted, and its cases are not watched any more"
+_NOT_WATCHED = "remote datasets are not watched; run `workbench run` after a change"
 _SET_ENDINGS = (".evalset.json", ".test.json")
 _ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".csv"})
 _FILES = frozenset({FILE_NAME, "test_config.json"})
 _AGENTS = frozenset({"agent.py", "__init__.py", "root_agent.yaml", ".env"})
-"""Files that may bind an agent which was none before, or no longer do, or that are nearer to it than its `.env`."""
+"""Files that may add or remove an agent, or a nearer `.env` for it."""
 
 
 class WatchPlanner:
-    """Keeps the last plan that was good: of a set that cannot be read at the moment the cases are as they were."""
+    """Makes plans. If a set cannot be read, its cases of the last valid plan are kept."""
 
     def __init__(
         self, workspace: Workspace, select: Callable[[Workspace], Sequence[Selection]], options: RunOptions
     ) -> None:
-        """`select` says which cases are meant, each time the project has been looked at again."""
+        """`select` returns the cases to watch, each time the project was read again."""
         self._workspace = workspace
         self._select = select
         self._options = options
         self._last: Plan | None = None
-        self._wanted: frozenset[str] = frozenset()  # eval sets, of which some may be gone
+        self._wanted: frozenset[str] = frozenset()  # eval sets; some may not exist any more
         self._reported: frozenset[str] = frozenset()
-        self._had: set[str] = set()  # eval sets that had cases at any time
-        self._remote_sets: Sequence[str] = ()  # datasets that were meant and are not watched
+        self._had: set[str] = set()  # eval sets that ever had cases
+        self._remote_sets: Sequence[str] = ()  # selected, but not watched
 
     def plan(self, saved: Collection[Path] = ()) -> tuple[Plan, tuple[Notice, ...]]:
-        """The plan as things are now, and what is wrong or missing and was not told before.
+        """Return the present plan, and problems that were not reported before.
 
-        What is still wrong with a file that was `saved` just now is told again: nobody must take it for mended.
-        There may be no case yet, or none any longer. Raises PlanError and StoreError only where there was no good plan
-        yet.
+        Problems of files that were just `saved` are reported again, so that they do not seem solved. The plan may have
+        no cases. Raises PlanError and StoreError only if there was no valid plan yet.
         """
         missing = ""
         problems: tuple[str, ...] = ()
@@ -72,7 +71,7 @@ class WatchPlanner:
         return plan, new
 
     def _plan_existing(self) -> tuple[Plan, str]:
-        """The plan, and what is missing where it has no case."""
+        """Return the plan, and what the project lacks if the plan has no cases."""
         try:
             if self._last is not None:
                 self._workspace.refresh()
@@ -91,14 +90,14 @@ class WatchPlanner:
         return replace(plan, problems=problems), "" if plan.cases else _explain_missing(self._workspace.project)
 
     def make_run_plan(self, reason: str) -> Plan:
-        """The last plan, as the history will name a run of a part of it; its problems have been told by `plan`."""
+        """Return the last plan for a run with this reason in the history, without problems, which `plan` reports."""
         assert self._last is not None
         command = f"watch: {reason}" if reason else "watch"
         return replace(self._last, options=self._last.options.model_copy(update={"command": command}), problems=())
 
     @property
     def files(self) -> frozenset[Path]:
-        """The files that a plan is made from, wherever they are: eval sets, criteria, recordings, simulated tools."""
+        """The files that the plan is made from: eval sets, criteria, recordings, simulated tools."""
         if self._last is None:
             return frozenset()
         root = self._last.root
@@ -111,7 +110,7 @@ class WatchPlanner:
         return frozenset(path for path in {*sets, *configs, *tools, *recordings} if path.is_absolute())
 
     def is_affected(self, change: Change) -> bool:
-        """Whether a change may make another plan."""
+        """Return True if a change may change the plan."""
         if change.everything:
             return True
         paths = [Path(path) for path in change.paths]
@@ -122,7 +121,7 @@ class WatchPlanner:
         return any(path.name in _AGENTS or self._is_claimed(path) for path in paths) and self._has_project_changed()
 
     def _is_claimed(self, path: Path) -> bool:
-        """Whether the settings may say that a file is an eval set or dataset, whatever it is called."""
+        """Return True if the settings may make a file an eval set or dataset, whatever its name."""
         root = self._workspace.root
         if path.suffix not in _ENDINGS or not path.is_relative_to(root):
             return False
@@ -130,29 +129,29 @@ class WatchPlanner:
         return any(can_claim(target, relative, root=root) for target in self._workspace.project.targets.values())
 
     def _has_project_changed(self) -> bool:
-        """Whether there are other agents or eval sets than before: planning ten thousand cases takes a second."""
+        """Return True if the agents or eval sets changed. This avoids a new plan, which is slow for many cases."""
         before = self._workspace.project
         try:
             self._workspace.refresh()
-        except (PlanError, StoreError):  # making the plan says so
+        except (PlanError, StoreError):  # `plan` reports it
             return True
         return self._workspace.project != before
 
     def _report_lost_sets(self, plan: Plan) -> Iterator[Notice]:
-        """Of the sets that had cases those that have none any longer, where others have some."""
+        """Report sets that have no cases any more, unless the whole plan has none."""
         now = {case.key.eval_set for case in plan.cases}
         self._had |= now
         for name in sorted(self._had - now) if now else ():
             is_there = (plan.root / name).is_file()
             if is_there and name in self._wanted:
                 yield Notice(message=f"{name}: there is no eval case in it any longer")
-            elif not is_there and name not in self._wanted:  # of those that were named it is a problem
+            elif not is_there and name not in self._wanted:  # a problem is reported for sets that were named
                 yield Notice(message=f"{name}: {_GONE}")
 
     def _restore_unreadable(self, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
-        """Of sets that are there and cannot be read, as while they are typed, the cases are as they were.
+        """Restore the last cases of sets that exist and cannot be read, for example while they are edited.
 
-        With what is wrong, as far as the plan does not say so.
+        Also return what is wrong with them, as far as the plan does not report it.
         """
         if self._last is None:
             return plan, ()
@@ -174,14 +173,13 @@ class WatchPlanner:
 
 
 def drop_remote_sets(selections: Sequence[Selection], project: Project) -> list[Selection]:
-    """What of this can be watched: not datasets elsewhere, of whose changes nothing tells and which are not fetched for
-    it."""
-    elsewhere = {entry.relative for entry in project.eval_sets if entry.address is not None}
-    return [each for each in selections if each.eval_set not in elsewhere]
+    """Return the selections without remote datasets, whose changes cannot be noticed."""
+    remote = {entry.relative for entry in project.eval_sets if entry.address is not None}
+    return [each for each in selections if each.eval_set not in remote]
 
 
 def _explain_missing(project: Project) -> str:
-    """What a project without cases lacks first."""
+    """Return what a project without cases lacks."""
     if not project.eval_sets:
         return f"{project.root}: there is no eval set (*.evalset.json or *.test.json) yet"
     unpaired = next((entry for entry in project.eval_sets if entry.target is None), None)
@@ -193,7 +191,7 @@ def _explain_missing(project: Project) -> str:
 
 
 def _make_prefixes(paths: Collection[Path], *, root: Path) -> tuple[str, ...]:
-    """How messages about these files begin."""
+    """Return the prefixes of messages about these files."""
     names = {path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root)}
     return tuple(f"{name}:" for name in names.union(map(shown_path, paths)))
 

@@ -71,7 +71,7 @@ async def test_another_version_of_a_library_runs_every_case_once(
         changed = await watched.after(lambda: libraries.install("2.0"))
 
         assert changed.verdicts == dict.fromkeys(["up_1", "up_2", "down"], "FAILED")
-        assert (changed.change.run, changed.change.reason.split(" in ")[0]) == (3, "other packages are installed")
+        assert (changed.change.run, changed.change.reason.split(" in ")[0]) == (3, "installed packages changed")
         unconcerned = await watched.after(lambda: folder.write("agent.py", AGENT.format(good="1.0") + "# a comment\n"))
         assert unconcerned.verdicts == {}  # what was found holds
 

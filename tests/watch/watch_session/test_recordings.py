@@ -137,7 +137,7 @@ async def test_what_is_wrong_with_a_dataset_is_said_each_time_it_is_saved_so(fol
         folder.rows(a=("yes", "yes"))
         await watched.until_quiet()
         gone = await watched.after((folder.root / "rows.jsonl").unlink)
-        assert gone.first(Notice).message == "rows.jsonl: it is gone, and its cases with it"
+        assert gone.first(Notice).message == "rows.jsonl: the file was deleted, and its cases are not watched any more"
 
 
 async def test_recorded_sessions_are_judged_again_where_they_or_what_was_expected_change(tmp_path: Path) -> None:

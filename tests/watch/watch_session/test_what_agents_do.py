@@ -71,7 +71,7 @@ async def test_what_agents_left_is_theirs_until_somebody_else_touches_it(folder:
         await asyncio.sleep(1.0)
         deleted = await watched.after((folder.root / "out/one").unlink)
         assert deleted.verdicts == {"lists": "FAILED"}
-        assert deleted.change.reason == "out: other files are in it"
+        assert deleted.change.reason == "out: its list of files changed"
         unrelated = await watched.after(lambda: folder.write("unrelated.txt", ""))
         assert unrelated.verdicts == {}
 
@@ -261,11 +261,11 @@ async def test_who_looks_at_times_modes_or_links_runs_again_once_they_are_others
 
         touched = await watched.after((folder.root / "notes/two").touch)
         assert touched.verdicts == {"newest": "FAILED"}
-        assert touched.change.reason == "notes/two has another time of change"
+        assert touched.change.reason == "notes/two: its modification time changed"
 
         allowed = await watched.after(lambda: (folder.root / "notes/one").chmod(0o755))
         assert allowed.verdicts == {"mode": "PASSED"}
-        assert allowed.change.reason == "notes/one has another mode or owner"
+        assert allowed.change.reason == "notes/one: its mode or owner changed"
 
         led = await watched.after(lambda: (link.unlink(), link.symlink_to("notes/one")))
         assert led.verdicts == {"link": "FAILED"}

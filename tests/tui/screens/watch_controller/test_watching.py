@@ -44,7 +44,7 @@ async def test_what_an_undo_brings_back_is_there_at_once_and_nothing_runs(open_s
 
         await watched.press("O")
         shop.save("tools.py", TOOLS)
-        await watched.until("tools.py  of 2 a stored verdict holds")
+        await watched.until("tools.py  2 with a current stored verdict")
 
         assert watched.standing("refund_1") is watched.standing("refund_2") is Standing.PASSED
         assert watched.state.progress is run
@@ -97,7 +97,7 @@ async def test_what_is_undone_while_it_is_paused_holds_again_at_once(open_shop: 
         await watched.until_true(lambda: watched.standing("refund_1") is Standing.PASSED)
 
         await watched.press("w")
-        await watched.until("of 2 a stored verdict holds")
+        await watched.until("2 with a current stored verdict")
 
 
 async def test_a_run_by_hand_while_it_is_paused_makes_verdicts_that_hold(open_shop: Open, shop: Shop) -> None:
