@@ -382,4 +382,4 @@ def test_what_is_named_is_watched_wherever_it_is_and_may_go_and_come(tmp_path: P
     assert "(stored)" in "".join(watch.until("1 case: 1 passed"))
     watch.stop()
     assert watch.process.stderr is not None
-    assert "rows.jsonl: it is gone" in watch.process.stderr.read()
+    assert "rows.jsonl: the file was deleted" in watch.process.stderr.read()
