@@ -341,7 +341,9 @@ class WatchReporter:
         self.shown[job] = key
         self.verdicts[job] = verdict_of(result)
         since = None if saved_at is None else time.monotonic() - saved_at
-        self.report(VerdictKnown.construct_unvalidated(result=result, case=planned.case, holds=holds, seconds_since_save=since))
+        self.report(
+            VerdictKnown.construct_unvalidated(result=result, case=planned.case, holds=holds, seconds_since_save=since)
+        )
 
     def report_reused(self, verdicts: Mapping[JobKey, StoredVerdict], planned: Mapping[JobKey, PlannedCase]) -> None:
         """Report that verdicts of earlier runs are current. `count_verdicts` adds their scores later."""

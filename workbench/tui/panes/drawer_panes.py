@@ -171,7 +171,7 @@ class WatchPane(RowsPane):
 
     @work(group="editor")
     async def _open(self, broken: SourceBroken) -> None:
-        await open_file(self.app, self.hub.state.watch.root / broken.path, line=broken.line)
+        await open_file(self.app, self.context.state.watch.root / broken.path, line=broken.line)
 
     def show_rows(self) -> None:
         """Show the watch as it is now."""

@@ -17,7 +17,16 @@ from workbench.model.results import CaseResult, CaseStatus
 from workbench.tui.state.browser_list import Freshness, Hashes
 from workbench.tui.state.case_board import STALE, Board, CaseRecord, Look, ResultPlace, Standing, look_of, standing_of
 from workbench.tui.state.problem_list import Problems
-from workbench.tui.state.text_layout import CursorRows, Line, StyledText, Style, cut_line, plural, safe_line, format_span_time
+from workbench.tui.state.text_layout import (
+    CursorRows,
+    Line,
+    Style,
+    StyledText,
+    cut_line,
+    format_span_time,
+    plural,
+    safe_line,
+)
 
 if TYPE_CHECKING:
     from workbench.watch.watch_events import ChangeSeen, SourceBroken, VerdictKnown, WatchEvent
@@ -435,7 +444,9 @@ def draw_status(watch: WatchState) -> Line:
     if watch.stale:
         pieces += [StyledText(" "), StyledText(f"{STALE.symbol} {watch.stale:,} of {watch.total:,} stale", STALE.style)]
     if watch.scan_reason:
-        pieces.append(StyledText(f"   no file events, files are compared: {safe_line(watch.scan_reason)}", Style.WARNING))
+        pieces.append(
+            StyledText(f"   no file events, files are compared: {safe_line(watch.scan_reason)}", Style.WARNING)
+        )
     return tuple(pieces)
 
 
@@ -466,7 +477,9 @@ def _entries(watch: WatchState, board: Board) -> Iterator[Entry]:
         text = f" {plural(cases, 'case')} {'is' if cases == 1 else 'are'} held back: alt+r runs "
         yield Entry((StyledText(f"{text}{'it' if cases == 1 else 'them'} all the same", Style.WARNING),))
     if watch.mode is WatchMode.PAUSED and watch.pending:
-        yield Entry((StyledText(f" {plural(len(watch.pending), 'case')} to run or judge when w resumes", Style.WARNING),))
+        yield Entry(
+            (StyledText(f" {plural(len(watch.pending), 'case')} to run or judge when w resumes", Style.WARNING),)
+        )
         pending = [(each, STALE) for each in watch.pending[:_MOST_PENDING]]
         yield from _case_entries(pending, ("pending",), with_reasons=True)
         yield from _count_entry(len(watch.pending) - _MOST_PENDING)
