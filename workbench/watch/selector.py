@@ -374,7 +374,7 @@ def _explain_judging(usable: StoredVerdict, planned: PlannedCase) -> Why:
 
 def _is_unjudged(stored: StoredVerdict) -> bool:
     """Return True if a result was never scored: it was interrupted while judges were asked, or only simulated."""
-    return stored.job.was_only_played or not stored.is_judged
+    return stored.job.is_only_played or not stored.is_judged
 
 
 def _is_verdict(stored: StoredVerdict) -> bool:
@@ -505,7 +505,7 @@ def read_results(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> 
     """
     for job, verdict in verdicts.items():
         with contextlib.suppress(StoreError):  # the history, or some of its runs, may have been deleted
-            read = history.result if verdict.is_judged else history.unjudged_result
+            read = history.result if verdict.is_judged else history.get_unjudged_result
             result = read(verdict.job.run_id, verdict.job.key)
             if result is not None:
                 yield job, result.model_copy(update={"case": job.case, "repeat": job.repeat})

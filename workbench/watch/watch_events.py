@@ -23,7 +23,7 @@ from workbench.model.evalset import EvalCase
 from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, MetricScores, ModelSpending, merge_by_model
 from workbench.model.run_events import Notice, RunEvent, RunSummary
-from workbench.model.text import pluralise, neutralise
+from workbench.model.text import neutralise, pluralise
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.watch.file_watcher import Change
 from workbench.watch.selector import Action, Decision, Reason, VerdictKey, Why, get_path, get_verdict_key, rank_row
