@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.processes import is_running
-from workbench.agents.agent_host import AgentError, AgentHost, AgentSession, SessionEnd, SessionRequest, host_for
+from workbench.agents.agent_host import AgentError, AgentHost, AgentSession, SessionEnd, SessionRequest
+from workbench.agents.worker_host import create_host
 from workbench.model.evalset import Content
 from workbench.model.results import TurnResult
 from workbench.model.target import AgentKind, Target
@@ -73,7 +74,7 @@ class Bench:
         start_timeout: float = 60.0,
         **target: Any,
     ) -> AgentHost:
-        host = host_for(
+        host = create_host(
             self.target(**target), isolation=isolation, concurrency=concurrency, mode=mode, start_timeout=start_timeout
         )
         self._hosts.append(host)

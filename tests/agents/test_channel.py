@@ -18,7 +18,7 @@ import pytest
 from workbench.agents.channel import PROTOCOL, Channel, Listener
 from workbench.agents.processes import Child, Exit
 from workbench.agents.worker import wire
-from workbench.agents.worker.wire import describe, lenient, unfit
+from workbench.agents.worker.json_safe import describe, explain_unfit, make_json_safe
 from workbench.model.text import add_secrets
 
 HELLO = {"type": "hello", "protocol": PROTOCOL, "role": "session", "pid": 1}
@@ -193,7 +193,7 @@ async def test_garbage_is_why_a_process_failed_though_its_end_is_told_before(lis
     is_connected = asyncio.Event()
 
     def connected(channel: Channel, hello: dict[str, Any]) -> None:
-        child.connected(channel, hello)
+        child.attach_channel(channel, hello)
         is_connected.set()
 
     listener.expect("token", connected)
@@ -201,13 +201,13 @@ async def test_garbage_is_why_a_process_failed_though_its_end_is_told_before(lis
     writer.write(json.dumps({**HELLO, "token": "token"}).encode() + b"\n")
     await is_connected.wait()
 
-    child.exited(Exit(code=0))
+    child.set_exit(Exit(code=0))
     writer.write(b"garbage\n")
     writer.close()
 
     failure = (await asyncio.wait_for(child.end, 10)).failure
     assert failure is not None
-    assert failure.message == "the agent's process sent something that is no message of the protocol"
+    assert failure.message == "the agent's process sent data that is not a protocol message"
 
 
 @pytest.mark.needs_fork
@@ -215,13 +215,13 @@ async def test_an_answer_counts_though_a_busy_engine_hears_of_the_end_first(list
     child = Child(kill=lambda: None, ask_output=lambda: None, shared=False)
     told: list[str] = []
     child.attach(1, lambda message: told.append(message["type"]))
-    child.on_exit.append(lambda end: told.append(end.why()))
-    listener.expect("token", child.connected)
+    child.on_exit.append(lambda end: told.append(end.describe()))
+    listener.expect("token", child.attach_channel)
 
     with socket.socket(socket.AF_UNIX) as process:
         process.connect(listener.address[1])
         process.sendall(wire.encode({**HELLO, "token": "token"}) + wire.encode({"type": "finished", "session": 1}))
-    child.exited(Exit(code=0))
+    child.set_exit(Exit(code=0))
     time.sleep(0.5)  # noqa: ASYNC251 - the engine is held up, and then has everything to do at once
 
     await asyncio.wait_for(child.end, 10)
@@ -273,7 +273,7 @@ async def test_a_message_that_we_fail_at_ends_the_connection(listener: Listener)
     writer.write(wire.encode({**HELLO, "token": token}))
     writer.write(b"".join(wire.encode({"type": "span", "n": n}) for n in range(100)))
 
-    assert await asyncio.wait_for(told, 60) == "a message that workbench failed at"
+    assert await asyncio.wait_for(told, 60) == "a message that workbench failed to handle"
     writer.close()
 
 
@@ -306,12 +306,12 @@ def test_values_that_json_cannot_hold_are_found_or_told_as_text() -> None:
     loop: list[Any] = []
     loop.append(loop)
 
-    assert unfit({"a": [1, "x", None, 1.5, True]}, "v") is None
-    assert unfit({"a": [1, {2}]}, "v") == "v.a[1] is a set, which JSON cannot hold"
-    assert unfit({(1,): 2}, "v") == "v has a tuple as a key, expected a str"
-    assert unfit(loop, "v") == "v" + "[0]" * 101 + " is nested more than 100 levels deep"
-    assert unfit(float("inf"), "v") == "v is inf, which JSON cannot hold"
-    assert lenient({1: {2}, "x": float("nan"), "y": b"z"}) == {"1": [2], "x": "nan", "y": "b'z'"}
+    assert explain_unfit({"a": [1, "x", None, 1.5, True]}, "v") is None
+    assert explain_unfit({"a": [1, {2}]}, "v") == "v.a[1] is a set, which JSON cannot hold"
+    assert explain_unfit({(1,): 2}, "v") == "v has a tuple as a key, expected a str"
+    assert explain_unfit(loop, "v") == "v" + "[0]" * 101 + " is nested more than 100 levels deep"
+    assert explain_unfit(float("inf"), "v") == "v is inf, which JSON cannot hold"
+    assert make_json_safe({1: {2}, "x": float("nan"), "y": b"z"}) == {"1": [2], "x": "nan", "y": "b'z'"}
     assert json.loads(wire.encode({"type": "span", "span": loop}))["type"] == "span"
 
 

@@ -22,6 +22,7 @@ import pytest
 from tests.benchmarks.agents import ADK
 from workbench.agents import agent_host as agents
 from workbench.agents import processes
+from workbench.agents.worker_host import create_host
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target
 
@@ -64,7 +65,7 @@ def _bare_fork() -> float:
 
 
 async def _run_cases(target: Target, isolation: Any, cases: int) -> None:
-    host = agents.host_for(target, isolation=isolation, concurrency=8)
+    host = create_host(target, isolation=isolation, concurrency=8)
     host.prepare(cases=cases)
     limit = asyncio.Semaphore(8)
 
@@ -123,11 +124,11 @@ _NOTHING_RECORDED = {
     ),
     "recorder": (
         "def _nothing(self, *given, **named):\n    return None\n\n\n"
-        "Recorder.enter = Recorder.module_for = Recorder.imported = Recorder.loaded = _nothing\n"
+        "Recorder.enter = Recorder.create_module = Recorder.note_import = Recorder.note_load = _nothing\n"
     ),
     "telling": (
-        "def settle():\n    pass\n\n\ndef _no_lines(self, session, *, complete=False):\n    return []\n\n\n"
-        "Teller.lines = _no_lines\n"
+        "def encode_inherited():\n    pass\n\n\ndef _no_lines(self, session, *, complete=False):\n    return []\n\n\n"
+        "DependencyReporter.encode_messages = _no_lines\n"
     ),
 }
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from workbench.agents import agent_sessions
-from workbench.agents.agent_sessions import dependencies_told
+from workbench.agents.agent_sessions import add_reported_dependencies
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
 from workbench.engine.verdict_index import LeftFiles, _Work
@@ -42,9 +42,9 @@ def _told(change: Callable[[list[Dependency]], Iterable[Dependency]]) -> Break:
 
     def tell(before: Dependencies | None, message: dict[str, Any]) -> Dependencies:
         told = [Dependency(*row) for row in message["rows"]]
-        return dependencies_told(before, {**message, "rows": list(change(told))})
+        return add_reported_dependencies(before, {**message, "rows": list(change(told))})
 
-    return lambda patch: patch.setattr(agent_sessions, "dependencies_told", tell)
+    return lambda patch: patch.setattr(agent_sessions, "add_reported_dependencies", tell)
 
 
 def _without(*kinds: Kind) -> Break:

@@ -1,12 +1,11 @@
-"""The engine's side of agents: sessions with an agent that lives in another process.
+"""The interface to agents: hosts, sessions, and what they take and return.
 
-`host_for` gives the host of a target: it starts processes when they are needed, keeps what can be kept warm, and is
-closed once. Everything here is used on one event loop. How processes talk is in PROTOCOL.md.
+`worker_host.create_host` returns the host of a target. A host starts processes when they are needed, keeps them warm,
+and is closed once. Everything is used on one event loop.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,30 +14,30 @@ from typing import Any, Literal, Protocol
 from workbench.model.evalset import Content, ConversationScenario, Invocation
 from workbench.model.identity import Dependencies
 from workbench.model.results import Failure, InvocationScore, TurnResult
-from workbench.model.target import AgentDescription, Isolation, Target
+from workbench.model.target import AgentDescription
 from workbench.model.trace import Span
 
 Mode = Literal["fork", "once"]
-"""How processes are made: forked from one that is warm (Linux), or started anew and used for a batch of cases."""
+"""How processes are started: forked from a warm process (Linux), or started anew and used for a batch of cases."""
 
 OnSpan = Callable[[Span], None]
 
 OnOpened = Callable[[], None]
-"""Called at most once: the agent is imported and begins its first turn. Time limits of the agent run from then."""
+"""Called at most once, when the agent is imported and begins its first turn. Time limits of the agent start then."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftByAgents:
-    """What agents wrote in earlier cases, as names by folder: a case that lists the folder does not depend on these.
+    """Names that agents wrote in earlier cases, by folder: a case that lists the folder does not depend on them.
 
-    `there` are those that are as agents left them, deleted or not; `gone` those that somebody else has deleted since.
+    `there` are those that are as agents left them, deleted or not. `gone` are those that others deleted since.
     """
 
     there: Mapping[str, Collection[str]] = field(default_factory=dict)
     gone: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def as_message(self) -> dict[str, dict[str, list[str]]]:
-        """As workers are told of it."""
+        """Return the value for messages to workers."""
         return {
             key: {folder: list(names) for folder, names in part.items()}
             for key, part in (("there", self.there), ("gone", self.gone))
@@ -47,9 +46,9 @@ class LeftByAgents:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCall:
-    """A call that an agent is about to make. `number` tells the calls of a session apart.
+    """A call that an agent is about to make. `number` identifies it within the session.
 
-    `declaration` is what is known of the tool: `name`, `description`, and its parameters as its framework writes them.
+    `declaration` describes the tool: `name`, `description`, and its parameters as its framework writes them.
     """
 
     number: int
@@ -60,10 +59,9 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolOutcome:
-    """What came of a call: what the tool gave, or `error`, the exception that it raised, as data.
+    """The result of a call: the response, or `error`, the exception as data.
 
-    `actions` is what it did besides (session state that it changed). `unfit` says why what it gave is not here: JSON
-    cannot hold it.
+    `actions` are side effects, such as changed session state. `unfit` says why JSON cannot hold the response.
     """
 
     response: Any = None
@@ -74,36 +72,37 @@ class ToolOutcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolAnswer:
-    """What to do about a call: give this in place of the tool, or call it (`source` None), and tell what it gave.
+    """The decision about a call: return `outcome` instead of calling the tool, or call it (`source` is None).
 
-    `source` says who answered, and is shown: `injected`, `model` or `replayed`.
+    `source` says who answers, and is shown: `injected`, `model` or `replayed`. With `wants_outcome` the worker reports
+    the result of the call.
     """
 
     source: str | None = None
     outcome: ToolOutcome = ToolOutcome()
-    tell: bool = False
+    wants_outcome: bool = False
 
 
 class ToolDesk(Protocol):
-    """Who decides about the calls of tools in one session."""
+    """Decides about the tool calls of one session."""
 
     @property
-    def wanted(self) -> Mapping[str, Any]:
-        """Which calls it wants to hear of, as workers are told: `tools` of the message `open` in PROTOCOL.md."""
+    def interception(self) -> Mapping[str, Any]:
+        """The calls to intercept: `tools` of the message `open` in PROTOCOL.md."""
 
     async def answer(self, call: ToolCall) -> ToolAnswer:
-        """What to do about a call. Raises AgentError where that cannot be said: the session then fails so."""
+        """Decide about a call. Raises AgentError if there is no answer: the session then fails with it."""
 
-    def told(self, number: int, outcome: ToolOutcome) -> None:
-        """What the tool gave where it was called."""
+    def record_outcome(self, number: int, outcome: ToolOutcome) -> None:
+        """Take the result of a call that was made."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionRequest:
-    """How a session starts. With `alone` it gets a process of its own, whatever the isolation.
+    """Parameters of a new session. With `alone` it gets its own process, whatever the isolation.
 
-    With `announce_spans` steps are told when they begin too: a span with a start and no end, and again when it ends.
-    `tools` is asked before tools are called.
+    With `announce_spans` a span is also sent when its step begins, with a start and no end, and again when it ends.
+    `tools` decides about tool calls before they are made.
     """
 
     app_name: str
@@ -118,18 +117,18 @@ class SessionRequest:
 
 
 class HeldUp(StrEnum):
-    """When an agent could not go on, as its event loop was blocked. What had not begun can be asked once more."""
+    """When a blocked event loop stopped an agent. A turn that had not begun can be repeated once."""
 
-    BEFORE_IT_BEGAN = "another blocked the event loop before it began"
-    WHILE_IT_RAN = "it, or another beside it, blocked the event loop"
+    BEFORE_IT_BEGAN = "another case blocked the event loop before it began"
+    WHILE_IT_RAN = "it, or another case, blocked the event loop"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionEnd:
-    """How a session ended: the state of the session, and the ends of what its process printed (16 KB each at most).
+    """The end of a session: its final state and the tails of its process's output (at most 16 KB each).
 
-    Where cases share a process the tails are empty, as nobody can say which case printed what. `held_up`: it was
-    killed while something blocked the event loop that it shares with others.
+    If cases share a process, the tails are empty, because output cannot be assigned to cases. `held_up`: the session
+    was killed while something blocked the event loop that it shares with others.
     """
 
     final_state: dict[str, Any] | None = None
@@ -139,10 +138,10 @@ class SessionEnd:
 
 
 class AgentError(Exception):
-    """The agent, its process or a custom metric could not do its work; `failure` is what to show.
+    """The agent, its process or a custom metric failed; `failure` is shown.
 
-    With `retry_alone` it was not this case's doing (a process shared with others died): run it again, alone, once.
-    `dependencies` is what a custom metric depended on; a session tells its own.
+    With `retry_alone` another case killed the shared process: run the case again, alone, once. `dependencies` are those
+    of a custom metric; a session reports its own.
     """
 
     def __init__(
@@ -167,40 +166,41 @@ class AgentSession(Protocol):
 
     @property
     def dependencies(self) -> Dependencies | None:
-        """What it has depended on so far, and after its end in all; None where its process told nothing."""
+        """Its dependencies so far, and all of them after its end; None if its process reported nothing."""
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:
-        """Say something and wait for the answer; `turn` counts from 0. After an AgentError the session is over.
+        """Send a user message and wait for the answer; `turn` counts from 0. After an AgentError the session is over.
 
-        With `last` nothing but `finish` or `kill` follows, so that the agent can end the conversation meanwhile.
+        With `last` only `finish` or `kill` follows, so the agent can already end the conversation.
         """
 
     async def state(self) -> dict[str, Any] | None:
-        """The state of the session between turns; None where the agent keeps none, or no turn has begun it."""
+        """Return the session state between turns; None if the agent has none, or before the first turn."""
 
     async def describe(self) -> AgentDescription:
-        """What the agent is, told without running it, before a turn or between two. Raises AgentError."""
+        """Describe the agent without running it, before a turn or between two. Raises AgentError."""
 
     async def finish(self) -> SessionEnd:
-        """End the conversation and its process. Raises AgentError where the agent fails in that."""
+        """End the conversation and its process. Raises AgentError if the agent fails to end it."""
 
     async def stop(self) -> SessionEnd:
-        """Like `kill`, but let the process report first what it has used, if it can within a second."""
+        """Like `kill`, but give the process a second to report its dependencies first."""
 
     async def kill(self) -> SessionEnd:
-        """End the session at once, with every process it started. Safe at any time and any number of times.
+        """End the session at once, with every process that it started. Safe at any time and any number of times.
 
-        Gives what its process had printed; where others share it, that may be theirs. The final state is unknown.
+        Return the output of its process, which may be that of other sessions in a shared process. The final state is
+        unknown.
         """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CustomScoreRequest:
-    """One custom metric on one case. `function` is a dotted path, `columns` the row where a dataset is scored.
+    """One custom metric on one case. `function` is a dotted path; `columns` is the row if a dataset is scored.
 
-    `unknown` are the turns of `actual`, counted from 0, whose tool calls are unknown. `seconds` is how long each turn
-    took, empty where no agent ran; `failure` is 1 where the agent did not finish the case, 0 where it did, and None
-    where no agent ran.
+    `unknown` are the turns of `actual`, counted from 0, whose tool calls are unknown. `seconds` are the durations of
+    the turns, empty if no agent ran. `failure` is 1 if the agent did not finish the case, 0 if it did, None if no agent
+    ran.
     """
 
     metric: str
@@ -219,10 +219,10 @@ class CustomScoreRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CustomScoreAnswer:
-    """What a custom metric gave.
+    """The result of a custom metric.
 
-    `verdict` is the function's own, where it gives one (ADK's shape); None leaves the verdict to the threshold.
-    `scores` are further numbers that came with the score, by name. `dependencies` is what its process had depended on.
+    `verdict` is the function's own, if it returns one (ADK's shape); with None the threshold decides. `scores` are
+    further values by name. `dependencies` are those of its process.
     """
 
     score: float | None
@@ -234,59 +234,21 @@ class CustomScoreAnswer:
 
 
 class AgentHost(Protocol):
-    """Where the sessions of one target come from."""
+    """Opens the sessions of one target."""
 
     def prepare(self, *, cases: int) -> None:
-        """Start what `cases` sessions will need, without waiting for it. Call it as early as the number is known."""
+        """Start what `cases` sessions will need, without waiting. Call it as soon as the number is known."""
 
     def renew(self) -> None:
-        """Code may have changed: sessions opened from now on see it as it is then. Call it when a run starts."""
+        """Use current code for new sessions. Call it when a run starts."""
 
     async def open(
         self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
     ) -> AgentSession:
-        """Open a session. Returns at once: what goes wrong shows at the first turn."""
+        """Open a session. Returns at once; errors appear at the first turn."""
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
-        """Run a custom metric where the agent's code can be imported. Raises AgentError."""
+        """Run a custom metric in a process that can import the agent's code. Raises AgentError."""
 
     async def close(self) -> None:
-        """End every process. Sessions that are still open fail."""
-
-
-def host_for(
-    target: Target,
-    *,
-    isolation: Isolation,
-    concurrency: int,
-    start_timeout: float = 60.0,
-    mode: Mode | None = None,
-) -> AgentHost:
-    """The host of a target. No process is started before `prepare` or the first turn.
-
-    `concurrency` is how many sessions are open at the same time at most: so many threads a shared process may have for
-    functions that block. Cases of an agent that runs elsewhere share a process whatever the `isolation`: there is
-    nothing of it that a process of its own could keep apart. `start_timeout` is in seconds, for the interpreter and,
-    apart from it, for the import of the agent. `mode` is for tests: by default processes are forked where that is safe
-    (Linux).
-    """
-    from workbench.agents.worker_host import WorkerHost
-
-    return WorkerHost(
-        target,
-        isolation="worker" if target.is_remote else isolation,
-        concurrency=concurrency,
-        start_timeout=start_timeout,
-        mode=mode or _default_mode(),
-    )
-
-
-def load_hosts() -> None:
-    """Import what hosts are made of, which takes a tenth of a second: for those who must not wait for it later."""
-    from workbench.agents import worker_host
-
-    worker_host.load_launcher(_default_mode())
-
-
-def _default_mode() -> Mode:
-    return "fork" if sys.platform == "linux" else "once"
+        """End every process. Open sessions fail."""

@@ -29,7 +29,7 @@ from workbench.agents.agent_host import (
     ToolOutcome,
 )
 from workbench.agents.channel import Message
-from workbench.agents.processes import Child, Exit, Lease, slow_import
+from workbench.agents.processes import Child, Exit, Lease, describe_slow_import
 from workbench.model.evalset import Content, Invocation
 from workbench.model.identity import Dependencies, Dependency, DependencyKind
 from workbench.model.results import Failure, FailureKind, InvocationScore, TurnResult
@@ -37,28 +37,28 @@ from workbench.model.target import AgentDescription, Target
 from workbench.model.text import redact
 from workbench.model.trace import Span, get_trajectory
 
-# The calls of tools that a worker process asks about, and the answers on their way.
+# Tool requests of a worker process.
 
 
-class AskedCalls:
-    """The questions of one session: each is answered in a task of its own, as agents call tools side by side."""
+class ToolRequests:
+    """The tool requests of one session. Each is answered in its own task, because agents call tools in parallel."""
 
-    def __init__(self, session: int, desk: ToolDesk, *, give_up: Callable[[AgentError], None]) -> None:
-        """`give_up` hears of a question that has no answer."""
+    def __init__(self, session: int, desk: ToolDesk, *, on_failure: Callable[[AgentError], None]) -> None:
+        """`on_failure` gets the error of a request that cannot be answered."""
         self._session = session
         self._desk = desk
-        self._give_up = give_up
+        self._give_up = on_failure
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
-    def wanted(self) -> Mapping[str, Any]:
+    def interception(self) -> Mapping[str, Any]:
         """See `ToolDesk.wanted`."""
-        return self._desk.wanted
+        return self._desk.interception
 
-    def hear(self, message: Message, send: Callable[[Message], None]) -> None:
-        """A question, or what came of a call."""
-        if message["type"] == "told":
-            self._desk.told(message["ask"], _outcome(message))
+    def handle_message(self, message: Message, send: Callable[[Message], None]) -> None:
+        """Handle a request, or the outcome of a call."""
+        if message["type"] == "outcome":
+            self._desk.record_outcome(message["ask"], _parse_outcome(message))
             return
         call = ToolCall(
             number=message["ask"], tool=message["tool"], args=message["args"], declaration=message["declaration"]
@@ -67,8 +67,8 @@ class AskedCalls:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def drop(self) -> None:
-        """Nobody waits any more."""
+    def cancel(self) -> None:
+        """Cancel all requests: the session is over."""
         for task in list(self._tasks):
             if task is not asyncio.current_task():
                 task.cancel()
@@ -78,22 +78,22 @@ class AskedCalls:
             answer = await self._desk.answer(call)
         except AgentError as error:
             self._give_up(error)
-        except Exception as error:  # a fault of ours must end this case, and be seen
+        except Exception as error:  # a bug of ours must end this case and be visible
             message = f"workbench itself failed while it answered for the tool {call.tool}: {error!r}"
             self._give_up(AgentError(Failure(kind=FailureKind.CRASH, message=message)))
         else:
-            send({"type": "answer", "session": self._session, "ask": call.number, **_as_message(answer)})
+            send({"type": "answer", "session": self._session, "ask": call.number, **_encode_answer(answer)})
 
 
-def _as_message(answer: ToolAnswer) -> Message:
-    told: Message = {"source": answer.source, "tell": answer.tell}
+def _encode_answer(answer: ToolAnswer) -> Message:
+    message: Message = {"source": answer.source, "wants_outcome": answer.wants_outcome}
     if answer.source is not None:
         outcome = answer.outcome
-        told.update(response=outcome.response, error=outcome.error, actions=dict(outcome.actions))
-    return told
+        message.update(response=outcome.response, error=outcome.error, actions=dict(outcome.actions))
+    return message
 
 
-def _outcome(message: Message) -> ToolOutcome:
+def _parse_outcome(message: Message) -> ToolOutcome:
     return ToolOutcome(
         response=message.get("response"),
         error=message.get("error"),
@@ -102,48 +102,48 @@ def _outcome(message: Message) -> ToolOutcome:
     )
 
 
-# What workers tell of dependencies, read.
+# Dependencies that workers report.
 
 _ASKED = frozenset({DependencyKind.FILE, DependencyKind.PROBE, DependencyKind.TIME, DependencyKind.MODE})
 _FILE = DependencyKind.FILE
 
 
-def dependencies_told(before: Dependencies | None, message: Message) -> Dependencies:
-    """What was told before and now. Raises TypeError or ValueError where the message has not the shape it should."""
-    intern = sys.intern  # thousands of cases tell the same words
+def add_reported_dependencies(before: Dependencies | None, message: Message) -> Dependencies:
+    """Add reported rows to earlier ones. Raises TypeError or ValueError for a malformed message."""
+    intern = sys.intern  # thousands of cases report the same strings
     rows = [Dependency(intern(kind), intern(key), intern(value)) for kind, key, value in message["rows"]]
-    told = (before or Dependencies()).add_rows(
+    dependencies = (before or Dependencies()).add_rows(
         rows, complete=message["complete"], tainted=message["tainted"], recorded_at=time.time()
     )
-    return _without_own_work(told)
+    return _replace_rewritten_files(dependencies)
 
 
-def _without_own_work(told: Dependencies) -> Dependencies:
-    """What a case asked about a file before it wrote that file is no longer so: what counts is how the case left it.
+def _replace_rewritten_files(dependencies: Dependencies) -> Dependencies:
+    """Replace reads of files that the case wrote later: only the content that the case left counts.
 
-    How it found the file is kept beside that: it tells whose work the case went on with.
+    The content that it read is kept as a `found` row, which says whose version the case continued from.
     """
-    written = {row.key: row for row in told.rows if row.kind in (DependencyKind.STATE, DependencyKind.WRITTEN)}
+    written = {row.key: row for row in dependencies.rows if row.kind in (DependencyKind.STATE, DependencyKind.WRITTEN)}
     if not written:
-        return told
-    asked = {row for row in told.rows if row.kind in _ASKED and row.key in written}
+        return dependencies
+    asked = {row for row in dependencies.rows if row.kind in _ASKED and row.key in written}
     if not asked:
-        return told
+        return dependencies
     found = {Dependency(DependencyKind.FOUND.value, row.key, row.fingerprint) for row in asked if row.kind == _FILE}
     states = {Dependency(DependencyKind.STATE.value, row.key, written[row.key].fingerprint) for row in asked}
     replaced = {written[row.key] for row in asked}
-    return told.model_copy(update={"rows": told.rows - asked - replaced | states | found})
+    return dependencies.model_copy(update={"rows": dependencies.rows - asked - replaced | states | found})
 
 
 # Sessions with an agent in a worker process.
 
-_PATIENCE = 1.0  # seconds a process has to say that it cancelled a session, or what it printed
-_ASK_AGAIN = 0.05  # seconds; an interruption at a bad moment is ignored
-_END = 5.0  # seconds until we no longer wait for the end of a process that was killed
+_PATIENCE = 1.0  # seconds for a process to confirm a cancellation or send its output
+_ASK_AGAIN = 0.05  # seconds; the process ignores an interruption at a bad moment
+_END = 5.0  # seconds to wait for the end of a killed process
 
 
 class WorkerSession:
-    """One conversation in a worker process. The process is taken at the first turn."""
+    """One conversation in a worker process, which is acquired at the first turn."""
 
     def __init__(
         self,
@@ -167,14 +167,16 @@ class WorkerSession:
         self._timer: asyncio.TimerHandle | None = None
         self._answer: asyncio.Future[Message] | None = None
         self._is_closing = False
-        self._unasked: Message | None = None
+        self._early_answer: Message | None = None
         self._turn: int | None = None
-        self._over = False
-        self._gone: Exit | None = None
-        self._printed = ("", "")
+        self._is_over = False
+        self._exit: Exit | None = None
+        self._output = ("", "")
         self._dependencies: Dependencies | None = None
         self._has_full_record = asyncio.Event()
-        self._calls = None if request.tools is None else AskedCalls(number, request.tools, give_up=self._give_up)
+        self._calls = (
+            None if request.tools is None else ToolRequests(number, request.tools, on_failure=self._fail_unanswered)
+        )
 
     @property
     def dependencies(self) -> Dependencies | None:
@@ -191,7 +193,9 @@ class WorkerSession:
         try:
             return TurnResult.model_validate(answer["result"])
         except (ValidationError, KeyError) as error:
-            failure = Failure(kind=FailureKind.AGENT, message=f"what the agent did cannot be read: {error}", turn=turn)
+            failure = Failure(
+                kind=FailureKind.AGENT, message=f"the result of the agent's turn cannot be read: {error}", turn=turn
+            )
             raise AgentError(failure) from error
 
     async def state(self) -> dict[str, Any] | None:
@@ -208,26 +212,26 @@ class WorkerSession:
         try:
             return AgentDescription.model_validate(answer["result"])
         except (ValidationError, KeyError) as error:
-            failure = Failure(kind=FailureKind.AGENT, message=f"what the agent is cannot be read: {error}")
+            failure = Failure(kind=FailureKind.AGENT, message=f"the description of the agent cannot be read: {error}")
             raise AgentError(failure) from error
 
     async def finish(self) -> SessionEnd:
         """See `AgentSession.finish`."""
         child = self._child
         if child is None:
-            self._over = True
+            self._is_over = True
             return SessionEnd(final_state=dict(self._request.state))
         answer = await (self._ask() if self._is_closing else self._ask(self._close))
         state = answer["result"]["final_state"]
-        self._over = True
-        self._leave(reusable=True)
+        self._is_over = True
+        self._release_process(reusable=True)
         if child.shared:
             return SessionEnd(final_state=state)
-        end = await asyncio.shield(child.end)  # others wait for it too
+        end = await asyncio.shield(child.end)  # shared with other waiters
         return SessionEnd(final_state=state, stdout_tail=end.stdout, stderr_tail=end.stderr)
 
     async def stop(self) -> SessionEnd:
-        """See `AgentSession.stop`. A shared process reports when it is asked to cancel."""
+        """See `AgentSession.stop`. A shared process reports when it receives `cancel`."""
         child = self._child
         if child is not None and not child.shared:
             for _ in range(int(_PATIENCE / _ASK_AGAIN)):
@@ -240,39 +244,39 @@ class WorkerSession:
 
     async def kill(self) -> SessionEnd:
         """See `AgentSession.kill`."""
-        child, self._over = self._child, True
+        child, self._is_over = self._child, True
         if self._calls is not None:
-            self._calls.drop()
+            self._calls.cancel()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result({"type": "killed"})
         if child is not None:
             if child.shared:
-                self._printed = await self._ask_output(child)
+                self._output = await self._fetch_output(child)
                 await self._cancel(child)
             else:
                 child.kill()
-                self._leave(reusable=False)
+                self._release_process(reusable=False)
                 await asyncio.wait([child.end], timeout=_END)
-                self._printed = await self._ask_output(child)
-        return SessionEnd(stdout_tail=self._printed[0], stderr_tail=self._printed[1])
+                self._output = await self._fetch_output(child)
+        return SessionEnd(stdout_tail=self._output[0], stderr_tail=self._output[1])
 
     async def _cancel(self, child: Child) -> None:
-        """End the session in a process that others share: asked for, and by force where the process does not answer."""
+        """End the session in a shared process: on request, or by force if the process does not respond."""
         cancelled: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        if self._unasked is not None:  # what there was to cancel has ended
-            self._leave(reusable=True)
+        if self._early_answer is not None:  # it has ended already
+            self._release_process(reusable=True)
             return
 
         def hear(message: Message) -> None:
             if message["type"] == "dependencies":
-                self._hear(message)
-            _settle_if(self._is_end(message), cancelled, message)
+                self._handle_message(message)
+            _resolve_if(self._is_end(message), cancelled, message)
 
         child.attach(self._number, hear)
         child.send({"type": "cancel", "session": self._number})
         ends: list[asyncio.Future[Any]] = [cancelled, child.end]
         done, _ = await asyncio.wait(ends, timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-        self._leave(reusable=cancelled.done() and cancelled.result().get("clean", True))
+        self._release_process(reusable=cancelled.done() and cancelled.result().get("clean", True))
         if not done:
             child.kill()
             await asyncio.wait([child.end], timeout=_END)
@@ -282,39 +286,39 @@ class WorkerSession:
         return {"type": "close", "session": self._number}
 
     def _is_end(self, message: Message) -> bool:
-        """Whether it says that the process has nothing more to do with this session."""
+        """Return True if the process has nothing more to do for this session."""
         if message["type"] == "finished":
             return self._is_closing and message.get("turn") is None
         return message["type"] in ("cancelled", "failed")
 
     async def _ask(self, *messages: Message) -> Message:
-        """Send messages, and wait for the answer to the first; without any, for the one that is still to come.
+        """Send messages and wait for the answer to the first; without messages wait for the outstanding answer.
 
         Raises AgentError.
         """
-        if self._over:
+        if self._is_over:
             raise RuntimeError("the session is over")
         self._answer = asyncio.get_running_loop().create_future()
-        if self._unasked is not None:
-            self._answer.set_result(self._unasked)
+        if self._early_answer is not None:
+            self._answer.set_result(self._early_answer)
         elif self._child is None:
-            await self._take(*messages)
-            if self._over:  # killed while it waited for a process
+            await self._acquire_process(*messages)
+            if self._is_over:  # killed while it waited for a process
                 await self.kill()
-        elif self._gone is not None:  # it ended between turns
-            self._answer.set_result({"type": "failed", "end": self._gone})
+        elif self._exit is not None:  # it ended between turns
+            self._answer.set_result({"type": "failed", "end": self._exit})
         else:
             self._child.send(*messages)
         answer = await self._answer
         if answer["type"] == "killed":
             raise AgentError(Failure(kind=FailureKind.CRASH, message="the session was killed", turn=self._turn))
         if answer["type"] == "unanswered":
-            raise await self._not_answered(answer["error"])
+            raise await self._end_unanswered(answer["error"])
         if answer["type"] == "failed":
-            raise await self._failed(answer)
+            raise await self._build_error(answer)
         return answer
 
-    async def _take(self, *messages: Message) -> None:
+    async def _acquire_process(self, *messages: Message) -> None:
         opening = {
             "type": "open",
             "session": self._number,
@@ -325,24 +329,24 @@ class WorkerSession:
             "collect_spans": self._request.collect_spans,
             "announce_spans": self._request.announce_spans,
             "left": self._request.left.as_message(),
-            "tools": None if self._calls is None else dict(self._calls.wanted),
+            "tools": None if self._calls is None else dict(self._calls.interception),
         }
-        await self._lease.take([opening, *messages], self._attach)
+        await self._lease.acquire([opening, *messages], self._attach)
 
     def _attach(self, child: Child) -> None:
         self._child = child
-        child.attach(self._number, self._hear)
-        child.on_exit.append(self._exited)
-        self._timer = asyncio.get_running_loop().call_later(self._timeout, self._start_timed_out)
-        if child.opened or self._target.is_remote:  # nothing is imported: what remains is up to the agent
-            self._opened()
+        child.attach(self._number, self._handle_message)
+        child.on_exit.append(self._handle_exit)
+        self._timer = asyncio.get_running_loop().call_later(self._timeout, self._kill_slow_start)
+        if child.opened or self._target.is_remote:  # nothing is left to import
+            self._mark_opened()
 
-    def _hear(self, message: Message) -> None:
+    def _handle_message(self, message: Message) -> None:
         kind = message["type"]
         if kind == "span":
             try:
                 span = Span.model_validate(message["span"])
-            except ValidationError:  # of an adapter; the case does not depend on it
+            except ValidationError:  # an adapter's mistake; the case does not depend on it
                 return
             self._on_span(span)
         elif kind in ("finished", "failed"):
@@ -350,28 +354,28 @@ class WorkerSession:
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(message)
             elif self._is_closing and self._is_end(message):
-                self._unasked = message
+                self._early_answer = message
         elif kind == "dependencies":
-            self._dependencies = dependencies_told(self._dependencies, message)
+            self._dependencies = add_reported_dependencies(self._dependencies, message)
             if self._dependencies.complete:
                 self._has_full_record.set()
         elif kind == "opened":
             self._stop_timer()
-            self._opened()
-        elif kind in ("ask", "told") and self._calls is not None and self._child is not None:
-            self._calls.hear(message, self._child.send)
+            self._mark_opened()
+        elif kind in ("ask", "outcome") and self._calls is not None and self._child is not None:
+            self._calls.handle_message(message, self._child.send)
 
-    def _opened(self) -> None:
+    def _mark_opened(self) -> None:
         on_opened, self._on_opened = self._on_opened, None
-        if on_opened is not None and not self._over:
+        if on_opened is not None and not self._is_over:
             on_opened()
 
-    def _give_up(self, error: AgentError) -> None:
-        """What a tool is to answer cannot be said, so that the agent cannot go on."""
+    def _fail_unanswered(self, error: AgentError) -> None:
+        """End the turn with an error, because a tool request has no answer."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result({"type": "unanswered", "error": error})
 
-    async def _not_answered(self, error: AgentError) -> AgentError:
+    async def _end_unanswered(self, error: AgentError) -> AgentError:
         printed = await self.stop()
         failure = error.failure.model_copy(update={"turn": self._turn, "stderr_tail": printed.stderr_tail or None})
         return AgentError(failure, stdout_tail=printed.stdout_tail, stderr_tail=printed.stderr_tail)
@@ -381,28 +385,28 @@ class WorkerSession:
             self._timer.cancel()
             self._timer = None
 
-    def _start_timed_out(self) -> None:
-        # Where others have been opened the agent is imported, and merely busy with them: that is no slow start.
+    def _kill_slow_start(self) -> None:
+        # If other sessions are open, the agent is imported and only busy: that is no slow start.
         if self._child is not None and not self._child.opened:
-            self._child.kill(slow_import(self._target, seconds=self._timeout))
+            self._child.kill(describe_slow_import(self._target, seconds=self._timeout))
 
-    def _exited(self, end: Exit) -> None:
-        """The process is gone. An answer that is still awaited will not come."""
+    def _handle_exit(self, end: Exit) -> None:
+        """Note that the process is gone. A pending answer will not come."""
         self._stop_timer()
-        self._gone = end
+        self._exit = end
         if self._answer is not None and not self._answer.done():
             self._answer.set_result({"type": "failed", "end": end})
 
-    async def _failed(self, answer: Message) -> AgentError:
-        """The error for a failure that the process told, or for its end."""
+    async def _build_error(self, answer: Message) -> AgentError:
+        """Return the error for a failure that the process reported, or for its end."""
         child = self._child
         assert child is not None
-        self._over = True
+        self._is_over = True
         if "end" in answer:
-            self._leave(reusable=False)
-            return self._crashed(child, answer["end"])
-        stdout, stderr = self._printed = await self._ask_output(child)
-        self._leave(reusable=True)
+            self._release_process(reusable=False)
+            return self._build_crash_error(child, answer["end"])
+        stdout, stderr = self._output = await self._fetch_output(child)
+        self._release_process(reusable=True)
         failure = Failure(
             kind=FailureKind(answer["kind"]),
             message=answer["message"],
@@ -412,8 +416,8 @@ class WorkerSession:
         )
         return AgentError(failure, stdout_tail=stdout, stderr_tail=stderr)
 
-    async def _ask_output(self, child: Child) -> tuple[str, str]:
-        """What the process printed; complete where it ends with its session."""
+    async def _fetch_output(self, child: Child) -> tuple[str, str]:
+        """Return the output of the process; complete if the process ends with its session."""
         waiting = asyncio.ensure_future(child.output()) if child.shared else child.end
         await asyncio.wait([waiting], timeout=_PATIENCE)
         if not waiting.done():
@@ -421,43 +425,43 @@ class WorkerSession:
         result = waiting.result()
         return (result.stdout, result.stderr) if isinstance(result, Exit) else result
 
-    def _crashed(self, child: Child, end: Exit) -> AgentError:
+    def _build_crash_error(self, child: Child, end: Exit) -> AgentError:
         failure = end.failure or Failure(
             kind=FailureKind.CRASH,
-            message=f"the agent's process {end.why()} before it answered",
+            message=f"the agent's process {end.describe()} before it answered",
         )
         failure = failure.model_copy(update={"turn": self._turn, "stderr_tail": end.stderr or None})
-        # A process of its own without an exit status was lost with the one that it was forked from.
+        # A process without an exit status was lost with the process that forked it.
         innocent = (child.shared or end.code is None) and not self._request.alone and end.failure is None
         return AgentError(failure, retry_alone=innocent, stdout_tail=end.stdout, stderr_tail=end.stderr)
 
-    def _leave(self, *, reusable: bool) -> None:
+    def _release_process(self, *, reusable: bool) -> None:
         child, self._child = self._child, None
         self._stop_timer()
         if self._calls is not None:
-            self._calls.drop()
+            self._calls.cancel()
         if child is not None:
             child.detach(self._number)
-            if self._exited in child.on_exit:
-                child.on_exit.remove(self._exited)
-            self._lease.give_back(child, reusable=reusable)
+            if self._handle_exit in child.on_exit:
+                child.on_exit.remove(self._handle_exit)
+            self._lease.release(child, reusable=reusable)
 
 
-def _settle_if(condition: bool, future: asyncio.Future[Message], message: Message) -> None:
+def _resolve_if(condition: bool, future: asyncio.Future[Message], message: Message) -> None:
     if condition and not future.done():
         future.set_result(message)
 
 
-# Custom metrics, run in a process of the target: what is sent, what comes back.
+# Custom metrics, which run in a process of the target.
 
 _EXPECTED = ("reference", "reference_trajectory")
 _GIVEN = ("response", "predicted_trajectory", *_EXPECTED)
 
 
-async def score_in(
+async def run_custom_metric(
     lease: Lease, numbers: itertools.count[int], request: CustomScoreRequest, *, alone: bool
 ) -> CustomScoreAnswer:
-    """Run the metric in a process from `lease`. Raises AgentError, with `retry_alone` where another one killed it."""
+    """Run the metric in a process from `lease`. Raises AgentError, with `retry_alone` if another metric killed it."""
     number = next(numbers)
     answered: asyncio.Future[Message | Exit] = asyncio.get_running_loop().create_future()
 
@@ -466,7 +470,7 @@ async def score_in(
     def answer(value: Message | Exit) -> None:
         nonlocal dependencies
         if not isinstance(value, Exit) and value["type"] == "dependencies":
-            dependencies = dependencies_told(dependencies, value)
+            dependencies = add_reported_dependencies(dependencies, value)
         elif not answered.done():
             answered.set_result(value)
 
@@ -474,7 +478,7 @@ async def score_in(
         child.attach(number, answer)
         child.on_exit.append(answer)
 
-    child = await lease.take([_message(number, request)], attach)
+    child = await lease.acquire([_build_score_message(number, request)], attach)
     reusable = False
     try:
         found = await answered
@@ -483,9 +487,9 @@ async def score_in(
         child.detach(number)
         if answer in child.on_exit:
             child.on_exit.remove(answer)
-        lease.give_back(child, reusable=reusable)
+        lease.release(child, reusable=reusable)
     if isinstance(found, Exit):
-        message = f"{request.metric}: the process of the metric {found.why()}"
+        message = f"{request.metric}: the process of the metric {found.describe()}"
         failure = found.failure or Failure(kind=FailureKind.METRIC, message=message, stderr_tail=found.stderr or None)
         raise AgentError(
             failure,
@@ -494,11 +498,11 @@ async def score_in(
             dependencies=dependencies,
         )
     if found["type"] == "failed":
-        raise AgentError(_failure(request, found), dependencies=dependencies)
+        raise AgentError(_build_metric_failure(request, found), dependencies=dependencies)
     return read_scores(found["result"], dependencies)
 
 
-def _failure(request: CustomScoreRequest, found: Message) -> Failure:
+def _build_metric_failure(request: CustomScoreRequest, found: Message) -> Failure:
     kind = FailureKind(found["kind"])
     return Failure(
         kind=kind if kind is FailureKind.INFRASTRUCTURE else FailureKind.METRIC,
@@ -508,13 +512,13 @@ def _failure(request: CustomScoreRequest, found: Message) -> Failure:
 
 
 def read_scores(result: dict[str, Any], dependencies: Dependencies | None) -> CustomScoreAnswer:
-    """What a metric function gave, in the shape of the message `finished`."""
+    """Read the result of a metric function in the shape of the message `finished`."""
     return CustomScoreAnswer(
         score=result["score"],
-        reason=_shown(result["reason"]),
+        reason=_redact_reason(result["reason"]),
         verdict=result["verdict"],
         per_invocation=tuple(
-            InvocationScore.model_validate({**item, "reason": _shown(item.get("reason"))})
+            InvocationScore.model_validate({**item, "reason": _redact_reason(item.get("reason"))})
             for item in result["per_invocation"]
         ),
         scores=result["scores"],
@@ -522,11 +526,11 @@ def read_scores(result: dict[str, Any], dependencies: Dependencies | None) -> Cu
     )
 
 
-def _shown(reason: str | None) -> str | None:
+def _redact_reason(reason: str | None) -> str | None:
     return None if reason is None else redact(reason)
 
 
-def _message(number: int, request: CustomScoreRequest) -> Message:
+def _build_score_message(number: int, request: CustomScoreRequest) -> Message:
     expected, scenario = request.expected, request.scenario
     return {
         "type": "score",
@@ -535,23 +539,23 @@ def _message(number: int, request: CustomScoreRequest) -> Message:
         "function": request.function,
         "threshold": request.threshold,
         "options": dict(request.options),
-        "actual": [_dump(item) for item in request.actual],
-        "expected": None if expected is None else [_dump(item) for item in expected],
+        "actual": [_dump_invocation(item) for item in request.actual],
+        "expected": None if expected is None else [_dump_invocation(item) for item in expected],
         "left": request.left.as_message(),
         "scenario": None if scenario is None else scenario.model_dump(mode="json", exclude_none=True),
-        "instances": [instance_of(request, index) for index in range(len(request.actual))],
+        "instances": [build_instance(request, index) for index in range(len(request.actual))],
     }
 
 
-def _dump(invocation: Invocation) -> dict[str, Any]:
+def _dump_invocation(invocation: Invocation) -> dict[str, Any]:
     return invocation.model_dump(mode="json", exclude_none=True)
 
 
-def instance_of(request: CustomScoreRequest, index: int) -> dict[str, Any]:
-    """One row as Vertex AI's custom metrics get it: what was said, done and measured.
+def build_instance(request: CustomScoreRequest, index: int) -> dict[str, Any]:
+    """Build one row for custom metrics of Vertex AI: prompt, responses, trajectories and measurements.
 
-    The columns of a dataset are all there; answers and trajectories are in the form in which they were given, but for
-    those of an agent that ran: they replace what the dataset has.
+    All columns of a dataset are included, in the form in which they were given. The results of an agent that ran
+    replace those of the dataset.
     """
     actual = request.actual[index]
     expected = request.expected[index] if request.expected and index < len(request.expected) else None
@@ -559,12 +563,12 @@ def instance_of(request: CustomScoreRequest, index: int) -> dict[str, Any]:
     is_row = bool(request.columns)
     instance: dict[str, Any] = {
         "prompt": actual.user_content.text() or None,
-        "response": _text(actual),
+        "response": _read_response_text(actual),
         "predicted_trajectory": None
         if index in request.unknown
-        else _trajectory(actual, is_row=is_row and not was_run),
-        "reference": _text(expected),
-        "reference_trajectory": _trajectory(expected, is_row=is_row),
+        else _build_trajectory(actual, is_row=is_row and not was_run),
+        "reference": _read_response_text(expected),
+        "reference_trajectory": _build_trajectory(expected, is_row=is_row),
     }
     if request.seconds:
         instance["latency_in_seconds"] = request.seconds[index]
@@ -576,22 +580,22 @@ def instance_of(request: CustomScoreRequest, index: int) -> dict[str, Any]:
     return {**request.columns, **instance}
 
 
-def _text(invocation: Invocation | None) -> str | None:
+def _read_response_text(invocation: Invocation | None) -> str | None:
     return None if invocation is None or invocation.final_response is None else invocation.final_response.text()
 
 
-def _trajectory(invocation: Invocation | None, *, is_row: bool) -> list[dict[str, Any]] | None:
+def _build_trajectory(invocation: Invocation | None, *, is_row: bool) -> list[dict[str, Any]] | None:
     if invocation is None or (is_row and invocation.intermediate_data is None):
-        return None  # of a row nothing is known then; in an eval set no calls are
+        return None  # unknown in a row; in an eval set it means no calls
     return [{"tool_name": call.name, "tool_input": dict(call.args or {})} for call in get_trajectory(invocation)]
 
 
-# The personas of the google-adk that an agent's interpreter has, as data: ids of ADK's cases are hashes of them.
+# Personas of the agent's google-adk as data: ids of ADK's cases are hashes of them.
 
-_TIMEOUT_SECONDS = 120.0  # from a cold disk on a busy machine; else it takes a third of a second
-_BEFORE = "workbench-personas:"  # libraries print before it while they are imported, and after it at the end
+_TIMEOUT_SECONDS = 120.0  # for a cold disk on a busy machine; it usually takes a third of a second
+_BEFORE = "workbench-personas:"  # marks the line: libraries may print before and after it
 
-# The packages above the module are stand-ins: what their own code imports takes seconds, and nothing here needs it.
+# Empty modules replace the packages above, whose imports take seconds and are not needed.
 _CODE = f"""
 import sys
 sys.path[:] = [path for path in sys.path if path]  # nothing of the folder that this was started in
@@ -608,9 +612,9 @@ print("{_BEFORE}" + json.dumps({{persona.id: persona.model_dump() for persona in
 
 
 def read_adk_personas(python: Path | None = None) -> Mapping[str, Mapping[str, Any]]:
-    """Return ADK's personas by id, as ADK dumps them; empty if the interpreter has no google-adk that has them.
+    """Return ADK's personas by id, as ADK dumps them; empty if the interpreter's google-adk has none.
 
-    `python` is an interpreter, by default our own. It runs no code of the user.
+    `python` is an interpreter, by default our own. No code of the user runs.
     """
     command = [str(python or sys.executable), "-c", _CODE]
     try:

@@ -1,4 +1,4 @@
-"""Where worker processes call in: a listening socket, a token for each expected caller, messages as JSON lines."""
+"""The engine's end of connections to workers: a listening socket, a token per expected caller, JSON lines."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ from workbench.model.text import mask_data, may_hold_secret, one_line
 
 Message = dict[str, Any]
 
-PROTOCOL = 1
-"""The version of PROTOCOL.md that both sides must speak; `worker.wire.PROTOCOL` is the other side's."""
+PROTOCOL = 2
+"""The version of PROTOCOL.md that both sides must speak; also in `worker.wire`."""
 
 _LARGEST_MESSAGE = 256 * 1024 * 1024  # bytes: more is a runaway agent, and would cost the engine its memory
 
-# Messages that are dealt with before others get their turn. Were all that have come dealt with at once, what follows
-# from them would wait for the last: many agents would then be asked in step, and nobody would be busy in between.
+# Messages handled before other tasks run. If all were handled at once, their follow-ups would wait for the last one,
+# and agents would run in lockstep with idle time in between.
 _AT_ONCE = 10
-_MOST_WAITING = 1000  # messages, from which on a process has to wait until they are dealt with
+_MOST_WAITING = 1000  # messages, above which reading pauses
 
-_OF_AGENT = frozenset({"finished", "failed", "span", "output", "exited", "ask", "told"})
-"""Messages with texts of the agent. The others name what it depends on: names must not change."""
+_OF_AGENT = frozenset({"finished", "failed", "span", "output", "exited", "ask", "outcome"})
+"""Messages with texts of the agent, in which secrets are masked. The others name dependencies, which must not
+change."""
 
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
 def encode(message: Message) -> bytes:
-    """The message as a line. Half surrogate pairs, which no UTF-8 holds, travel escaped."""
+    """Encode a message as a line. Half surrogate pairs, which UTF-8 cannot hold, are escaped."""
     return _encode(message).encode("ascii") + b"\n"
 
 
 def _read(line: bytes) -> Any:
-    """The message in a line; None where it is no JSON."""
+    """Parse a line; None if it is not JSON."""
     try:
         return from_json(line)
-    except ValueError:  # or JSON that only Python's own reads: half surrogate pairs of a worker of another kind
+    except ValueError:  # or JSON that only Python's own parser reads, such as half surrogate pairs
         pass
     try:
         return json.loads(line)
@@ -56,8 +57,8 @@ def _read(line: bytes) -> Any:
 class Channel(asyncio.Protocol):
     """One connection from a worker process.
 
-    The first message must be a hello with an expected token; whoever expected it sets `on_message` and `on_closed`.
-    `on_closed` gets None at an orderly end, else what was wrong.
+    The first message must be a hello with an expected token. Its handler sets `on_message` and `on_closed`. `on_closed`
+    gets None after an orderly end, else the problem.
     """
 
     def __init__(self, greet: Callable[[Channel, Message], None]) -> None:
@@ -96,28 +97,28 @@ class Channel(asyncio.Protocol):
         is_dealing = bool(self._lines)
         self._lines.extend(lines)
         if not is_dealing:
-            self._deal()
+            self._handle_batch()
         self._pause_reading(len(self._lines) > _MOST_WAITING)
 
-    def _deal(self) -> None:
-        """Deal with some of the messages that are waiting, and with the others when it is their turn."""
+    def _handle_batch(self) -> None:
+        """Handle some of the waiting messages, and schedule the rest."""
         try:
             for _ in range(min(len(self._lines), _AT_ONCE)):
                 self._receive(self._lines.popleft())
-        except BaseException:  # a fault of our own: it must be seen, and cost no more than this connection
-            self._refuse("a message that workbench failed at")
+        except BaseException:  # a bug of ours must be visible, and cost only this connection
+            self._refuse("a message that workbench failed to handle")
             raise
         finally:
             if self._problem is not None:
                 self._lines.clear()
             self._pause_reading(self._is_paused and len(self._lines) > _AT_ONCE)
             if self._lines:
-                asyncio.get_running_loop().call_soon(self._deal)
+                asyncio.get_running_loop().call_soon(self._handle_batch)
             elif self._is_lost:
                 self.on_closed(self._problem)
 
     def _pause_reading(self, is_paused: bool) -> None:
-        """Have the process wait that sends more than we can deal with."""
+        """Make the process wait while it sends more than we can handle."""
         if is_paused != self._is_paused and self._transport is not None and not self._is_lost:
             self._is_paused = is_paused
             if is_paused:
@@ -130,7 +131,7 @@ class Channel(asyncio.Protocol):
             return
         message = _read(line)
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-            self._refuse("something that is no message of the protocol")
+            self._refuse("data that is not a protocol message")
             return
         if message["type"] in _OF_AGENT and may_hold_secret(line):
             message = mask_data(message)
@@ -141,21 +142,21 @@ class Channel(asyncio.Protocol):
             self._handle(self.on_message, message)
 
     def _handle(self, handler: Callable[..., None], *arguments: Any) -> None:
-        """Hand a message on. One without what its type has ends this connection, and harms nothing else."""
+        """Call a handler. A malformed message ends this connection and affects nothing else."""
         try:
             handler(*arguments)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            self._refuse(f"a message that cannot be used ({type(error).__name__}: {one_line(str(error), width=100)})")
+            self._refuse(f"an invalid message ({type(error).__name__}: {one_line(str(error), width=100)})")
 
     def _refuse(self, problem: str) -> None:
         self._problem = problem
         self.close()
 
     def send(self, *messages: Message) -> None:
-        """Send messages, together with all that is to be sent in this round of the event loop: each time the process
-        is woken costs more than what it is told.
+        """Send messages, combined with all others of this round of the event loop: waking the process costs more than a
+        message.
 
-        To a process that is gone they are lost, and the loss is told through `on_closed`.
+        Messages to a process that is gone are lost; `on_closed` reports that.
         """
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._write)
@@ -167,14 +168,14 @@ class Channel(asyncio.Protocol):
             self._transport.write(b"".join(unsent))
 
     def close(self) -> None:
-        """Close at once, whatever the process has not taken yet."""
+        """Close at once, without waiting for unread data."""
         self._write()
         if self._transport is not None:
             self._transport.abort()
 
 
 class Listener:
-    """The socket worker processes connect to: Unix in a folder of our own, loopback TCP where there is none."""
+    """The socket that workers connect to: Unix in a private folder, or loopback TCP where that does not exist."""
 
     def __init__(self) -> None:
         self._expected: dict[str, Callable[[Channel, Message], None]] = {}
@@ -183,18 +184,18 @@ class Listener:
         self.address: list[Any] = []
 
     async def start(self) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         loop = asyncio.get_running_loop()
-        listening = self._unix_socket() if hasattr(socket, "AF_UNIX") else None
+        listening = self._open_unix_socket() if hasattr(socket, "AF_UNIX") else None
         if listening is None:
             listening = socket.create_server(("127.0.0.1", 0))
             self.address = ["tcp", *listening.getsockname()[:2]]
         self._server = await loop.create_server(lambda: Channel(self._greet), sock=listening, backlog=512)
 
-    def _unix_socket(self) -> socket.socket | None:
+    def _open_unix_socket(self) -> socket.socket | None:
         for parent in (None, "/tmp"):
             with contextlib.suppress(OSError):
-                folder = Path(tempfile.mkdtemp(prefix="workbench-", dir=parent))  # readable by this user alone
+                folder = Path(tempfile.mkdtemp(prefix="workbench-", dir=parent))  # readable only by this user
                 listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 try:
                     listening.bind(str(folder / "socket"))
@@ -207,15 +208,15 @@ class Listener:
         return None
 
     def token(self) -> str:
-        """A token that nobody can guess."""
+        """Return a random token."""
         return secrets.token_hex(16)
 
     def expect(self, token: str, on_hello: Callable[[Channel, Message], None]) -> None:
-        """Have `on_hello` called when a process calls in with the token."""
+        """Call `on_hello` when a process connects with the token."""
         self._expected[token] = on_hello
 
     def forget(self, token: str) -> None:
-        """The process with this token will not come, or not again."""
+        """Stop expecting the process with this token."""
         self._expected.pop(token, None)
 
     def _greet(self, channel: Channel, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""Processes forked from one that has the agent imported (Linux)."""
+"""Processes forked from a process that has the agent imported (Linux)."""
 
 from __future__ import annotations
 
@@ -21,58 +21,58 @@ from workbench.agents.processes import (
     Exit,
     Stoppable,
     StoppedCheck,
-    command,
-    config_file,
-    early_end,
+    describe_early_end,
+    describe_slow_import,
+    describe_start_failure,
     has_changed,
     kill_marked,
-    shut_down,
-    slow_import,
-    start_failure,
-    unnamed_file,
+    make_shutdown_error,
+    open_config_file,
+    open_unnamed_file,
+    worker_command,
     worker_target,
 )
 from workbench.agents.worker import dotenv
-from workbench.agents.worker.loading import make_adapter, shadowed_names
+from workbench.agents.worker.loading import find_shadowed_names, make_adapter
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
 
-# A zygote as the engine sees it: a process that forks others. The other side is `worker.zygote`.
+# A zygote as the engine sees it. The other side is `worker.zygote`.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layer:
-    """What one zygote imports beyond the one it is forked from. `framework`: the adapter's own, and its warm-up."""
+    """Imports of one zygote beyond those of its parent. `framework`: also the adapter's preloads and its warm-up."""
 
     framework: bool = False
     imports: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    """Files of the agent: compiled early, never run."""
+    """Files of the agent, compiled early and never run."""
     environment: tuple[str, ...] = ()
-    """Variables that children set before they import: what looks at them is not imported early."""
+    """Variables that children set before they import: modules that read them are not imported early."""
 
 
 class Zygote:
-    """One zygote that is ready: forks children on request and tells how they ended."""
+    """A zygote that is ready: forks children on request and reports how they ended."""
 
     def __init__(self, channel: Channel, pid: int, *, generation: int, agent: int | None = None) -> None:
         self._channel = channel
         self.pid = pid
         self.generation = generation
         self.agent = agent
-        """Which import of the agent it holds, as a number; None where it holds none."""
+        """The number of the import of the agent that it holds; None if it holds none."""
         self.busy = 0
-        """How many of its children serve cases."""
+        """Number of its children that serve cases."""
         self._children: dict[int, Child] = {}
         self._checks: deque[asyncio.Future[bool]] = deque()
         self.alive = True
         self._was_stopped = False
         self.on_lost: Callable[[], None] = lambda: None
-        channel.on_message = self._hear
-        channel.on_closed = lambda _: self._lost()
+        channel.on_message = self._handle_message
+        channel.on_closed = lambda _: self._handle_loss()
 
     def fork(self, number: int, message: Message, *, shared: bool = False) -> Child:
-        """A child that plays the role in `message`."""
+        """Fork a child for the role in `message`."""
         child = Child(
             shared=shared,
             kill=lambda: self._channel.send({"type": "kill", "child": number}),
@@ -82,12 +82,12 @@ class Zygote:
         self._children[number] = child
         if message["role"] != "zygote":
             self.busy += 1
-            child.on_exit.append(self._served)
+            child.on_exit.append(self._count_finished)
         self._channel.send({"type": "start", "child": number, **message})
         return child
 
     async def is_current(self) -> bool:
-        """Whether all that the import of the agent read is still as it was; False where the zygote is gone."""
+        """Return True if everything that the import of the agent read is unchanged; False if the zygote is gone."""
         if not self.alive:
             return False
         checked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -101,69 +101,69 @@ class Zygote:
         return list(self._children.values())
 
     def kill_stopped(self) -> None:
-        """See `processes.Stoppable.kill_stopped`."""
+        """See `Stoppable.kill_stopped`."""
         self._was_stopped = True
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Let it end, and with it all its children."""
+        """Close the connection, which ends it and all its children."""
         self._channel.close()
 
     def retire(self) -> None:
-        """Let it end while others are still to come. It forks no more."""
+        """End it while the engine continues. It forks no more."""
         self.alive = False
         self._channel.send({"type": "end"})
 
-    def _checked(self, *, current: bool) -> None:
+    def _resolve_check(self, *, current: bool) -> None:
         checked = self._checks.popleft()
-        if not checked.done():  # a task that was cancelled waits no longer
+        if not checked.done():  # a cancelled task does not wait
             checked.set_result(current)
 
-    def _served(self, _: Exit) -> None:
+    def _count_finished(self, _: Exit) -> None:
         self.busy -= 1
 
-    def _hear(self, message: Message) -> None:
+    def _handle_message(self, message: Message) -> None:
         if message["type"] == "checked":
-            self._checked(current=message["current"])
+            self._resolve_check(current=message["current"])
             return
         child = self._children.get(message["child"])
         if child is None:
             return
         if message["type"] == "output":
-            child.told_output(message["stdout"], message["stderr"])
+            child.set_output(message["stdout"], message["stderr"])
             return
         del self._children[message["child"]]
         error = message.get("error")
         if error is not None:
-            child.exited(Exit(failure=Failure(kind=FailureKind.INFRASTRUCTURE, message=error)))
+            child.set_exit(Exit(failure=Failure(kind=FailureKind.INFRASTRUCTURE, message=error)))
         else:
-            child.exited(Exit(code=message["code"], stdout=message["stdout"], stderr=message["stderr"]))
+            child.set_exit(Exit(code=message["code"], stdout=message["stdout"], stderr=message["stderr"]))
 
-    def _lost(self) -> None:
-        """The zygote is gone, and its children with it; what they started may not be."""
+    def _handle_loss(self) -> None:
+        """The zygote and its children are gone. Kill the process groups that they may have left."""
         self.alive = False
         while self._checks:
-            self._checked(current=False)
+            self._resolve_check(current=False)
         for child in self._children.values():
             if child.pid is not None:
                 with contextlib.suppress(OSError):
                     os.killpg(child.pid, signal.SIGKILL)
-            child.exited(Exit(stopped=self._was_stopped))
+            child.set_exit(Exit(stopped=self._was_stopped))
         self._children.clear()
         self.on_lost()
 
 
-# Processes forked from a zygote (Linux): one start of the interpreter and of the framework serves all cases.
+# The launcher: the interpreter and the framework start once for all cases.
 
 _Call = tuple[Channel, Message]
 
 _GRACE = 5.0  # seconds a zygote has to end before it is killed
-_AGENT_IMPORTS = 3  # how often a session has the agent imported again because files changed, before it does so itself
+_AGENT_IMPORTS = 3  # imports for a session while files change, before it imports the agent itself
 
 
 class ForkLauncher:
-    """Makes the processes of one target by forking. With `layers`, zygotes that import what many cases need."""
+    """Forks the processes of one target. With `layers`, further zygotes import what many cases need."""
 
     def __init__(
         self, target: Target, listener: Listener, *, start_timeout: float, concurrency: int, layers: bool
@@ -183,36 +183,35 @@ class ForkLauncher:
         self._scouted = False
         self._excluded: set[str] = set()
         self._scouting: asyncio.Future[None] | None = None
-        self._expected = 0  # cases that were announced and have not come yet
-        self._waiting = 0  # launches that have no process yet
+        self._expected = 0  # announced cases that have not started yet
+        self._waiting = 0  # launches without a process yet
         self._number = 0
         self._generation = 0
         self._agent: asyncio.Task[Zygote | None] | None = None  # the import of the agent for all sessions
         self._agent_number = 0
         self._agent_is_shared = True
         self._agent_is_scouted = False
-        self._late: list[Layer] = []  # learned from the agent, for the zygotes below its next import
+        self._late: list[Layer] = []  # learned from the agent, for zygotes below its next import
         self._defined: frozenset[str] = frozenset()
         self._shadowed: frozenset[str] = frozenset()
         self._names: set[str] = set()  # of modules that zygotes have imported
         self._is_shadowed = False  # whether one of these is the agent's own in the agent's process
         self._environment: dict[str, str] = {}  # what zygotes found or imported of libraries, by path
-        self._stopped_check = StoppedCheck(self._stoppable)
+        self._stopped_check = StoppedCheck(self._iter_processes)
         self._closed = False
 
     def renew(self) -> bool:
-        """Import the agent again for the sessions to come.
+        """Import the agent again for new sessions.
 
-        Begin again with a zygote that imports nothing where other packages are installed, where `.env` files define
-        other variables than before, or where the agent's folders have a module of the name of one that was imported
-        early, or no longer: libraries may be older, or may have looked at one of them. Running sessions keep their
-        processes. See `leases.Launcher.renew`.
+        Start again with an empty zygote if other packages are installed, if `.env` files define other variables, or if
+        the names that the agent's folders shadow changed: libraries imported early may be outdated, or may have read
+        one of these. Running sessions keep their processes. See `Launcher.renew`.
         """
         self._forget_agent()
         if self._current is None or not (
             has_changed(self._environment)
-            or self._defined_now() != self._defined
-            or not (self._shadowed_now() ^ self._shadowed).isdisjoint(self._names)
+            or self._read_defined_variables() != self._defined
+            or not (self._find_shadowed_names() ^ self._shadowed).isdisjoint(self._names)
         ):
             return False
         self._environment, self._names, self._is_shadowed = {}, set(), False
@@ -222,26 +221,26 @@ class ForkLauncher:
         self._close_retired()
         return True
 
-    def _defined_now(self) -> frozenset[str]:
+    def _read_defined_variables(self) -> frozenset[str]:
         with contextlib.suppress(OSError):
             return frozenset(dotenv.effective(make_adapter(worker_target(self._target)).env_files(), {}))
         return frozenset()
 
-    def _shadowed_now(self) -> frozenset[str]:
-        """The names of the modules that the agent's folders have: they replace libraries of the same name."""
+    def _find_shadowed_names(self) -> frozenset[str]:
+        """Return the names of modules in the agent's folders: they replace libraries of the same name."""
         with contextlib.suppress(OSError):
-            return frozenset(shadowed_names(make_adapter(worker_target(self._target)).import_roots()))
+            return frozenset(find_shadowed_names(make_adapter(worker_target(self._target)).import_roots()))
         return frozenset()
 
     def _forget_agent(self) -> None:
-        """Import the agent anew before the next session. Sessions that run keep their processes."""
+        """Import the agent again before the next session. Running sessions keep their processes."""
         self._agent = None
         self._agent_number += 1
         self._agent_is_scouted = False
         self._close_retired()
 
     def _close_retired(self) -> None:
-        """End zygotes of earlier generations, and of earlier imports of the agent, that serve no case any more."""
+        """End zygotes of earlier generations, and of earlier imports of the agent, that serve no cases."""
         groups = {(zygote.generation, zygote.agent) for zygote in self._zygotes}
         for generation, agent in groups:
             if generation == self._generation and agent in (None, self._agent_number):
@@ -258,7 +257,7 @@ class ForkLauncher:
         self._forget_ended()
 
     def _forget_ended(self) -> None:
-        """Forget first zygotes that have ended. One that was killed could not end what was below it."""
+        """Forget root zygotes that have ended. Kill the remaining descendants of one that was killed."""
         ended = [process for process in self._processes if process.poll() is not None]
         self._processes = [process for process in self._processes if process not in ended]
         for process in ended:
@@ -267,12 +266,12 @@ class ForkLauncher:
                 kill_marked(mark)
 
     def prepare(self, *, cases: int) -> None:
-        """Start the interpreter now, and have imported what many cases need."""
+        """Start the interpreter now, and import what many cases need."""
         self._expected = cases
-        self._begin()
+        self._ensure_zygote()
 
     async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """Start a process for a `session` or `shared` by many. `attach` gets it before it can say anything.
+        """Start a process for a `session`, or one `shared` by many. `attach` gets it before it can send anything.
 
         Raises AgentError.
         """
@@ -280,21 +279,21 @@ class ForkLauncher:
         self._waiting += 1
         try:
             if self._current is None:
-                await asyncio.sleep(0)  # lets those that come at the same time be counted
-            zygote = await self._agent_zygote() if role == "session" and self._layers else None
-            async with self._slot() as slot:  # the import above takes none: others start meanwhile
+                await asyncio.sleep(0)  # so that simultaneous launches are counted
+            zygote = await self._get_agent_zygote() if role == "session" and self._layers else None
+            async with self._acquire_slot() as slot:  # the import above needs no slot: others start meanwhile
                 if zygote is not None and zygote.alive:
                     child = self._fork_from_agent(zygote, messages)
                 else:
                     child = await self._fork_alone(role, messages)
-                slot.keep_until(child.started)
+                slot.release_when_done(child.started)
                 attach(child)
                 return child
         finally:
             self._waiting -= 1
 
     def _fork_from_agent(self, zygote: Zygote, messages: Sequence[Message]) -> Child:
-        """A session of the agent that the zygote has imported. The first one reports what it imports late."""
+        """Fork a session with the agent imported. The first one reports its late imports."""
         scouts, self._agent_is_scouted = not self._agent_is_scouted, True
         child = self._fork(zygote, "session", messages=messages, scout=scouts)
         if scouts:
@@ -302,12 +301,12 @@ class ForkLauncher:
         return child
 
     async def _fork_alone(self, role: str, messages: Sequence[Message]) -> Child:
-        """A process that imports the agent itself."""
-        scouts = role == "session" and self._layers and await self._scout_or_wait()
+        """Fork a process that imports the agent itself."""
+        scouts = role == "session" and self._layers and await self._become_scout_or_wait()
         try:
-            zygote = await self._zygote()
+            zygote = await self._get_zygote()
             child = self._fork(zygote, role, messages=messages, scout=scouts, threads=self._concurrency)
-        except BaseException:  # whatever the reason: the next child is the scout
+        except BaseException:  # the next child is the scout
             if scouts:
                 self._end_scouting()
             raise
@@ -317,25 +316,25 @@ class ForkLauncher:
         return child
 
     @contextlib.asynccontextmanager
-    async def _slot(self) -> AsyncIterator[_Slot]:
+    async def _acquire_slot(self) -> AsyncIterator[_Slot]:
         await self._slots.acquire()
         slot = _Slot(self._slots)
         try:
             yield slot
         finally:
-            slot.leave()
+            slot.release()
 
     def _fork(self, zygote: Zygote, role: str, **more: Any) -> Child:
         self._number += 1
         token = self._listener.token()
         child = zygote.fork(self._number, {"role": role, "token": token, **more}, shared=role == "shared")
-        self._listener.expect(token, child.connected)
+        self._listener.expect(token, child.attach_channel)
         child.on_exit.append(lambda _: self._listener.forget(token))
         child.on_exit.append(lambda _: self._close_retired())
         return child
 
-    async def _scout_or_wait(self) -> bool:
-        """Whether this child is the scout. The others wait until the scout has reported what it imports."""
+    async def _become_scout_or_wait(self) -> bool:
+        """Return True if this child is the scout. Others wait until the scout has reported its imports."""
         while not self._scouted:
             if self._scouting is None:
                 self._scouting = asyncio.get_running_loop().create_future()
@@ -344,12 +343,12 @@ class ForkLauncher:
         return False
 
     def _learn(self, message: Message) -> None:
-        """Learn what the scout reports: once when it is ready, once at its end."""
+        """Take a report of the scout, which it sends when it is ready and at its end."""
         self._scouted = True
-        self._learn_layers([_layer_of(message)])
+        self._learn_layers([_parse_layer(message)])
 
     def _learn_layers(self, layers: Sequence[Layer]) -> None:
-        """Add zygotes for what no zygote imports yet: each is a process that stays, and agents are often edited."""
+        """Plan zygotes for imports that no zygote has yet. Each is a lasting process, and agents are edited often."""
         for layer in layers:
             imports = {name for known in self._learned for name in known.imports}
             sources = {path for known in self._learned for path in known.sources}
@@ -363,21 +362,21 @@ class ForkLauncher:
                 self._todo.append(new)
 
     def _learn_late(self, zygote: Zygote, message: Message) -> None:
-        """What a session imported after the agent was there: the sessions to come find it imported."""
+        """Take the late imports of a session: new sessions find them done."""
         if not message["imports"]:
             return
-        layer = _layer_of(message)
+        layer = _parse_layer(message)
         self._late.append(layer)
         if self._agent is not None and zygote.agent == self._agent_number:
-            above = Layer(imports=layer.imports)  # the variables are set there
+            above = Layer(imports=layer.imports)  # its variables are set already
             self._agent = asyncio.create_task(self._grow_agent(self._agent, above))
 
     async def _grow_agent(self, base: asyncio.Task[Zygote | None], layer: Layer) -> Zygote | None:
         zygote = await asyncio.shield(base)
         return None if zygote is None else await self._fork_zygote(zygote, layer)
 
-    async def _agent_zygote(self) -> Zygote | None:
-        """The zygote that holds the agent as it is now; None where each session has to import it. Raises AgentError."""
+    async def _get_agent_zygote(self) -> Zygote | None:
+        """Return the zygote with the current agent; None if each session has to import it. Raises AgentError."""
         for _ in range(_AGENT_IMPORTS):
             if self._agent is None:
                 if not self._agent_is_shared or self._expected + self._waiting < 2:
@@ -388,11 +387,11 @@ class ForkLauncher:
                 zygote = await asyncio.shield(agent)
             except asyncio.CancelledError:
                 if self._closed:
-                    raise shut_down() from None
+                    raise make_shutdown_error() from None
                 raise
             except AgentError as error:
                 if error.failure.kind == FailureKind.INFRASTRUCTURE and self._agent is agent:
-                    self._agent = None  # the next session may have more luck
+                    self._agent = None  # the next session tries again
                 raise
             if zygote is None or await zygote.is_current():
                 return zygote
@@ -401,17 +400,17 @@ class ForkLauncher:
         return None
 
     async def _import_agent(self) -> Zygote | None:
-        """A zygote that has imported the agent; None where its copies would not do. Raises AgentError."""
+        """Return a zygote that has imported the agent; None if it cannot be shared. Raises AgentError."""
         number = self._agent_number
         self._learn_layers(self._late)
         self._late = []
-        base = await self._zygote()
+        base = await self._get_zygote()
         call = await self._call_zygote(base, {"agent": True})
-        if call is None:  # it died: each session meets that itself, and reports it
+        if call is None:  # it died: each session gets the same error and reports it
             return None
         channel, hello = call
         if "unshared" not in hello:
-            self._late.append(_layer_of(hello["imported"]))
+            self._late.append(_parse_layer(hello["imported"]))
             return self._adopt(channel, hello, generation=base.generation, agent=number)
         if hello["imported"] is not None:
             self._agent_is_shared = False
@@ -423,25 +422,25 @@ class ForkLauncher:
             self._scouting.set_result(None)
             self._scouting = None
 
-    async def _zygote(self) -> Zygote:
-        """The zygote to fork from now."""
+    async def _get_zygote(self) -> Zygote:
+        """Return the zygote to fork from now."""
         while True:
             try:
-                zygote = await asyncio.shield(self._begin())
+                zygote = await asyncio.shield(self._ensure_zygote())
             except asyncio.CancelledError:
                 if self._closed:
-                    raise shut_down() from None
+                    raise make_shutdown_error() from None
                 raise
             if zygote.alive:
                 return zygote
-            self._current = None  # killed: start again from nothing
+            self._current = None  # killed: start a new one
 
-    def _begin(self) -> asyncio.Task[Zygote]:
-        """Have the zygote made that is needed and not there."""
+    def _ensure_zygote(self) -> asyncio.Task[Zygote]:
+        """Start the zygote that is needed, unless it exists."""
         if self._closed:
-            raise shut_down()
+            raise make_shutdown_error()
         if self._current is None or _has_failed(self._current):
-            self._defined, self._shadowed = self._defined_now(), self._shadowed_now()
+            self._defined, self._shadowed = self._read_defined_variables(), self._find_shadowed_names()
             self._current = asyncio.create_task(self._start_root())
             framework = [Layer(framework=True)] if self._target.kind == AgentKind.ADK else []
             self._todo = framework + self._learned
@@ -458,13 +457,13 @@ class ForkLauncher:
     async def _grow(self, base: asyncio.Task[Zygote], layers: list[Layer]) -> Zygote:
         zygote = await base
         for layer in layers:
-            if zygote.generation != self._generation or self._is_shadowed:  # no session waits for it any more
+            if zygote.generation != self._generation or self._is_shadowed:  # no session needs it
                 break
             zygote = await self._fork_zygote(zygote, layer)
         return zygote
 
     async def _fork_zygote(self, base: Zygote, layer: Layer) -> Zygote:
-        """A zygote with one layer more; the one below where that cannot be: children meet the trouble themselves."""
+        """Fork a zygote with one more layer; return `base` if that fails, because children then report the problem."""
         while base.alive:
             wanted = {
                 "agent": False,
@@ -489,9 +488,9 @@ class ForkLauncher:
         return base
 
     def _has_wrong_libraries(self, zygote: Zygote, names: Iterable[str]) -> bool:
-        """Whether a zygote holds libraries that use modules which the agent's folders replace; it ends then.
+        """Return True, and end the zygote, if its libraries use modules that the agent's folders replace.
 
-        A framework is imported before the agent's folders are looked at, as its own tools do.
+        A framework is imported before the agent's folders count, as by its own tools.
         """
         if zygote.agent is not None or zygote.generation != self._generation:
             return False
@@ -503,25 +502,25 @@ class ForkLauncher:
         return self._is_shadowed
 
     async def _call_zygote(self, base: Zygote, wanted: Message) -> _Call | None:
-        """Fork a zygote and wait until it calls in; None where it died. Raises AgentError where it takes too long."""
+        """Fork a zygote and wait for its hello; None if it died. Raises AgentError if it takes too long."""
         ready: asyncio.Future[_Call | None] = asyncio.get_running_loop().create_future()
         token = self._listener.token()
-        self._listener.expect(token, _resolver(ready))
+        self._listener.expect(token, _make_resolver(ready))
         self._number += 1
         child = base.fork(self._number, {"role": "zygote", "token": token, **wanted})
-        child.on_exit.append(_none_resolver(ready))
+        child.on_exit.append(_make_none_resolver(ready))
         try:
             async with asyncio.timeout(self._start_timeout):
                 return await ready
         except TimeoutError:
             child.kill()
-            raise AgentError(slow_import(self._target, seconds=self._start_timeout)) from None
+            raise AgentError(describe_slow_import(self._target, seconds=self._start_timeout)) from None
         finally:
             self._listener.forget(token)
 
     def _adopt(self, channel: Channel, hello: Message, *, generation: int, agent: int | None = None) -> Zygote:
         if generation == self._generation:
-            self._environment = {**hello["environment"], **self._environment}  # what was found first counts
+            self._environment = {**hello["environment"], **self._environment}  # the first state counts
         zygote = Zygote(channel, hello["pid"], generation=generation, agent=agent)
         self._zygotes.append(zygote)
         return zygote
@@ -533,7 +532,7 @@ class ForkLauncher:
         if not self._listener.address:
             await self._listener.start()
         token = self._listener.token()
-        self._listener.expect(token, _resolver(ready))
+        self._listener.expect(token, _make_resolver(ready))
         config = {
             "role": "zygote",
             "address": self._listener.address,
@@ -541,55 +540,55 @@ class ForkLauncher:
             "target": worker_target(self._target),
         }
         try:
-            with unnamed_file() as stderr:
+            with open_unnamed_file() as stderr:
                 process = self._spawn(config, stderr)
                 try:
-                    channel, hello = await self._first_words(process, ready, stderr)
-                except asyncio.CancelledError:  # closed before it was there
+                    channel, hello = await self._await_hello(process, ready, stderr)
+                except asyncio.CancelledError:  # closed before it connected
                     _kill_group(process)
                     raise
         finally:
             self._listener.forget(token)
         zygote = self._adopt(channel, hello, generation=generation)
         mark = self._marks[process.pid]
-        zygote.on_lost = lambda: self._root_lost(zygote, mark)
+        zygote.on_lost = lambda: self._handle_root_loss(zygote, mark)
         return zygote
 
-    def _root_lost(self, zygote: Zygote, mark: str) -> None:
-        """Kill what was below a root that was killed: processes that left their group outlive it."""
-        if not self._closed and zygote in self._zygotes:  # else it ends by itself, and all below it
+    def _handle_root_loss(self, zygote: Zygote, mark: str) -> None:
+        """Kill the descendants of a killed root: processes that left their group outlive it."""
+        if not self._closed and zygote in self._zygotes:  # otherwise it ends everything itself
             kill_marked(mark)
 
     def _spawn(self, config: Message, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
         mark = secrets.token_hex(16)
         try:
-            with config_file(config) as stdin:
+            with open_config_file(config) as stdin:
                 process = subprocess.Popen(
-                    command(self._target),
+                    worker_command(self._target),
                     stdin=stdin,
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
                     cwd=self._target.path,
                     env={**os.environ, MARK: mark},
-                    start_new_session=True,  # Ctrl-C in the terminal is for the engine
+                    start_new_session=True,  # Ctrl-C in the terminal must reach only the engine
                 )
         except OSError as error:
-            raise AgentError(start_failure(self._target, error)) from error
+            raise AgentError(describe_start_failure(self._target, error)) from error
         self._processes.append(process)
         self._marks[process.pid] = mark
         self._stopped_check.start()
         return process
 
-    def _stoppable(self) -> Iterator[Stoppable]:
+    def _iter_processes(self) -> Iterator[Stoppable]:
         for zygote in self._zygotes:
             if zygote.alive:
                 yield zygote
                 yield from zygote.children
 
-    async def _first_words(
+    async def _await_hello(
         self, process: subprocess.Popen[bytes], ready: asyncio.Future[_Call | None], stderr: IO[bytes]
     ) -> _Call:
-        """Wait until the process calls in. Raises AgentError where it ends or takes too long."""
+        """Wait until the process connects. Raises AgentError if it ends or takes too long."""
         deadline = asyncio.get_running_loop().time() + self._start_timeout
         while True:
             await asyncio.wait([ready], timeout=0.02)
@@ -603,7 +602,7 @@ class ForkLauncher:
                 _kill_group(process)
             stderr.seek(0)
             text = stderr.read()[-16_384:].decode("utf-8", "replace")
-            raise AgentError(early_end(self._target, code=code, stderr=text), stderr_tail=text)
+            raise AgentError(describe_early_end(self._target, code=code, stderr=text), stderr_tail=text)
 
     async def close(self) -> None:
         """End all processes."""
@@ -615,11 +614,11 @@ class ForkLauncher:
         for zygote in self._zygotes:
             zygote.close()
         await asyncio.gather(*(self._end(process) for process in self._processes))
-        await asyncio.gather(*tasks, return_exceptions=True)  # sessions that wait for them get the same exceptions
+        await asyncio.gather(*tasks, return_exceptions=True)  # waiting sessions get the same exceptions
         self._forget_ended()
 
     async def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait until a zygote has ended all that is below it and itself."""
+        """Wait until a zygote has ended everything below it and itself."""
         for _ in range(int(_GRACE / 0.005)):
             if process.poll() is not None:
                 return
@@ -629,13 +628,13 @@ class ForkLauncher:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and what it has started: the interpreter may be a script, and Python run below that."""
+    """Kill a process and what it has started: the interpreter may be a script that runs Python."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _layer_of(message: Message) -> Layer:
-    """What is to be imported early, of what was imported."""
+def _parse_layer(message: Message) -> Layer:
+    """Return the layer for imports that were reported."""
     return Layer(
         imports=tuple(message["imports"]),
         sources=tuple(message["sources"]),
@@ -644,24 +643,24 @@ def _layer_of(message: Message) -> Layer:
 
 
 class _Slot:
-    """A place among those that start at the same time: given back when what started is ready."""
+    """A place among the processes that start at the same time."""
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
         self._slots = slots
         self._kept = False
 
-    def keep_until(self, ready: asyncio.Future[Any]) -> None:
-        """Leave when `ready` is done, and not before."""
+    def release_when_done(self, ready: asyncio.Future[Any]) -> None:
+        """Release the place when `ready` is done."""
         self._kept = True
         ready.add_done_callback(lambda _: self._slots.release())
 
-    def leave(self) -> None:
-        """Leave now, unless it is kept."""
+    def release(self) -> None:
+        """Release the place now, unless `release_when_done` was called."""
         if not self._kept:
             self._slots.release()
 
 
-def _resolver(ready: asyncio.Future[_Call | None]) -> Callable[[Channel, Message], None]:
+def _make_resolver(ready: asyncio.Future[_Call | None]) -> Callable[[Channel, Message], None]:
     def resolve(channel: Channel, hello: Message) -> None:
         if not ready.done():
             ready.set_result((channel, hello))
@@ -669,7 +668,7 @@ def _resolver(ready: asyncio.Future[_Call | None]) -> Callable[[Channel, Message
     return resolve
 
 
-def _none_resolver(ready: asyncio.Future[_Call | None]) -> Callable[[Exit], None]:
+def _make_none_resolver(ready: asyncio.Future[_Call | None]) -> Callable[[Exit], None]:
     def resolve(_: Exit) -> None:
         if not ready.done():
             ready.set_result(None)

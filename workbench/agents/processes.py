@@ -1,4 +1,4 @@
-"""Worker processes, and who may use them."""
+"""Worker processes, and how sessions acquire them."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from workbench.model.results import Failure, FailureKind
 from workbench.model.target import Target
 from workbench.model.text import one_line
 
-# Worker processes as the engine sees them: how one is launched, what it can be told, how it ended.
+# One worker process: commands, output, end.
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _TO_CALL_IN = 0.2  # seconds
-_ROUNDS = 20  # of the event loop: a connection takes three to be accepted and heard
+_ROUNDS = 20  # of the event loop; a connection needs three
 _STOPPED_CHECK = 1.0  # seconds; a process that is stopped at two checks in a row is replaced
 MARK = "WORKBENCH_PROCESS_GROUP"
-"""The variable by which processes are found whose ancestors are gone; `worker.zygote` hides it from the records."""
+"""The variable that identifies processes whose ancestors are gone; `worker.zygote` keeps it out of the records."""
 
 _LAUNCH = Path(__file__).parent / "worker" / "launch.py"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exit:
-    """How a process ended. `code` is its exit status, or a signal's number negated; None where nobody knows.
+    """The end of a process. `code` is its exit status, a negated signal number, or None if unknown.
 
-    `failure` is set where we ended it, or could not start it, for a reason. `stopped`: it was stopped (SIGSTOP), or the
-    process that it was forked from.
+    `failure` is set if we ended it, or could not start it, for a reason. `stopped`: it, or the process that forked it,
+    was stopped (SIGSTOP).
     """
 
     code: int | None = None
@@ -48,8 +48,8 @@ class Exit:
     failure: Failure | None = None
     stopped: bool = False
 
-    def why(self) -> str:
-        """How it ended, in words."""
+    def describe(self) -> str:
+        """Describe the end in words."""
         if self.stopped:
             return "was stopped by a signal (SIGSTOP) and then killed by workbench"
         if self.code is None:
@@ -61,15 +61,15 @@ class Exit:
 
 
 def has_changed(environment: Mapping[str, str]) -> bool:
-    """Whether the interpreter or its libraries are others than processes found, which tell it in their `hello`."""
+    """Return True if the interpreter or its libraries differ from what processes reported in their `hello`."""
     return any(fingerprints.of_environment(path) != found for path, found in environment.items())
 
 
 class Child:
-    """A process in which sessions live. Messages of a session go to whoever attached its number.
+    """A process in which sessions run. Messages of a session go to the listener attached for its number.
 
-    Whoever launches it feeds it: `connected` with its connection, `exited` once. `end` completes when it is certain
-    that nothing more will come from it.
+    The launcher calls `attach_channel` when it connects and `set_exit` once. `end` completes when no more data can
+    come.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class Child:
         loop = asyncio.get_running_loop()
         self.shared = shared
         self.started: asyncio.Future[None] = loop.create_future()
-        """Completes when it has said something, or never will."""
+        """Completes when it has sent something, or never will."""
         self.end: asyncio.Future[Exit] = loop.create_future()
         self.opened = False
-        """Whether the agent's modules are imported, and a session was opened."""
+        """True when the agent's modules are imported and a session was opened."""
         self.pid: int | None = None
         self._kill = kill
         self.interrupt = interrupt
-        """Has a process of one session report what it has used, and stop, whatever it is doing."""
+        """Makes a process of one session report its dependencies and stop at once."""
         self._ask_output = ask_output
         self._channel: Channel | None = None
         self._closed = False
@@ -104,7 +104,7 @@ class Child:
         self.on_imported: Callable[[Message], None] = lambda _: None
 
     def attach(self, number: int, listener: Callable[[Message], None]) -> None:
-        """Give the messages of a session to `listener`."""
+        """Deliver the messages of a session to `listener`."""
         self._listeners[number] = listener
 
     def detach(self, number: int) -> None:
@@ -113,11 +113,11 @@ class Child:
 
     @property
     def sessions(self) -> int:
-        """How many sessions are attached."""
+        """Number of attached sessions."""
         return len(self._listeners)
 
     def send(self, *messages: Message) -> None:
-        """Send messages, or keep them until the process has called in."""
+        """Send messages, or keep them until the process has connected."""
         if self._channel is None:
             self._waiting.extend(messages)
         else:
@@ -135,60 +135,60 @@ class Child:
         self.kill()
 
     async def output(self) -> tuple[str, str]:
-        """The ends of what it has printed so far, and whatever it prints later not."""
+        """Return the tails of its output so far."""
         if self._exit is not None:
             return self._exit.stdout, self._exit.stderr
         asked = self._output
         if asked is None:
             asked = self._output = asyncio.get_running_loop().create_future()
-            self._ask_output()  # some answer before this returns
+            self._ask_output()  # some launchers answer before this returns
         return await asked
 
-    def connected(self, channel: Channel, hello: Message) -> None:
-        """The process has called in."""
+    def attach_channel(self, channel: Channel, hello: Message) -> None:
+        """Take the connection of the process."""
         self.pid = hello["pid"]
         self._channel = channel
         channel.on_message = self._dispatch
-        channel.on_closed = self._disconnected
+        channel.on_closed = self._handle_disconnect
         if self.shared:
-            self._start_is_over()
+            self._finish_start()
         channel.send(*self._waiting)
         self._waiting.clear()
 
-    def told_output(self, stdout: str, stderr: str) -> None:
-        """The answer to `ask_output`."""
+    def set_output(self, stdout: str, stderr: str) -> None:
+        """Take the answer to `ask_output`."""
         if self._output is not None and not self._output.done():
             self._output.set_result((stdout, stderr))
         self._output = None
 
-    def exited(self, end: Exit) -> None:
-        """The process has ended. What it sent before may still be on its way."""
+    def set_exit(self, end: Exit) -> None:
+        """Note that the process has ended. Messages that it sent may still arrive."""
         self._exit = end
-        self._start_is_over()
-        self.told_output(end.stdout, end.stderr)
+        self._finish_start()
+        self.set_output(end.stdout, end.stderr)
         if self._channel is None and end.failure is None and end.code is not None:
-            asyncio.get_running_loop().call_later(_TO_CALL_IN, self._await_call, _ROUNDS)
+            asyncio.get_running_loop().call_later(_TO_CALL_IN, self._await_connection, _ROUNDS)
         elif self._closed or self._channel is None or end.code is None:
-            self._settle()
+            self._complete_end()
 
-    def _await_call(self, rounds: int) -> None:
-        """It may have called in without our having noticed yet. What it sent then comes before its end.
+    def _await_connection(self, rounds: int) -> None:
+        """Wait some rounds of the event loop for a connection that is not noticed yet. Its messages precede the end.
 
-        Where the machine is busy that is a matter of rounds of the event loop, and not of time.
+        Rounds are counted instead of time, because the machine may be busy.
         """
         if self._channel is not None:
             return
         if rounds:
-            asyncio.get_running_loop().call_soon(self._await_call, rounds - 1)
+            asyncio.get_running_loop().call_soon(self._await_connection, rounds - 1)
         else:
-            self._settle()
+            self._complete_end()
 
-    def _start_is_over(self) -> None:
+    def _finish_start(self) -> None:
         if not self.started.done():
             self.started.set_result(None)
 
     def _dispatch(self, message: Message) -> None:
-        self._start_is_over()
+        self._finish_start()
         if message["type"] == "imported":
             self.on_imported(message)
             return
@@ -197,18 +197,18 @@ class Child:
         if listener is not None:
             listener(message)
 
-    def _disconnected(self, problem: str | None) -> None:
+    def _handle_disconnect(self, problem: str | None) -> None:
         self._closed = True
         if problem is not None:
-            # What it sent is read after its end has been told, where it ends at once: that is the reason all the same.
+            # Its last message may be read after its end; it is still the reason.
             self._verdict = self._verdict or Failure(
                 kind=FailureKind.CRASH, message=f"the agent's process sent {problem}"
             )
             self.kill()
         if self._exit is not None:
-            self._settle()
+            self._complete_end()
 
-    def _settle(self) -> None:
+    def _complete_end(self) -> None:
         if self.end.done() or self._exit is None:
             return
         end = self._exit
@@ -224,20 +224,20 @@ class Child:
 
 
 class Stoppable(Protocol):
-    """A process that may get stopped, by a user or another program."""
+    """A process that a user or another program may stop (SIGSTOP)."""
 
     @property
     def pid(self) -> int | None:
-        """Its number; None before it has called in."""
+        """Its process id; None before it has connected."""
 
     def kill_stopped(self) -> None:
-        """End it because it is stopped. What it served fails for that reason."""
+        """End it because it is stopped. Its sessions fail for that reason."""
 
 
 class StoppedCheck:
-    """Ends processes that are stopped (SIGSTOP): they answer nothing, so that their cases would wait forever.
+    """Ends stopped processes (SIGSTOP), whose cases would wait forever.
 
-    It sees them on Linux only. Elsewhere the time limits of the cases apply.
+    It detects them only on Linux. Elsewhere the time limits of the cases apply.
     """
 
     def __init__(self, processes: Callable[[], Iterable[Stoppable]]) -> None:
@@ -245,12 +245,12 @@ class StoppedCheck:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to check, once."""
+        """Start to check, once."""
         if self._task is None and sys.platform == "linux":
             self._task = asyncio.create_task(self._check_repeatedly())
 
     def close(self) -> None:
-        """Check no more."""
+        """Stop checking."""
         if self._task is not None:
             self._task.cancel()
 
@@ -270,21 +270,21 @@ def _is_stopped(pid: int) -> bool:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:  # it has ended
         return False
-    return status.rpartition(b")")[2].split()[:1] == [b"T"]  # the name before it may hold anything
+    return status.rpartition(b")")[2].split()[:1] == [b"T"]  # the name before it may contain anything
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes that have this value of `MARK` in the environment they were started with (Linux)."""
+    """Kill all processes that were started with this value of `MARK` (Linux)."""
     wanted = f"{MARK}={mark}".encode()
     killed: set[int] = set()
-    while found := _processes_with(wanted) - killed:  # again for those that were started meanwhile
+    while found := _find_processes(wanted) - killed:  # repeat for processes started meanwhile
         for pid in found:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         killed |= found
 
 
-def _processes_with(variable: bytes) -> set[int]:
+def _find_processes(variable: bytes) -> set[int]:
     found = set()
     for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - names are all that is needed
         with contextlib.suppress(OSError):  # it has ended, or is another user's
@@ -294,7 +294,7 @@ def _processes_with(variable: bytes) -> set[int]:
 
 
 def worker_target(target: Target) -> dict[str, Any]:
-    """What a worker is told about its target."""
+    """Return what a worker needs to know about its target."""
     return {
         "kind": str(target.kind),
         "name": target.name,
@@ -306,31 +306,31 @@ def worker_target(target: Target) -> dict[str, Any]:
     }
 
 
-def command(target: Target) -> list[str]:
-    """The command line of a worker process: the target's interpreter, and the worker by path."""
+def worker_command(target: Target) -> list[str]:
+    """Return the command line of a worker: the target's interpreter and the path of the worker."""
     return [str(target.python or sys.executable), str(_LAUNCH)]
 
 
-def config_file(config: Message) -> IO[bytes]:
-    """What a worker reads on stdin, as a file without a name: a pipe could fill, and arguments are seen by others."""
-    file = unnamed_file()
+def open_config_file(config: Message) -> IO[bytes]:
+    """Return the stdin of a worker as an unnamed file: a pipe may fill up, and others can read arguments."""
+    file = open_unnamed_file()
     file.write(json.dumps(config).encode())
     file.seek(0)
     return file
 
 
-def unnamed_file() -> IO[bytes]:
-    """A file without a name, in memory where the system has that: the disk may be full. The caller closes it."""
+def open_unnamed_file() -> IO[bytes]:
+    """Open an unnamed file, in memory if possible because the disk may be full. The caller closes it."""
     if sys.platform == "linux":
         return os.fdopen(os.memfd_create("workbench"), "w+b")
     return tempfile.TemporaryFile()
 
 
-def start_failure(target: Target, error: OSError) -> Failure:
-    """Why the interpreter could not be started."""
-    interpreter = command(target)[0]
+def describe_start_failure(target: Target, error: OSError) -> Failure:
+    """Return why the interpreter could not be started."""
+    interpreter = worker_command(target)[0]
     if not target.path.is_dir():
-        return setup_failure(f"the path of target {target.name!r} is no folder: {target.path}")
+        return make_setup_failure(f"the path of target {target.name!r} is no folder: {target.path}")
     if error.errno in _EXHAUSTED:
         message = f"no process can be started for target {target.name!r}: {error.strerror}"
         return Failure(kind=FailureKind.INFRASTRUCTURE, message=message)
@@ -339,68 +339,65 @@ def start_failure(target: Target, error: OSError) -> Failure:
         PermissionError: "may not be executed",
     }.get(type(error), f"cannot be started: {error.strerror}")
     if isinstance(error, FileNotFoundError) and Path(interpreter).exists():
-        found = "needs a program that does not exist (the one that its first line names, or that loads it)"
-    return setup_failure(f"the interpreter of target {target.name!r} {found}: {interpreter}")
+        found = "needs a program that does not exist (named in its first line, or its loader)"
+    return make_setup_failure(f"the interpreter of target {target.name!r} {found}: {interpreter}")
 
 
-def early_end(target: Target, *, code: int | None, stderr: str) -> Failure:
-    """Why a process is gone that never called in."""
-    interpreter = command(target)[0]
+def describe_early_end(target: Target, *, code: int | None, stderr: str) -> Failure:
+    """Return why a process ended before it connected."""
+    interpreter = worker_command(target)[0]
     last = one_line(stderr.strip().rpartition("\n")[2], width=300)
-    return setup_failure(
+    return make_setup_failure(
         f"the interpreter of target {target.name!r} does not start a worker: {interpreter} "
-        f"{Exit(code=code).why()}{': ' + last if last else ''}",
+        f"{Exit(code=code).describe()}{': ' + last if last else ''}",
         stderr=stderr,
     )
 
 
-def slow_import(target: Target, *, seconds: float) -> Failure:
-    """The import of the agent was not over in time."""
-    return setup_failure(
+def describe_slow_import(target: Target, *, seconds: float) -> Failure:
+    """Return the failure for an import of the agent that takes too long."""
+    return make_setup_failure(
         f"target {target.name!r} was not ready after {seconds:g} s: the import of {target.location} takes too long"
     )
 
 
-def shut_down() -> AgentError:
-    """What sessions get that come too late."""
+def make_shutdown_error() -> AgentError:
+    """Return the error for sessions that are opened during shutdown."""
     return AgentError(Failure(kind=FailureKind.CRASH, message="the agent's processes were shut down"))
 
 
-def setup_failure(message: str, *, stderr: str = "") -> Failure:
-    """A failure to find, import or start the agent."""
+def make_setup_failure(message: str, *, stderr: str = "") -> Failure:
+    """Return a failure to find, import or start the agent."""
     return Failure(kind=FailureKind.SETUP, message=message, stderr_tail=stderr or None)
 
 
-# Which process a session gets: one of its own, or a place in one that serves many.
+# Leases: a process of its own for a session, or a place in a shared one.
 
 
 class Launcher(Protocol):
-    """Makes worker processes."""
+    """Starts worker processes."""
 
     def prepare(self, *, cases: int) -> None:
         """Start early what `cases` sessions will need."""
 
     def renew(self) -> bool:
-        """What the agent's environment is may have changed: processes started from now on are to know it.
-
-        Whether it has, so that those that are there may not.
-        """
+        """Start new processes in the current environment of the agent. Return True if the environment changed."""
 
     async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """Start a process; `attach` gets it before it can say anything. Raises AgentError."""
+        """Start a process; `attach` gets it before it can send anything. Raises AgentError."""
 
     async def close(self) -> None:
         """End all processes."""
 
 
 class Lease(Protocol):
-    """How a session gets a process, and gives it back."""
+    """How a session acquires a process and releases it."""
 
-    async def take(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """A process, with `messages` sent to it. Raises AgentError."""
+    async def acquire(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
+        """Return a process that got `messages`. Raises AgentError."""
 
-    def give_back(self, child: Child, *, reusable: bool) -> None:
-        """The session needs it no longer; `reusable` where nothing is left of the session in it."""
+    def release(self, child: Child, *, reusable: bool) -> None:
+        """Release the process; `reusable` if nothing of the session is left in it."""
 
 
 class OwnProcess:
@@ -410,15 +407,15 @@ class OwnProcess:
         self._launcher = launcher
         self._role = role
 
-    async def take(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """See `Lease.take`."""
+    async def acquire(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
+        """See `Lease.acquire`."""
         child = await self._launcher.launch(self._role, messages, attach)
         if child.shared:
             child.send(*messages)
         return child
 
-    def give_back(self, child: Child, *, reusable: bool) -> None:  # noqa: ARG002 - never used again
-        """See `Lease.give_back`. One that is for a single session has ended, or ends by itself."""
+    def release(self, child: Child, *, reusable: bool) -> None:  # noqa: ARG002 - never used again
+        """See `Lease.release`. A process for a single session ends by itself."""
         if child.shared:
             child.kill()
 
@@ -426,8 +423,8 @@ class OwnProcess:
 class SharedProcesses:
     """A lease of processes that serve one session after another, `at_once` of them at a time.
 
-    A process in which something of a session may be left, and after `renew` any process that has had one, gets no new
-    sessions, and ends with the last it has.
+    A process that may contain remains of a session gets no new sessions and ends with its last one. So does, after
+    `renew`, any process that has served a session.
     """
 
     def __init__(self, launcher: Launcher, *, at_once: int | None) -> None:
@@ -439,25 +436,25 @@ class SharedProcesses:
         self._starting: asyncio.Task[Child] | None = None
 
     def prepare(self) -> None:
-        """Start a process where there is none, without waiting for it."""
+        """Start a process unless one exists, without waiting for it."""
         if not self._processes:
             self._begin_start()
 
     def renew(self, *, unused_too: bool) -> None:
-        """Give no new sessions to the processes there are, `unused_too` also not to those that never had one."""
+        """Stop giving new sessions to existing processes; with `unused_too` also to those that never served one."""
         for child in list(self._processes):
             if unused_too or child not in self._unused:
                 self._retire(child)
 
-    async def take(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """See `Lease.take`."""
-        child = await self._free_process()
+    async def acquire(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
+        """See `Lease.acquire`."""
+        child = await self._acquire_free_process()
         attach(child)
         child.send(*messages)
         return child
 
-    def give_back(self, child: Child, *, reusable: bool) -> None:
-        """See `Lease.give_back`."""
+    def release(self, child: Child, *, reusable: bool) -> None:
+        """See `Lease.release`."""
         self._load[child] -= 1
         if not reusable or child not in self._processes:
             self._retire(child)
@@ -470,8 +467,8 @@ class SharedProcesses:
             self._unused.discard(child)
             child.kill()
 
-    async def _free_process(self) -> Child:
-        """A process with room, reserved for the caller."""
+    async def _acquire_free_process(self) -> Child:
+        """Return a process with a free place, reserved for the caller."""
         while True:
             for child in self._processes:
                 if self._at_once is None or self._load[child] < self._at_once:
@@ -486,10 +483,10 @@ class SharedProcesses:
                     self._starting = None
 
     def _begin_start(self) -> asyncio.Task[Child]:
-        """What starts a process; one that failed before anybody asked for it is tried again."""
+        """Return the task that starts a process. A start that failed earlier is repeated."""
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(_heed)
+            self._starting.add_done_callback(_retrieve_exception)
         return self._starting
 
     async def _start(self) -> Child:
@@ -505,7 +502,7 @@ class SharedProcesses:
             self._retire(child)
 
 
-def _heed(task: asyncio.Task[Child]) -> None:
-    """Whoever needed the process is told that it could not be started; where nobody did, nobody need be."""
+def _retrieve_exception(task: asyncio.Task[Child]) -> None:
+    """Retrieve the exception so that asyncio does not warn; waiters receive it themselves."""
     if not task.cancelled():
         task.exception()

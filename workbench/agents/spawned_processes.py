@@ -1,7 +1,7 @@
-"""Processes started anew, where forking is not safe (macOS) or not there (Windows).
+"""Processes started anew, where forking is not safe (macOS) or not available (Windows).
 
-A start costs an interpreter and the import of the framework, so one process is always kept ready ahead of need, and
-processes serve case after case (see `leases.SharedProcesses`). The other side is `worker.shared`.
+A start costs an interpreter and the import of the framework. One process is therefore always kept ready, and processes
+serve case after case (see `SharedProcesses`). The other side is `worker.shared`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from workbench.agents.processes import (
     Child,
     Exit,
     StoppedCheck,
-    command,
-    config_file,
-    early_end,
+    describe_early_end,
+    describe_start_failure,
     has_changed,
-    shut_down,
-    start_failure,
+    make_shutdown_error,
+    open_config_file,
+    worker_command,
     worker_target,
 )
 from workbench.model.target import Target
@@ -34,7 +34,7 @@ _TAIL = 16_384  # bytes of output kept for each stream
 
 
 class _Spawned(asyncio.SubprocessProtocol):
-    """One process: collects the ends of its output, and tells its `child` how it ended."""
+    """One process: collects the tails of its output, and reports to `child` how it ended."""
 
     def __init__(self) -> None:
         self._tails = {1: b"", 2: b""}
@@ -42,7 +42,7 @@ class _Spawned(asyncio.SubprocessProtocol):
         self._open = 2
         self._ended = False
         self.gone = asyncio.get_running_loop().create_future()
-        self.child = Child(kill=self.kill, ask_output=self._tell_output, shared=True)
+        self.child = Child(kill=self.kill, ask_output=self._report_output, shared=True)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.SubprocessTransport)
@@ -53,7 +53,7 @@ class _Spawned(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         assert self._transport is not None
-        self._kill_group()  # what it started may hold the pipes open
+        self._kill_group()  # its children may keep the pipes open
         asyncio.get_running_loop().call_later(0.1, self._end)
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -64,14 +64,14 @@ class _Spawned(asyncio.SubprocessProtocol):
             self._ended = True
             code = self._transport.get_returncode()
             self._transport.close()
-            self.child.exited(Exit(code=code, stdout=self._text(1), stderr=self._text(2)))
+            self.child.set_exit(Exit(code=code, stdout=self._decode_tail(1), stderr=self._decode_tail(2)))
             self.gone.set_result(None)
 
-    def _text(self, fd: int) -> str:
+    def _decode_tail(self, fd: int) -> str:
         return self._tails[fd].decode("utf-8", "replace")
 
-    def _tell_output(self) -> None:
-        self.child.told_output(self._text(1), self._text(2))
+    def _report_output(self) -> None:
+        self.child.set_output(self._decode_tail(1), self._decode_tail(2))
 
     def kill(self) -> None:
         """End the process and what it started."""
@@ -80,7 +80,7 @@ class _Spawned(asyncio.SubprocessProtocol):
         if sys.platform == "win32":
             with contextlib.suppress(ProcessLookupError):
                 self._transport.kill()
-        else:  # the transport's own kill takes the exit status away from the event loop, which then knows none
+        else:  # the transport's own kill makes the event loop lose the exit status
             self._kill_group()
 
     def _kill_group(self) -> None:
@@ -90,7 +90,7 @@ class _Spawned(asyncio.SubprocessProtocol):
 
 
 class SpawnLauncher:
-    """Makes the processes of one target, each with an interpreter of its own."""
+    """Starts the processes of one target, each with its own interpreter."""
 
     def __init__(self, target: Target, listener: Listener, *, start_timeout: float, concurrency: int) -> None:
         self._target = target
@@ -105,7 +105,7 @@ class SpawnLauncher:
         self._closed = False
 
     def renew(self) -> bool:
-        """Where other packages are installed, let the processes be that began before. See `leases.Launcher.renew`."""
+        """Drop the spare process if other packages are installed. See `Launcher.renew`."""
         if not has_changed(self._environment):
             return False
         self._environment = {}
@@ -115,22 +115,22 @@ class SpawnLauncher:
         return True
 
     def prepare(self, *, cases: int) -> None:
-        """Have one process ready."""
+        """Keep one process ready."""
         if cases:
-            self._take_spare_later()
+            self._ensure_spare()
 
     async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """A process that is ready, and another on its way. See `leases.Launcher.launch`."""
+        """Return a process that is ready, and start another. See `Launcher.launch`."""
         assert role == "shared"
         while True:
-            self._take_spare_later()
+            self._ensure_spare()
             assert self._spare is not None
             spare = self._spare
             try:
                 child = await asyncio.shield(spare)
             except asyncio.CancelledError:
                 if self._closed:
-                    raise shut_down() from None
+                    raise make_shutdown_error() from None
                 raise
             if self._spare is spare:
                 self._spare = None
@@ -138,12 +138,12 @@ class SpawnLauncher:
                     break
         attach(child)
         child.send(*messages)
-        self._take_spare_later()
+        self._ensure_spare()
         return child
 
-    def _take_spare_later(self) -> None:
+    def _ensure_spare(self) -> None:
         if self._closed:
-            raise shut_down()
+            raise make_shutdown_error()
         if self._spare is None or (
             self._spare.done() and (self._spare.cancelled() or self._spare.exception() is not None)
         ):
@@ -167,7 +167,7 @@ class SpawnLauncher:
         async with self._slots:
             try:
                 await self._start(spawned, config)
-            except BaseException:  # whyever it did not start: nobody will call in
+            except BaseException:  # it will not connect
                 self._listener.forget(token)
                 raise
             spawned.gone.add_done_callback(lambda _: self._listener.forget(token))
@@ -180,17 +180,21 @@ class SpawnLauncher:
         if not ready.done():
             spawned.kill()
             end = spawned.child.end.result() if spawned.child.end.done() else Exit()
-            raise AgentError(early_end(self._target, code=end.code, stderr=end.stderr), stderr_tail=end.stderr)
+            raise AgentError(describe_early_end(self._target, code=end.code, stderr=end.stderr), stderr_tail=end.stderr)
         return spawned.child
 
     async def _start(self, spawned: _Spawned, config: Message) -> None:
         try:
-            with config_file(config) as stdin:
+            with open_config_file(config) as stdin:
                 await asyncio.get_running_loop().subprocess_exec(
-                    lambda: spawned, *command(self._target), stdin=stdin, cwd=self._target.path, start_new_session=True
+                    lambda: spawned,
+                    *worker_command(self._target),
+                    stdin=stdin,
+                    cwd=self._target.path,
+                    start_new_session=True,
                 )
         except OSError as error:
-            raise AgentError(start_failure(self._target, error)) from error
+            raise AgentError(describe_start_failure(self._target, error)) from error
         self._all.add(spawned)
         self._stopped_check.start()
         spawned.gone.add_done_callback(lambda _: self._all.discard(spawned))
@@ -208,15 +212,15 @@ class SpawnLauncher:
             await asyncio.wait([spawned.gone for spawned in self._all], timeout=5.0)
 
     def _greet(self, child: Child, ready: asyncio.Future[None], channel: Channel, hello: Message) -> None:
-        """Take its two connections: one whose end tells it that we are gone, and the one to talk on."""
+        """Take its two connections: one whose end tells it that the engine is gone, and one for messages."""
         if hello["role"] == "shared":
-            self._environment = {**hello["environment"], **self._environment}  # what was found first counts
-            child.connected(channel, hello)
+            self._environment = {**hello["environment"], **self._environment}  # the first state counts
+            child.attach_channel(channel, hello)
             if not ready.done():
                 ready.set_result(None)
 
 
 def _kill(starting: asyncio.Task[Child]) -> None:
-    """End a process that nobody will use."""
+    """End a process that will not be used."""
     if not starting.cancelled() and starting.exception() is None:
         starting.result().kill()

@@ -1,11 +1,13 @@
-"""The host of agents that run in worker processes."""
+"""The host of agents in worker processes."""
 
 from __future__ import annotations
 
 import itertools
+import sys
 
 from workbench.agents.agent_host import (
     AgentError,
+    AgentHost,
     AgentSession,
     CustomScoreAnswer,
     CustomScoreRequest,
@@ -14,17 +16,15 @@ from workbench.agents.agent_host import (
     OnSpan,
     SessionRequest,
 )
-from workbench.agents.agent_sessions import WorkerSession, score_in
+from workbench.agents.agent_sessions import WorkerSession, run_custom_metric
 from workbench.agents.channel import Listener
 from workbench.agents.processes import Launcher, OwnProcess, SharedProcesses, worker_target
 from workbench.agents.worker.adapters.base import LoadError
 from workbench.model.target import AgentKind, Isolation, Target
 
-# The host of a target whose agent lives in worker processes.
-
 
 class WorkerHost:
-    """Gives each session a process of its own, or a place in one that is shared. See `host.AgentHost`."""
+    """Gives each session its own process, or a place in a shared one. See `AgentHost`."""
 
     def __init__(
         self, target: Target, *, isolation: Isolation, concurrency: int, start_timeout: float, mode: Mode
@@ -33,7 +33,7 @@ class WorkerHost:
         self._start_timeout = start_timeout
         self._listener = Listener()
         self._numbers = itertools.count(1)
-        self._launcher = _launcher(
+        self._launcher = _create_launcher(
             target,
             self._listener,
             start_timeout=start_timeout,
@@ -52,7 +52,7 @@ class WorkerHost:
     def prepare(self, *, cases: int) -> None:
         """See `AgentHost.prepare`."""
         self._launcher.prepare(cases=cases)
-        if self._shares:  # nothing of the agent is imported before the first session, so that it is never too early
+        if self._shares:  # safe: the agent is imported at the first session
             self._shared.prepare()
 
     def renew(self) -> None:
@@ -76,13 +76,13 @@ class WorkerHost:
         )
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
-        """See `AgentHost.score`. A metric that was in a process which died is tried again, alone, once."""
+        """See `AgentHost.score`. If the process of a metric dies, the metric is tried once more, alone."""
         try:
-            return await score_in(self._scoring, self._numbers, request, alone=False)
+            return await run_custom_metric(self._scoring, self._numbers, request, alone=False)
         except AgentError as error:
             if not error.retry_alone:
                 raise
-        return await score_in(self._scoring_alone, self._numbers, request, alone=True)
+        return await run_custom_metric(self._scoring_alone, self._numbers, request, alone=True)
 
     async def close(self) -> None:
         """See `AgentHost.close`."""
@@ -92,15 +92,7 @@ class WorkerHost:
             await self._listener.close()
 
 
-def load_launcher(mode: Mode) -> None:
-    """Import what starts processes in this mode."""
-    if mode == "fork":
-        import workbench.agents.forked_processes
-    else:
-        import workbench.agents.spawned_processes  # noqa: F401
-
-
-def _launcher(
+def _create_launcher(
     target: Target, listener: Listener, *, start_timeout: float, concurrency: int, layers: bool, mode: Mode
 ) -> Launcher:
     if mode == "fork":
@@ -112,20 +104,55 @@ def _launcher(
     return SpawnLauncher(target, listener, start_timeout=start_timeout, concurrency=concurrency)
 
 
-# What is wrong in the table of settings that only one kind of agent has, told before any agent is asked.
+def create_host(
+    target: Target,
+    *,
+    isolation: Isolation,
+    concurrency: int,
+    start_timeout: float = 60.0,
+    mode: Mode | None = None,
+) -> AgentHost:
+    """Create the host of a target. No process is started before `prepare` or the first turn.
+
+    `concurrency` is the maximum number of open sessions, and of threads for blocking functions in a shared process.
+    Cases of an agent that runs elsewhere share a process whatever the `isolation`, because there is nothing to isolate.
+    `start_timeout` is in seconds, for the interpreter and separately for the import of the agent. `mode` is for tests:
+    by default processes are forked where that is safe (Linux).
+    """
+    return WorkerHost(
+        target,
+        isolation="worker" if target.is_remote else isolation,
+        concurrency=concurrency,
+        start_timeout=start_timeout,
+        mode=mode or _choose_mode(),
+    )
 
 
-def wrong_table(target: Target) -> str | None:
-    """A template or path that its adapter would not take, beginning with its place in the settings; None for none."""
+def preload_host_modules() -> None:
+    """Import the modules of hosts, which takes a tenth of a second, for callers that must not wait later."""
+    if _choose_mode() == "fork":
+        import workbench.agents.forked_processes
+    else:
+        import workbench.agents.spawned_processes  # noqa: F401
+
+
+def _choose_mode() -> Mode:
+    return "fork" if sys.platform == "linux" else "once"
+
+
+# Errors in the settings of one kind of agent, found before any agent is called.
+
+
+def find_table_error(target: Target) -> str | None:
+    """Return the error in a template or path of the settings, with its place; None if the adapter accepts all."""
     if target.kind is not AgentKind.HTTP or not target.options:
         return None
-    from workbench.agents.worker.adapters.http.reading import Reading
-    from workbench.agents.worker.adapters.http.sending import Sending
+    from workbench.agents.worker.adapters.http.http_mapping import AnswerMapping, RequestMapping
 
-    told = worker_target(target)
+    settings = worker_target(target)
     try:
-        Sending(told)
-        Reading(told)
+        RequestMapping(settings)
+        AnswerMapping(settings)
     except LoadError as error:
         return str(error)
     return None

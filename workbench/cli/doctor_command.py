@@ -313,9 +313,9 @@ def _module(target: Target) -> Iterator[Health]:
 
 def _table(target: Target) -> Iterator[Health]:
     """Templates and paths in the table of its kind."""
-    from workbench.agents.worker_host import wrong_table
+    from workbench.agents.worker_host import find_table_error
 
-    wrong = wrong_table(target)
+    wrong = find_table_error(target)
     if wrong is not None:
         yield Health(problems=(wrong,))
 
@@ -342,7 +342,7 @@ def _adk(target: Target) -> Iterator[Health]:
     """Whether the target's interpreter has a google-adk that can be used. Nothing is run for that."""
     from importlib.metadata import distributions
 
-    from workbench.agents.worker.adapters.adk.adk_loading import wrong_version
+    from workbench.agents.worker.adapters.adk.adk_agents import find_version_error
 
     folders = sys.path
     if target.python is not None:
@@ -353,7 +353,7 @@ def _adk(target: Target) -> Iterator[Health]:
             return
     found = next((each.version for each in distributions(name="google-adk", path=folders)), None)
     if found is not None:
-        problem = wrong_version(found)
+        problem = find_version_error(found)
         yield Health(problems=() if problem is None else (f"{problem} (in {target.python or sys.executable})",))
     elif target.python is None:
         yield Health(problems=(f"the extra adk is {missing_extra('adk')}",))
@@ -393,10 +393,11 @@ async def _signs_of_life(targets: Iterable[Target]) -> Mapping[str, Health]:
 
 async def _sign_of_session(target: Target) -> Health:
     """Whether a session opens and closes without a turn: a program starts and ends with its input, a card is there."""
-    from workbench.agents.agent_host import AgentError, SessionRequest, host_for
+    from workbench.agents.agent_host import AgentError, SessionRequest
+    from workbench.agents.worker_host import create_host
     from workbench.engine.case_run import DEFAULT_USER
 
-    host = host_for(target, isolation="case", concurrency=1)
+    host = create_host(target, isolation="case", concurrency=1)
     request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False)
     session = await host.open(request, on_span=lambda _: None)
     try:
@@ -419,7 +420,7 @@ async def _sign_of_url(target: Target) -> Health:
     """Whether something answers at the URL. Any status will do: what the agent makes of a prompt is for runs to see."""
     import aiohttp
 
-    from workbench.agents.worker.adapters.http.words import in_words
+    from workbench.agents.worker.adapters.http.http_session import describe_connection_error
     from workbench.engine.plan import environment_of
 
     environment = environment_of(target)
@@ -434,7 +435,9 @@ async def _sign_of_url(target: Target) -> Health:
     except TimeoutError:
         reason = f"no answer within {_AGENT_SECONDS:g} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        reason = in_words(error) if isinstance(error, (aiohttp.ClientError, OSError)) else "it is no URL"
+        reason = (
+            describe_connection_error(error) if isinstance(error, (aiohttp.ClientError, OSError)) else "it is no URL"
+        )
         for name in _VARIABLE.findall(target.location):
             reason = reason.replace(environment[name], f"${{{name}}}")
     return Health(lines=("not reached",), problems=(f"{target.location} cannot be reached: {reason}",))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from workbench.agents.worker_host import wrong_table
+from workbench.agents.worker_host import find_table_error
 from workbench.engine.plan import (
     NoCases,
     Plan,
@@ -448,7 +448,7 @@ class Planner:
                 yield from find_missing_files(target)
         for target in targets.values():
             yield from find_missing_files(target)
-            wrong = wrong_table(target)
+            wrong = find_table_error(target)
             if wrong is not None:
                 yield self._loaded.add_location(("targets", target.name, target.kind.value), wrong)
             is_missing = target.scripted_models is not None and not target.scripted_models.is_file()  # said already

@@ -17,8 +17,6 @@ from workbench.agents.agent_host import (
     CustomScoreAnswer,
     CustomScoreRequest,
     LeftByAgents,
-    host_for,
-    load_hosts,
 )
 from workbench.engine.plan import Limits, Plan, Selection
 from workbench.engine.run_judging import CacheWarnings, opened_when_asked
@@ -51,7 +49,9 @@ class Hosts:
         """The host of a target that is used in this way."""
         key = (target, isolation, concurrency)
         if key not in self._hosts:
-            self._hosts[key] = host_for(target, isolation=isolation, concurrency=concurrency)
+            from workbench.agents.worker_host import create_host
+
+            self._hosts[key] = create_host(target, isolation=isolation, concurrency=concurrency)
         return self._hosts[key]
 
     async def start_interpreters(self, targets: Iterable[Target], limits: Limits) -> None:
@@ -162,7 +162,9 @@ class Resources:
         engine's thread would hardly get to it.
         """
         if agents:
-            load_hosts()
+            from workbench.agents.worker_host import preload_host_modules
+
+            preload_host_modules()
             self.thread.submit(self.hosts.start_interpreters(agents, limits)).result()
 
     def prepare_text(self, plan: Plan) -> None:

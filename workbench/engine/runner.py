@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import proxy
 
-from workbench.agents.agent_host import AgentHost, LeftByAgents, load_hosts
+from workbench.agents.agent_host import AgentHost, LeftByAgents
 from workbench.engine.case_run import Attempt, Listener, execute
 from workbench.engine.history_recorder import HistoryRecorder, new_run_id, versions
 from workbench.engine.plan import Plan, PlannedCase, user_for, why_it_stopped
@@ -661,6 +661,8 @@ def _load(plan: Plan) -> None:
     """Import what carrying out a plan needs. Blocking."""
     versions()
     if any(case.needs_agent for case in plan.cases):
-        load_hosts()
+        from workbench.agents.worker_host import preload_host_modules
+
+        preload_host_modules()
     if any("judge" in criteria.needs for criteria in plan.criteria):
         import workbench.engine.run_judging  # noqa: F401

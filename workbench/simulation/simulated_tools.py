@@ -209,8 +209,8 @@ class CaseTools:
         self._ended: dict[int, RecordedCall] = {}  # in the order of their ends
 
     @property
-    def wanted(self) -> Mapping[str, Any]:
-        """See `ToolDesk.wanted`."""
+    def interception(self) -> Mapping[str, Any]:
+        """See `ToolDesk.interception`."""
         names: dict[str, str | None] = {tool.name: tool.place for tool in self._tools.values()}
         for name in () if self._plan.replay is None else self._plan.replay.tools:
             names.setdefault(name, None)
@@ -238,10 +238,10 @@ class CaseTools:
                 return await self._injected(call, injection)
             if simulated.by_model:
                 return await self._made_up(call)
-        return ToolAnswer(tell=self._plan.record is not None or self._asks_model)
+        return ToolAnswer(wants_outcome=self._plan.record is not None or self._asks_model)
 
-    def told(self, number: int, outcome: ToolOutcome) -> None:
-        """See `ToolDesk.told`."""
+    def record_outcome(self, number: int, outcome: ToolOutcome) -> None:
+        """See `ToolDesk.record_outcome`."""
         self._note(number, None, outcome)
 
     def recorded(self) -> RecordedCase:

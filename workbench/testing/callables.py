@@ -26,13 +26,13 @@ from workbench.agents.agent_host import (
     SessionEnd,
     SessionRequest,
 )
-from workbench.agents.agent_sessions import instance_of, read_scores
+from workbench.agents.agent_sessions import build_instance, read_scores
 from workbench.agents.worker.adapters import function
 from workbench.agents.worker.adapters.base import AgentFault, EmitSpan, Session
 from workbench.agents.worker.faults import describe_failure
-from workbench.agents.worker.responses import tells_trajectory
+from workbench.agents.worker.json_safe import describe
+from workbench.agents.worker.responses import has_trajectory
 from workbench.agents.worker.scoring import RowMetric
-from workbench.agents.worker.wire import describe
 from workbench.engine.run_resources import EngineThread
 from workbench.model.evalset import Content
 from workbench.model.results import Failure, FailureKind, TurnResult
@@ -302,10 +302,10 @@ class _FunctionSession(function.Session):
 
     def _finish_turn(self, value: Any, *others: Any) -> dict[str, Any]:
         told = super()._finish_turn(value, *others)
-        if not tells_trajectory(value):
+        if not has_trajectory(value):
             told["invocation"]["intermediate_data"] = None
             told["calls_unknown"] = None
-            told.pop("calls_untold", None)
+            told.pop("calls_unknown_by_design", None)
         return told
 
 
@@ -319,18 +319,17 @@ def _open_function(name: str, call: Callable[..., Any], request: dict[str, Any],
 
 
 def _open_engine(agent: Any, request: dict[str, Any], emit: EmitSpan) -> Session:
-    from workbench.agents.worker.adapters.agent_engine import Local
-    from workbench.agents.worker.adapters.agent_engine.talk import Talk
+    from workbench.agents.worker.adapters.agent_engine import EngineConversation, LocalEngine
 
-    talk = Talk(Local(agent, in_thread=in_own_thread))
+    talk = EngineConversation(LocalEngine(agent, in_thread=in_own_thread))
     return _open_function(_name_of(agent), talk.say, request, emit)
 
 
 def _open_langchain(runnable: Any, request: dict[str, Any], emit: EmitSpan) -> Session:
-    from workbench.agents.worker.adapters.langchain.langchain_messages import form_of
+    from workbench.agents.worker.adapters.langchain.langchain_messages import choose_form
     from workbench.agents.worker.adapters.langchain.langchain_session import LangchainSession
 
-    form = form_of(runnable, request)
+    form = choose_form(runnable, request)
     return LangchainSession(name=_name_of(runnable), runnable=runnable, form=form, request=request, emit=emit)
 
 
@@ -394,7 +393,7 @@ class CallingHost:
         metric = RowMetric(request.metric, self._functions[request.metric])
         try:
             # Copies: what one function does to its row is nothing to the next one, nor to the result.
-            instances = [deepcopy(instance_of(request, number)) for number in range(len(request.actual))]
+            instances = [deepcopy(build_instance(request, number)) for number in range(len(request.actual))]
             told = await self._calls.call(metric.score, {"metric": request.metric, "instances": instances})
             return read_scores(told, None)
         except Exception as raised:  # the function is the caller's: whatever it raises costs this row

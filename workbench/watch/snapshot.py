@@ -169,14 +169,14 @@ class Snapshot:
         return self._fingerprint_variable(kind, key, around) if around is not None else ""
 
     def _fingerprint_variable(self, kind: str, key: str, around: Surroundings) -> str:
-        secret = fingerprints.secret_of(around.target_path)
+        secret = fingerprints.derive_secret(around.target_path)
         effective = self._effective.get(around)
         if effective is None:
             effective = self._effective[around] = dotenv.effective(around.env_files, self._environment)
         if kind != Kind.VARIABLES:
             return fingerprints.of_variable(secret, effective.get(key))
         named = dotenv.effective(around.env_files, {})
-        return fingerprints.of_variables(secret, fingerprints.which_count(key, effective, defined=named))
+        return fingerprints.of_variables(secret, fingerprints.select_variables(key, effective, defined=named))
 
     def _read_blocks(self, path: str) -> Blocks | BrokenSource | None:
         """Return the blocks of a source file; None if it does not exist."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from workbench.agents import agent_host as agents
+from workbench.agents.worker_host import create_host
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target
 
@@ -45,7 +46,7 @@ async def test_a_library_that_looked_at_a_variable_before_env_defined_it_looks_a
     (folder / "agent.py").write_text(AGENT)
     monkeypatch.setenv("PYTHONPATH", str(libraries))
     target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=folder, env_file=folder / ".env")
-    host = agents.host_for(target, isolation="case", concurrency=2)
+    host = create_host(target, isolation="case", concurrency=2)
     try:
         assert await _answers(host, 4) == ["None"] * 4
 
@@ -69,7 +70,7 @@ async def test_a_library_that_is_replaced_is_imported_anew(tmp_path: Path, monke
     (folder / "agent.py").write_text(AGENT)
     monkeypatch.setenv("PYTHONPATH", str(libraries))
     target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=folder)
-    host = agents.host_for(target, isolation="case", concurrency=2)
+    host = create_host(target, isolation="case", concurrency=2)
     try:
         assert await _answers(host, 4) == ["old"] * 4
         assert await _answers(host, 4) == ["old"] * 4  # of a process that has imported the library early
@@ -91,7 +92,7 @@ async def test_a_module_of_the_agent_replaces_a_library_for_the_libraries_that_u
     (folder / "agent.py").write_text(AGENT)
     monkeypatch.setenv("PYTHONPATH", str(libraries))
     target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=folder)
-    host = agents.host_for(target, isolation="case", concurrency=2)
+    host = create_host(target, isolation="case", concurrency=2)
     try:
         assert await _answers(host, 4) == ["library"] * 4
         assert await _answers(host, 4) == ["library"] * 4  # of a process that has imported the libraries early

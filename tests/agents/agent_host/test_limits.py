@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.agent_host import SessionRequest, host_for
+from workbench.agents.agent_host import SessionRequest
 from workbench.agents.channel import Channel, Listener
+from workbench.agents.worker_host import create_host
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target
 
@@ -23,7 +24,8 @@ HI = Content.of_text("hi", role="user")
 MANY_AT_ONCE = """
 import asyncio, resource, sys
 from pathlib import Path
-from workbench.agents.agent_host import AgentError, SessionRequest, host_for
+from workbench.agents.agent_host import AgentError, SessionRequest
+from workbench.agents.worker_host import create_host
 from workbench.model.evalset import Content
 from workbench.model.target import AgentKind, Target
 
@@ -42,7 +44,7 @@ async def one(host):
 
 async def main():
     target = Target(name="bench", kind=AgentKind.FUNCTION, location="agent:answer", path=Path(sys.argv[1]))
-    host = host_for(target, isolation="case", concurrency=60, mode=sys.argv[2])
+    host = create_host(target, isolation="case", concurrency=60, mode=sys.argv[2])
     print(*await asyncio.gather(*(one(host) for _ in range(60))))
     print(await one(host))
     await host.close()
@@ -206,7 +208,7 @@ async def test_workers_that_come_in_before_their_start_has_returned_are_let_in(t
     target = Target(name="bench", kind=AgentKind.FUNCTION, location="agent:answer", path=tmp_path)
     problems: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-    host = host_for(target, isolation="case", concurrency=8, mode="once")
+    host = create_host(target, isolation="case", concurrency=8, mode="once")
 
     async def one() -> str:
         session = await host.open(SessionRequest(app_name="app", user_id="user"), on_span=lambda _: None)
@@ -234,7 +236,7 @@ async def test_a_message_without_its_parts_ends_only_its_connection() -> None:
     listener.expect("token", greet)
     try:
         reader, writer = await asyncio.open_unix_connection(listener.address[1])
-        writer.write(b'{"type":"hello","protocol":1,"token":"token"}\n{"type":"output"}\n')
+        writer.write(b'{"type":"hello","protocol":2,"token":"token"}\n{"type":"output"}\n')
         assert await reader.read() == b""
         writer.close()
     except ConnectionError:
@@ -242,7 +244,7 @@ async def test_a_message_without_its_parts_ends_only_its_connection() -> None:
     finally:
         await listener.close()
 
-    assert closed == ["a message that cannot be used (KeyError: 'number')"]
+    assert closed == ["an invalid message (KeyError: 'number')"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets")

@@ -54,7 +54,7 @@ async def test_a_process_that_dies_between_turns_is_told_at_the_next(bench: Any,
     session = await bench.open(bench.host(mode=mode), alone=True)
     await session.turn(content("one"), turn=0)
     await eventually((bench.folder / "dead").exists)
-    await eventually(lambda: session._gone is not None)
+    await eventually(lambda: session._exit is not None)
 
     with pytest.raises(Exception, match="exit status 5"):
         await session.turn(content("two"), turn=1)

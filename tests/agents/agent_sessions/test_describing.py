@@ -118,7 +118,7 @@ async def test_an_adk_agent_tells_instructions_tools_and_agents_below_and_what_i
     assert "restaurant" in str(tool)
     assert (waiter.description, waiter.instruction) == ("Takes orders.", "Tells who the guest is.")
     assert any("Cellar of host" in said for said in description.unknown)
-    assert any("instruction of waiter is made by a function" in said for said in description.unknown)
+    assert any("instruction of waiter is computed by a function" in said for said in description.unknown)
 
 
 SECRETIVE = '''

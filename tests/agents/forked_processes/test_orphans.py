@@ -33,13 +33,14 @@ AGENT = """
 FRONT_END = """
     import asyncio, sys
     from pathlib import Path
-    from workbench.agents.agent_host import SessionRequest, host_for
+    from workbench.agents.agent_host import SessionRequest
+    from workbench.agents.worker_host import create_host
     from workbench.model.evalset import Content
     from workbench.model.target import AgentKind, Target
 
     async def main():
         target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=Path(sys.argv[1]))
-        host = host_for(target, isolation=sys.argv[2], concurrency=2, mode=sys.argv[3])
+        host = create_host(target, isolation=sys.argv[2], concurrency=2, mode=sys.argv[3])
         session = await host.open(SessionRequest(app_name="a", user_id="u"), on_span=lambda span: None)
         await session.turn(Content.of_text("hang", role="user"), turn=0)
 

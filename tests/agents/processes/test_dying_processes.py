@@ -287,5 +287,5 @@ async def test_garbage_on_the_protocol_is_a_crash_of_that_case_only(bench: Any) 
     talks = [await bench.talk(host, prompt) for prompt in ("garbage", "hi")]
 
     assert talks[0].kind == "crash"
-    assert talks[0].message == "the agent's process sent something that is no message of the protocol"
+    assert talks[0].message == "the agent's process sent data that is not a protocol message"
     assert talks[1].responses == ["fine"]

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.worker.adapters.base import AgentFault
-from workbench.agents.worker.limits import MOST_STEPS
-from workbench.agents.worker.responses import agent_span, call_spans, read_answer, turn_result
+from workbench.agents.worker.adapters.base import MOST_STEPS, AgentFault
+from workbench.agents.worker.responses import make_agent_span, make_call_spans, make_turn_result, read_answer
 
 
 def answer(calls: int, **more: Any) -> dict[str, Any]:
@@ -18,7 +17,7 @@ def answer(calls: int, **more: Any) -> dict[str, Any]:
 
 
 def result(told: dict[str, Any]) -> dict[str, Any]:
-    return turn_result({"parts": [{"text": "hi"}]}, told, duration=0.1, spans=[])
+    return make_turn_result({"parts": [{"text": "hi"}]}, told, duration=0.1, spans=[])
 
 
 def test_the_calls_of_a_giant_answer_are_cut_and_not_judged() -> None:
@@ -61,11 +60,11 @@ def test_responses_are_found_by_id_and_else_in_order() -> None:
         {"name": "b", "args": {}},
     ]
     responses = [{"name": "a", "response": {"n": 1}, "id": "1"}, {"name": "a", "response": {"n": 2}}]
-    agent = agent_span(0, "x", start=0.0, end=1.0, request="hi")
+    agent = make_agent_span(0, "x", start=0.0, end=1.0, request="hi")
 
     # The first call has no id, and takes the first response of its name; so the second has what is left.
-    assert [span["response"] for span in call_spans(agent, calls, responses)] == [{"n": 1}, {"n": 2}, None, None]
-    assert [span["response"] for span in call_spans(agent, calls[1:], responses)] == [{"n": 1}, {"n": 2}, None]
+    assert [span["response"] for span in make_call_spans(agent, calls, responses)] == [{"n": 1}, {"n": 2}, None, None]
+    assert [span["response"] for span in make_call_spans(agent, calls[1:], responses)] == [{"n": 1}, {"n": 2}, None]
 
 
 def test_many_calls_with_responses_take_linear_time() -> None:
@@ -73,7 +72,7 @@ def test_many_calls_with_responses_take_linear_time() -> None:
     responses = [{"name": "a", "response": {"n": call["id"]}, "id": call["id"]} for call in reversed(calls)]
     started = time.process_time()
 
-    spans = call_spans(agent_span(0, "x", start=0.0, end=1.0, request="hi"), calls, responses)
+    spans = make_call_spans(make_agent_span(0, "x", start=0.0, end=1.0, request="hi"), calls, responses)
 
     assert all(span["response"] == {"n": str(number)} for number, span in enumerate(spans))
     assert time.process_time() - started < 2.0  # in quadratic time more than ten seconds

@@ -15,8 +15,8 @@ from workbench.model.evalset import Invocation
 from workbench.model.results import Execution, MetricResult, MetricStatus, TurnResult, decide_case_status
 from workbench.report.turn_diff import DifferenceKind, find_differences
 
-NO_ARGUMENTS = "the spans of the agent tell no arguments"
-REASON = "no span came within 2 s of the answer"
+NO_ARGUMENTS = "the spans of the agent's tool calls have no arguments"
+REASON = "no span arrived within 2 s of the answer"
 KNOWS_CALLS = ("tool_trajectory_avg_score", "trajectory_exact_match", "trajectory_precision", "trajectory_strict_match")
 
 

@@ -134,7 +134,7 @@ def test_a_wrong_call_is_wrong_as_it_always_was(project: Project) -> None:
     [
         ("tol", "found 'tol', expected a function of the agent's own modules (one elsewhere is named as "
          "module:function); did you mean 'tool'?"),
-        ("twice", "found 'twice', expected one function: that name have a:twice and b:twice; name it in `tools`"),
+        ("twice", "found 'twice', expected a unique name: a:twice and b:twice share it; name the function in `tools`"),
         ("lib:nothing", "lib has no attribute 'nothing'"),
         ("lib:number", "lib:number is an int (7), expected a function written in Python"),
         ("steps", "lib:steps is a generator, which cannot be simulated"),

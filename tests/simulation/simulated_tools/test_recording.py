@@ -149,7 +149,7 @@ def test_what_json_would_give_back_otherwise_is_not_given_back(project: Project)
 
     _, message = failure(project.run(replay_tools=project.root / "calls.jsonl"))
 
-    assert message.endswith("what the tool gave has an int (1) as a key, which JSON makes a text of")
+    assert message.endswith("what the tool gave has an int (1) as a key, which JSON turns into text")
 
 
 def test_what_cannot_be_recorded_or_replayed_is_refused_before_anything_runs(project: Project) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workbench.agents.worker.limits import MOST_STEPS
+from workbench.agents.worker.adapters.base import MOST_STEPS
 from workbench.model.trace import ToolCall
 from workbench.store.datasets.dataset_reader import read_dataset
 from workbench.store.datasets.dataset_rows import Row

@@ -18,7 +18,7 @@ from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmResponse
 from google.genai import types
 
-from tests.agent_evaluator.tools import set_device_info
+from .tools import set_device_info
 
 
 class Scripted(BaseLlm):

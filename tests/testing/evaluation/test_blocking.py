@@ -66,7 +66,7 @@ def test_an_asynchronous_agent_that_blocks_its_loop_costs_its_row(
     never.set()
     gc.collect()
 
-    blocked = "took longer than 0.5 s: it, or another beside it, blocked the event loop"
+    blocked = "took longer than 0.5 s: it, or another case, blocked the event loop"
     assert reasons(result, "response") == {1: blocked}
     assert column(result, "response")[1:] == ["1", "2", "3", "4", "5"]
     assert sorted(asked) == ["0", "1", "2", "3", "4", "5"]

@@ -346,7 +346,7 @@ def test_variables_count_as_the_env_files_leave_them(tmp_path: Path, monkeypatch
     known = Known(tmp_path)
     env = tmp_path / ".env"
     env.write_text("INNER=1\nOUTER=hidden\n")
-    secret = fingerprints.secret_of(str(tmp_path))
+    secret = fingerprints.derive_secret(str(tmp_path))
     known.add(
         ("env_files", str(env), "-"),
         ("variable", "INNER", fingerprints.of_variable(secret, "1")),

@@ -1,5 +1,5 @@
 """The worker: the process in which agents, their tools and custom metrics run.
 
-Standard library only, Python 3.10 syntax, nothing else of ours: it runs under the interpreter of the target. It is
-loaded under the name `_workbench_worker` (see `launch`), so inside it all imports are relative.
+It runs under the target's interpreter, so it uses only the standard library and Python 3.10 syntax, and imports nothing
+else of `workbench`. It is loaded under the name `_workbench_worker` (see `launch`), so its imports are relative.
 """

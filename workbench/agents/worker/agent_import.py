@@ -1,12 +1,14 @@
-"""The import of the agent before the fork: once for all cases that run the same code.
+"""Imports before a fork: libraries that children need, and the agent itself.
 
-A process that has imported the agent serves as a zygote only while a copy of it is as good as an import of its own:
-one thread, no open files or connections, no child processes, no timers or blocked signals, nothing written, no random
-numbers drawn or seeded. Otherwise `Unshared` says why, and each case imports the agent itself.
+A process that has imported the agent serves as a zygote only if a copy of it is as good as an import of its own: one
+thread, no open files or connections, no child processes, no timers or blocked signals, nothing written, no random
+numbers drawn or seeded. Otherwise `Unshared` gives the reason, and each case imports the agent itself.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import re
 import signal
@@ -15,17 +17,232 @@ import time
 import warnings
 
 from . import faults
-from .loading import compiled_here, enter
-from .preload import changed_keys, count_threads, imported_since
+from .loading import compiled_here, enter, find_shadowed_names, has_entered, restore_path
 from .recording import hooks, instrument
+from .recording.fingerprints import (
+    ABSENT,
+    digest,
+    list_entries,
+    of_environment,
+    of_file,
+    of_import,
+    of_installed,
+    of_mode,
+    of_names,
+    of_probe,
+    of_time,
+)
 from .recording.recorder import quiet
-from .recording.snapshot import Snapshot
+from .recording.scope import LIBRARY_FOLDERS, is_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Set, Tuple
+    from typing import Any, Callable, Iterable, Iterator
+
+    from workbench.agents.worker.recording.recorder import Recorder
 
     from .adapters.base import Adapter
+
+
+_HOLES = 32_768  # bytes for each allocation size of Python, 16 to 512; a process of 50 MB has less free memory
+_BYTES_HEADER = sys.getsizeof(b"")
+_filling: list[list[object]] = []
+
+
+class Unsafe(Exception):
+    """A package that must not be imported before the fork: it starts threads, or reads variables that only children
+    have."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(package)
+        self.package = package
+
+
+def list_new_imports(before: Iterable[str], roots: list[str]) -> list[str]:
+    """List the libraries that this process imported and its parent may import, in the order of their import."""
+    shadowed = find_shadowed_names(roots)
+    names = []
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        if spec is None or spec.name != name or name in before or name.split(".", 1)[0] in shadowed:
+            continue
+        if spec.origin is None or (spec.has_location and is_workspace(spec.origin)):
+            continue
+        names.append(name)
+    return names
+
+
+def list_changed_variables(before: dict[str, str]) -> list[str]:
+    """List the environment variables that this process set, changed or removed."""
+    now = dict(os.environ)
+    return sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
+
+
+def preload(names: Iterable[str], *, excluded: Iterable[str], keys: Iterable[str]) -> None:
+    """Import modules. An import that fails is left to the children. Raises Unsafe at the first unsafe package.
+
+    `keys` are environment variables that children set before they import: a module that reads one during its import
+    would see another value here.
+    """
+    barred = set(excluded)
+    if not has_entered():
+        restore_path()
+    with _EnvironmentWatch(set(keys)) as watch:
+        for name in names:
+            package = name.split(".", 1)[0]
+            if package in barred or name in sys.modules:
+                continue
+            try:
+                importlib.import_module(name)
+            except BaseException:  # the child gets the same error and reports it
+                continue
+            if watch.seen or count_threads() > 1:
+                raise Unsafe(package)
+
+
+def describe_environment() -> dict[str, str]:
+    """Return the state of the interpreter and of installed libraries when this process began or imported them."""
+    recorder = hooks.get_recorder()
+    if recorder is None:
+        return {}
+    specs = [getattr(module, "__spec__", None) for module in list(sys.modules.values())]
+    origins = [str(getattr(spec, "origin", "")) for spec in specs if getattr(spec, "has_location", False)]
+    files = [path for path in origins if any(folder in path for folder in LIBRARY_FOLDERS)]
+    with quiet:
+        return {**{path: of_environment(path) for path in files}, **recorder.environment}
+
+
+def count_threads() -> int:
+    """Count the threads of this process, including those that Python does not know."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def freeze_memory() -> None:
+    """Prepare memory for sharing: without garbage collection nothing is written to pages that children inherit."""
+    gc.collect()
+    _fill_holes()
+    gc.disable()
+    gc.freeze()
+
+
+def _fill_holes() -> None:
+    """Allocate the free memory between objects for good.
+
+    Otherwise new objects of children would land on shared pages, each of which is then copied for a few objects. In new
+    memory they lie next to each other.
+    """
+    _filling.append([object() for _ in range(_HOLES // 16)])
+    _filling.append([complex(number) for number in range(_HOLES // 32)])
+    _filling.extend([bytes(size - _BYTES_HEADER) for _ in range(_HOLES // size)] for size in range(48, 513, 16))
+
+
+class _EnvironmentWatch:
+    """Context manager that notes whether one of some variables is read."""
+
+    def __init__(self, keys: set[str]) -> None:
+        self.seen = False
+        self._keys = keys
+        self._kind: Any = type(os.environ)
+        self._get: Any = self._kind.__getitem__
+        self._iterate: Any = self._kind.__iter__
+
+    def __enter__(self) -> _EnvironmentWatch:
+        if self._keys:
+            self._kind.__getitem__ = self._make_watched_get()
+            self._kind.__iter__ = self._make_watched_iterate()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._kind.__getitem__ = self._get
+        self._kind.__iter__ = self._iterate
+
+    def _make_watched_get(self) -> Any:
+        def get(environ: Any, key: Any) -> Any:
+            self.seen = self.seen or key in self._keys
+            return self._get(environ, key)
+
+        return get
+
+    def _make_watched_iterate(self) -> Any:
+        def iterate(environ: Any) -> Iterator[str] | None:
+            self.seen = True
+            found: Iterator[str] = self._iterate(environ)
+            return found
+
+        return iterate
+
+
+_SETTLED = 2_000_000_000  # nanoseconds; an earlier change may leave times and size equal
+
+
+class Snapshot:
+    """Fingerprints of the files, folders and modules that a process has read. Its environment variables cannot change.
+
+    `env_files` count whether they existed or not.
+    """
+
+    def __init__(self, recorder: Recorder, *, env_files: list[str]) -> None:
+        self._checks: list[tuple[str, str, Callable[[str], str]]] = []
+        self._looks: dict[int, tuple[Any, int]] = {}
+        sources = {os.path.abspath(path): source for path, source in instrument.list_sources()}
+        for kind, key, fingerprint in recorder.get_current_rows():
+            if kind == "rest":
+                self._checks.append((key, digest(sources.get(key, b"")), of_file))
+            elif kind == "import":
+                folder, _, names = key.partition("::")
+                self._checks.append((folder, fingerprint, _make_import_check(names.split(","))))
+            elif kind == "folder":
+                self._checks.append((key, fingerprint, _fingerprint_folder))
+            elif kind in _COMPUTED:
+                self._checks.append((key, fingerprint, _COMPUTED[kind]))
+        self._checks += [(path, of_file(path), of_file) for path in env_files]
+
+    def is_current(self) -> bool:
+        """Return True if everything is as it was recorded."""
+        return all(self._is_check_current(number) for number in range(len(self._checks)))
+
+    def _is_check_current(self, number: int) -> bool:
+        path, fingerprint, compute = self._checks[number]
+        look = None if compute not in (of_file, of_installed) else _look(path)
+        known = self._looks.get(number)
+        if look is not None and known is not None and known[0] == look and max(look[:2]) < known[1] - _SETTLED:
+            return True
+        now = time.time_ns()
+        if compute(path) != fingerprint:
+            return False
+        self._looks[number] = (look, now)
+        return True
+
+
+def _make_import_check(names: list[str]) -> Callable[[str], str]:
+    return lambda folder: of_import(folder, names)
+
+
+def _fingerprint_folder(path: str) -> str:
+    """Fingerprint a folder like `Recorder.get_current_rows`: all names count."""
+    try:
+        return of_names(list_entries(path))
+    except (OSError, ValueError):
+        return ABSENT
+
+
+_COMPUTED: dict[str, Callable[[str], str]] = {
+    "file": of_file,
+    "probe": of_probe,
+    "time": of_time,
+    "mode": of_mode,
+    "installed": of_installed,
+}
+
+
+def _look(path: str) -> Any:
+    """Return values that change when a file is changed; None if it does not exist."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
 
 _TRIES = 10
 _TAIL = 16_384  # bytes of output kept for each stream
@@ -35,8 +252,8 @@ _HARMLESS = ("/dev/null", "/dev/urandom", "/dev/random")
 # every child the same numbers.
 _SEEDS = re.compile(rb"seed(?:_all|_everything)?\s*\(|\b(?:Random|RandomState|default_rng)\s*\(\s*\)")
 
-# What the import draws would be the same in every case: an id of a session, a name of a database. Only statements of a
-# module that are no definitions run while it is imported.
+# Values drawn by the import, such as a session id, would be equal in all cases. Of a module only statements that are no
+# definitions run during its import.
 _STATEMENTS = re.compile(rb"^(?!(?:async\s+def|class|def|if\s+__name__)\b)[^\s#@].*(?:\n(?:[ \t].*)?)*", re.MULTILINE)
 _DRAWS = re.compile(
     rb"\b(?:uuid[1-8]|urandom|token_(?:bytes|hex|urlsafe)|randint|randrange|random\.(?!default_rng)[a-z]\w*)\s*\("
@@ -44,66 +261,66 @@ _DRAWS = re.compile(
 
 
 class Unshared(Exception):
-    """Each case has to import the agent itself."""
+    """The agent cannot be shared: each case has to import it itself."""
 
-    def __init__(self, reason: str, *, learned: Optional[Dict[str, Any]] = None) -> None:
-        """`learned` is what was imported; None where another try may go better."""
+    def __init__(self, reason: str, *, learned: dict[str, Any] | None = None) -> None:
+        """`learned` are the imports; None if another try may succeed."""
         super().__init__(reason)
         self.reason = reason
         self.learned = learned
 
 
 class AgentImport:
-    """An import that was done: how it failed (None where it did not) and what it printed, as bytes."""
+    """A completed import: its failure (None if it succeeded) and its output as bytes."""
 
-    def __init__(self, failure: Optional[Dict[str, Any]], output: Tuple[bytes, bytes], snapshot: Snapshot) -> None:
+    def __init__(self, failure: dict[str, Any] | None, output: tuple[bytes, bytes], snapshot: Snapshot) -> None:
         self.failure = failure
         self.output = output
         self._snapshot = snapshot
 
     def is_current(self) -> bool:
-        """Whether all that the import read is still as it was."""
+        """Return True if everything that the import read is unchanged."""
         with quiet:
             return self._snapshot.is_current()
 
 
-_active: Optional[AgentImport] = None
+_active: AgentImport | None = None
 
 
-def active() -> Optional[AgentImport]:
-    """The import that was done before this process was forked; None where it has to import the agent itself."""
+def get_agent_import() -> AgentImport | None:
+    """Return the import that was done before this process was forked; None if it has to import the agent itself."""
     return _active
 
 
-def import_agent(adapter: Adapter) -> Dict[str, Any]:
-    """Import the agent in this process. Returns what it imported, as in the message `imported`. Raises Unshared.
+def import_agent(adapter: Adapter) -> dict[str, Any]:
+    """Import the agent in this process. Return its imports, as in the message `imported`. Raises Unshared.
 
-    An import that fails is kept too: every case then fails with the same message, without another try.
+    A failed import is kept: every case fails with the same message without another try.
     """
     global _active  # noqa: PLW0603 - there is one process
     with quiet:
-        from . import asking, interception  # noqa: F401 - while names still mean the standard library's modules
+        from . import tool_interception  # noqa: F401 - while names still mean the standard library's modules
 
         modules, variables, files = set(sys.modules), dict(os.environ), _open_files()
         env_files = adapter.env_files()
-        recorder = hooks.active()
+        recorder = hooks.get_recorder()
         assert recorder is not None, "a process records before it serves"
-        written = recorder.written  # such as the bytecode of libraries that were new
+        written = recorder.written_files  # such as bytecode of new libraries
     failure = None
     with _Output() as output:
         try:
             enter(adapter)
             adapter.load()
-        except BaseException as error:  # whatever the agent's modules raise, sys.exit included
+        except BaseException as error:  # including sys.exit
             failure = faults.describe_failure(error, loading=True)
     with quiet:
         learned = {
-            "imports": imported_since(modules, adapter.import_roots()),
+            "imports": list_new_imports(modules, adapter.import_roots()),
             "sources": list(compiled_here),
-            "environment": changed_keys(variables),
+            "environment": list_changed_variables(variables),
         }
         compiled_here.clear()
-        reason = _why_unshared(files, recorder.written - written)
+        reason = _explain_unshared(files, recorder.written_files - written)
         if reason is None and failure is not None and failure["kind"] == "infrastructure":
             raise Unshared(failure["message"])
         if reason is not None:
@@ -112,12 +329,12 @@ def import_agent(adapter: Adapter) -> Dict[str, Any]:
     return learned
 
 
-def _why_unshared(files_before: Set[str], written: Set[str]) -> Optional[str]:
-    """Why a copy of this process is not as good as an import of its own; None where it is.
+def _explain_unshared(files_before: set[str], written: set[str]) -> str | None:
+    """Return why a copy of this process is not as good as an import of its own; None if it is.
 
-    `files_before` are the descriptors that were open before the import, `written` the files that it has written.
+    `files_before` are the descriptors open before the import, `written` the files that it wrote.
     """
-    if count_threads() > 1 and not _threads_end_at_a_fork():
+    if count_threads() > 1 and not _has_threads_ended_by_fork():
         return "its import starts threads"
     opened = _open_files() - files_before
     if opened:
@@ -130,7 +347,7 @@ def _why_unshared(files_before: Set[str], written: Set[str]) -> Optional[str]:
         return f"its import writes {min(written)}"
     if signal.pthread_sigmask(signal.SIG_BLOCK, ()) or any(signal.getitimer(signal.ITIMER_REAL)):
         return "its import blocks signals or starts a timer"  # children inherit no timers
-    sources = [source for _, source in instrument.sources_by_path()]
+    sources = [source for _, source in instrument.list_sources()]
     if any(_SEEDS.search(source) for source in sources):
         return "its import may seed random numbers"
     if any(_DRAWS.search(statement[0]) for source in sources for statement in _STATEMENTS.finditer(source)):
@@ -138,12 +355,12 @@ def _why_unshared(files_before: Set[str], written: Set[str]) -> Optional[str]:
     return None
 
 
-def _threads_end_at_a_fork() -> bool:
-    """Whether a fork leaves one thread here: OpenBLAS, which numpy brings, ends its threads then."""
+def _has_threads_ended_by_fork() -> bool:
+    """Return True if a fork leaves one thread: OpenBLAS, which numpy loads, ends its threads at a fork."""
     if "threading" in sys.modules and sys.modules["threading"].active_count() > 1:
         return False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a fork beside threads, from Python 3.12 on
+        warnings.simplefilter("ignore")  # about a fork with threads, since Python 3.12
         pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -155,8 +372,8 @@ def _threads_end_at_a_fork() -> bool:
     return False
 
 
-def _open_files() -> Set[str]:
-    """Descriptors of this process and what they lead to."""
+def _open_files() -> set[str]:
+    """Return the descriptors of this process and their targets."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -177,12 +394,12 @@ def _has_children() -> bool:
 
 
 class _Output:
-    """Catches what is printed while it is entered: every case gets it, as if it had imported the agent itself."""
+    """Captures output while it is entered: every case gets it as if it had imported the agent itself."""
 
-    tails: Tuple[bytes, bytes] = (b"", b"")
+    tails: tuple[bytes, bytes] = (b"", b"")
 
     def __enter__(self) -> _Output:
-        flush()
+        flush_streams()
         self._kept = [os.dup(number) for number in (1, 2)]
         self._caught = [os.memfd_create("output") for _ in self._kept]
         for number, caught in zip((1, 2), self._caught, strict=True):
@@ -190,8 +407,8 @@ class _Output:
         return self
 
     def __exit__(self, *error: object) -> None:
-        flush()
-        tails: List[bytes] = []
+        flush_streams()
+        tails: list[bytes] = []
         for number, kept, caught in zip((1, 2), self._kept, self._caught, strict=True):
             os.dup2(kept, number)
             size = os.fstat(caught).st_size
@@ -201,8 +418,8 @@ class _Output:
         self.tails = (tails[0], tails[1])
 
 
-def flush() -> None:
-    """Write out what Python's streams hold."""
+def flush_streams() -> None:
+    """Flush Python's output streams."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         try:
             stream.flush()  # type: ignore[union-attr]

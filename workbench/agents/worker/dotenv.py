@@ -1,4 +1,5 @@
-"""`.env` files, read as python-dotenv reads them: quotes, escapes, `export`, comments, several lines, `${NAME}`."""
+"""Parser of `.env` files, compatible with python-dotenv: quotes, escapes, `export`, comments, several lines,
+`${NAME}`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterable, Mapping, Match
+    from typing import Iterable, Mapping, Match
 
 _BINDING = re.compile(
     r"""
@@ -25,9 +26,10 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 _VARIABLE = re.compile(r"\$\{(?P<name>[^}:]*)(?::-(?P<default>[^}]*))?\}")
 
 
-def parse(text: str, environ: Mapping[str, str]) -> Dict[str, str]:
-    """The variables of a `.env` text. `${NAME}` takes from `environ` first, then from lines above; unknown is empty."""
-    found: Dict[str, str] = {}
+def parse(text: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a `.env` text. `${NAME}` is looked up in `environ`, then in earlier lines, else it is
+    empty."""
+    found: dict[str, str] = {}
 
     def expand(match: Match[str]) -> str:
         name = match["name"]
@@ -45,14 +47,14 @@ def parse(text: str, environ: Mapping[str, str]) -> Dict[str, str]:
 
 
 def load(files: Iterable[str]) -> None:
-    """Put the variables of the files into the environment. One that is set already stays; missing files are skipped."""
+    """Set the variables of the files in the environment. Existing variables stay; missing files are skipped."""
     for file in files:
         for key, value in effective([file], os.environ).items():
             os.environ.setdefault(key, value)
 
 
-def effective(files: Iterable[str], environ: Mapping[str, str]) -> Dict[str, str]:
-    """All variables that are set, with their values, after `load` into `environ`."""
+def effective(files: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return all variables that are set after `load` into `environ`."""
     values = dict(environ)
     for file in files:
         try:

@@ -1,26 +1,90 @@
-"""What went wrong in an agent, and exceptions as they travel."""
+"""Failures of agents: their kind and message, and exceptions of tools as data."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import re
 
 from .adapters.base import AgentFault, LoadError
-from .missing_keys import describe_missing_key
+from .json_safe import explain_unfit
 from .recording import hooks
 from .recording.recorder import quiet
 from .recording.scope import is_workspace
-from .wire import unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, Optional
+    from typing import Any, Iterator
 
 
-# Exceptions of the agent, told to people: what kind of failure, one sentence, and the traceback without our frames.
+# By library, the variables that hold its key. The text of an exception that names others counts before these.
+_VARIABLES = {
+    "google.genai": "GOOGLE_API_KEY or GEMINI_API_KEY",
+    "google.auth": "GOOGLE_APPLICATION_CREDENTIALS",
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "groq": "GROQ_API_KEY",
+    "mistralai": "MISTRAL_API_KEY",
+    "cohere": "CO_API_KEY",
+    "botocore": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "litellm": "",
+    "langchain_google_genai": "GOOGLE_API_KEY or GEMINI_API_KEY",
+    "langchain_openai": "OPENAI_API_KEY",
+    "langchain_anthropic": "ANTHROPIC_API_KEY",
+}
+_NO_KEY = re.compile(
+    r"""
+    no\ api\ key\ was\ provided                   # google.genai
+    | api\ key\ (or\ .{1,40}\ )?must\ be\ set     # google.genai on Vertex AI
+    | default\ credentials\ were\ not\ found      # google.auth
+    | missing\ credentials                        # openai
+    | api_key\ client\ option\ must\ be\ set      # openai, groq
+    | could\ not\ resolve\ authentication\ method # anthropic
+    | unable\ to\ locate\ credentials             # botocore
+    | missing\ [\w ]*api\ key                     # litellm
+    | api\ ?key\ (is\ )?required                  # litellm, langchain_google_genai
+    | \w_API_KEY\ is\ not\ set                    # litellm
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_API_KEY\b")
+_LONGEST_TEXT = 1_000  # characters; LiteLLM adds tracebacks
+
+
+def describe_missing_key(error: BaseException) -> str | None:
+    """Return what to do if this exception says that a model has no API key; None for any other exception.
+
+    Only exceptions from libraries of model providers count. The same words from the agent's own code do not.
+    """
+    library = _find_library(error)
+    if library is None:
+        return None
+    try:
+        text = str(error)[:_LONGEST_TEXT]
+    except Exception:
+        return None
+    if _NO_KEY.search(text) is None:
+        return None
+    names = " or ".join(dict.fromkeys(_VARIABLE.findall(text))) or _VARIABLES[library] or "the variable of the provider"
+    return f"{library} finds no key: set {names} in the environment or in the agent's .env"
+
+
+def _find_library(error: BaseException) -> str | None:
+    """Return the provider library whose code raised the exception, or None."""
+    entry = error.__traceback__
+    if entry is None:
+        return None
+    while entry.tb_next is not None:
+        entry = entry.tb_next
+    module = entry.tb_frame.f_globals.get("__name__")
+    parts = module.split(".") if isinstance(module, str) else []
+    return next((name for name in (".".join(parts[:2]), *parts[:1]) if name in _VARIABLES), None)
+
+
+# Exceptions of the agent for people: kind, one sentence, and the traceback without our frames.
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_LONGEST_TRACEBACK = 32_768  # characters, the end counts
+_LONGEST_TRACEBACK = 32_768  # characters; the end is kept
 _LONGEST_MESSAGE = 4_096
 
 # By name, because the worker must not import the libraries that define them.
@@ -43,36 +107,38 @@ _CLIENT_MODULES = (
 _TRANSIENT_GRPC = ("RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 
-def describe_failure(error: BaseException, *, loading: bool = False, raised_by: str = "the agent") -> Dict[str, Any]:
-    """The `failed` message for what an agent, or whatever `raised_by` is, raised; `loading` while it was imported."""
+def describe_failure(error: BaseException, *, loading: bool = False, raised_by: str = "the agent") -> dict[str, Any]:
+    """Build the `failed` message for an exception of the agent, or of `raised_by`. `loading`: raised during import."""
     if isinstance(error, LoadError):
         cause = error.__cause__
-        return {"kind": "setup", "message": str(error), "traceback": _traceback(cause) if cause else None}
+        return {"kind": "setup", "message": str(error), "traceback": _format_traceback(cause) if cause else None}
     if isinstance(error, AgentFault):
         return {"kind": error.kind, "message": str(error), "traceback": None}
     if isinstance(error, SystemExit):
         when = " while it was imported" if loading else ""
-        message = f"{raised_by} called sys.exit({'' if error.code is None else repr(error.code)}){when}{_place(error)}"
-        return {"kind": "setup" if loading else "agent", "message": message, "traceback": _traceback(error)}
+        message = (
+            f"{raised_by} called sys.exit({'' if error.code is None else repr(error.code)}){when}{_find_place(error)}"
+        )
+        return {"kind": "setup" if loading else "agent", "message": message, "traceback": _format_traceback(error)}
     missing = _describe_missing_key(error)
     if missing is not None:
-        return {"kind": "setup", "message": missing + _place(error), "traceback": _traceback(error)}
+        return {"kind": "setup", "message": missing + _find_place(error), "traceback": _format_traceback(error)}
     kind = "infrastructure" if is_infrastructure(error) else "setup" if loading else "agent"
-    return {"kind": kind, "message": summary(error) + _place(error), "traceback": _traceback(error)}
+    return {"kind": kind, "message": summarize(error) + _find_place(error), "traceback": _format_traceback(error)}
 
 
-def _describe_missing_key(error: BaseException) -> Optional[str]:
-    """What to do if the model of the agent has no key; with the exception itself if the missing key only led to it."""
-    for item in _chain(error):
+def _describe_missing_key(error: BaseException) -> str | None:
+    """Return what to do if the agent's model has no key; includes the exception if the missing key caused it."""
+    for item in _walk_chain(error):
         missing = describe_missing_key(item)
         if missing is not None:
-            return missing if item is error else f"{missing}; then {summary(error)}"
+            return missing if item is error else f"{missing}; then {summarize(error)}"
     return None
 
 
-def _place(error: BaseException) -> str:
-    """Where in the user's own code it was raised, as ` (agent.py:12)`; empty outside a worker, and for other code."""
-    if hooks.active() is None:
+def _find_place(error: BaseException) -> str:
+    """Return where the user's own code raised, as ` (agent.py:12)`; empty outside a worker and for other code."""
+    if hooks.get_recorder() is None:
         return ""
     place = ""
     try:
@@ -88,23 +154,23 @@ def _place(error: BaseException) -> str:
     return place
 
 
-def summary(error: BaseException) -> str:
-    """Type and text of an exception."""
+def summarize(error: BaseException) -> str:
+    """Return type and text of an exception."""
     name = type(error).__qualname__
     try:
         text = str(error).strip()
     except Exception:  # the agent's own __str__
-        text = "(its text cannot be had)"
+        text = "(its text is not available)"
     return f"{name}: {text}"[:_LONGEST_MESSAGE] if text else name
 
 
 def is_infrastructure(error: BaseException) -> bool:
-    """Whether an exception is, or was caused by, a 429, a 408, a 5xx, or a connection that failed."""
-    return any(_is_transient(item) for item in _chain(error))
+    """Return True if an exception is, or was caused by, a 429, a 408, a 5xx, or a failed connection."""
+    return any(_is_transient(item) for item in _walk_chain(error))
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, what it was raised from or while handling, and what groups hold."""
+def _walk_chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exception, its causes and contexts, and the members of groups."""
     waiting, seen = [error], set()
     while waiting:
         item = waiting.pop()
@@ -123,22 +189,22 @@ def _is_transient(error: BaseException) -> bool:
         return True
     if isinstance(error, TimeoutError):  # also socket.timeout; asyncio's own from 3.11 on
         return True
-    status = _status(error)
+    status = _find_status(error)
     if status is not None:
         return status in (408, 429) or 500 <= status <= 599
     kind = type(error)
     return kind.__name__ in _INFRASTRUCTURE_NAMES and kind.__module__.split(".")[0] in _CLIENT_MODULES
 
 
-def _status(error: BaseException) -> Optional[int]:
-    """The HTTP status an exception carries, under any of the usual names. Of gRPC codes only what is passing: 503."""
+def _find_status(error: BaseException) -> int | None:
+    """Return the HTTP status of an exception, under any usual name. Transient gRPC codes count as 503."""
     sources = (error, getattr(error, "response", None))
     for source in sources:
         for name in ("status_code", "code", "status", "http_status"):
             try:
                 value = getattr(source, name, None)
                 value = value() if callable(value) else value
-            except Exception:  # a property of the agent's exception
+            except Exception:  # a property may raise
                 continue
             if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
                 return int(value)
@@ -147,18 +213,18 @@ def _status(error: BaseException) -> Optional[int]:
     return None
 
 
-def _traceback(error: BaseException) -> str:
+def _format_traceback(error: BaseException) -> str:
     import traceback
 
-    with quiet:  # the sources are only read to be shown
-        told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
-        _without_our_frames(told, traceback)
-        text = "".join(told.format())
+    with quiet:  # sources are read only to be shown
+        details = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+        _remove_our_frames(details, traceback)
+        text = "".join(details.format())
     return text if len(text) <= _LONGEST_TRACEBACK else "[...]\n" + text[-_LONGEST_TRACEBACK:]
 
 
-def _without_our_frames(told: Any, traceback: Any) -> None:
-    waiting, seen = [told], set()
+def _remove_our_frames(details: Any, traceback: Any) -> None:
+    waiting, seen = [details], set()
     while waiting:
         item = waiting.pop()
         if item is None or id(item) in seen:
@@ -176,29 +242,29 @@ def _is_ours(filename: str) -> bool:
 
 
 def _is_plumbing(filename: str) -> bool:
-    """Frames of the event loop and of thread pools that stand between us and the agent."""
+    """Return True for frames of the event loop and of thread pools between us and the agent."""
     folder = os.path.dirname(os.__file__) + os.sep
     return filename.startswith(tuple(folder + name for name in ("asyncio", "concurrent", "threading", "importlib")))
 
 
-# Exceptions of tools as data, and back: what a tool raised once is raised again where its calls are replayed.
+# Exceptions of tools as data, so that a replayed call raises what the recorded call raised.
 
 
-def as_data(error: BaseException) -> Dict[str, Any]:
-    """What is needed to raise the same: where its class is, its arguments and its attributes.
+def encode_exception(error: BaseException) -> dict[str, Any]:
+    """Encode an exception so that it can be raised again: its class, arguments and attributes.
 
-    Where those are no JSON there are none, only the `text`.
+    If these are not JSON, only the `text` is kept.
     """
     kind = type(error)
-    data: Dict[str, Any] = {"text": summary(error)}
+    data: dict[str, Any] = {"text": summarize(error)}
     parts = {"args": list(error.args), "state": dict(vars(error))}
-    if unfit(parts, "") is None:
+    if explain_unfit(parts, "") is None:
         data.update(parts, type=f"{kind.__module__}:{kind.__qualname__}")
     return data
 
 
-def made_of(data: Dict[str, Any], tool: str) -> BaseException:
-    """The exception that `as_data` told of; AgentFault where it cannot be made any more."""
+def decode_exception(data: dict[str, Any], tool: str) -> BaseException:
+    """Return the exception that `encode_exception` encoded; an AgentFault if it cannot be created any more."""
     module, _, name = str(data.get("type", "")).partition(":")
     try:
         kind: Any = importlib.import_module(module)
@@ -207,10 +273,10 @@ def made_of(data: Dict[str, Any], tool: str) -> BaseException:
         error: BaseException = kind.__new__(kind, *data["args"])
         error.args = tuple(data["args"])
         vars(error).update(data["state"])
-    except Exception as problem:  # whatever becomes of a class of the agent's
+    except Exception as problem:  # the agent's class may have changed
         text = data.get("text", "an exception")
         return AgentFault(
-            f"{tool} raised {text} when its calls were recorded, which cannot be raised again: {summary(problem)}",
+            f"{tool} raised {text} when its calls were recorded, which cannot be raised again: {summarize(problem)}",
             kind="unsupported",
         )
     return error

@@ -1,9 +1,8 @@
-"""Where a worker process begins: run by path, under the target's interpreter, whatever its version.
+"""Entry point of a worker process: run by path, under the target's interpreter of any version.
 
-Loads the package around it under a name of its own and takes its folder off `sys.path`, so that no module of the agent
-can be mistaken for one of ours or the reverse. Until the agent's turn has come `PYTHONPATH` does not count either: a
-`json.py` there is the agent's, not ours. This file keeps to syntax that any Python 3 reads, to be able to say that it
-is too old.
+It loads the package under a private name and removes its folder from `sys.path`, so that modules of the agent and ours
+cannot be confused. `PYTHONPATH` is ignored until the agent is loaded: a `json.py` there is the agent's. The syntax
+works in any Python 3, so that an old interpreter gets a clear error.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls

@@ -1,4 +1,4 @@
-"""A worker process from its first line to its last: reads what it is to be from stdin, then is that."""
+"""Start of a worker process: reads its configuration from stdin and runs its role."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .recording.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any
 
 
-def run(path: List[str]) -> None:
-    """Be what the engine asks for: a `zygote`, which forks a child for each case, or a `shared` process for many.
+def run(path: list[str]) -> None:
+    """Run the role that the engine assigns: `zygote` forks a child for each case, `shared` serves many cases.
 
-    `path` is what `sys.path` is to be when libraries and the agent are imported.
+    `path` is the `sys.path` for imports of libraries and the agent.
     """
-    loading.set_path(path)
-    loading.read_from_source()
+    loading.save_path(path)
+    loading.install_source_loader()
     config = _read_config()
     _record(config["target"]["path"], path)
     for stream in (sys.stdout, sys.stderr):
@@ -36,19 +36,19 @@ def run(path: List[str]) -> None:
         shared.run_spawned(config)
 
 
-def _record(target_path: str, path: List[str]) -> None:
+def _record(target_path: str, path: list[str]) -> None:
     recorder = Recorder(target_path)
     recorder.begin(path)
     hooks.install(recorder)
 
 
-def _read_config() -> Dict[str, Any]:
-    """One JSON object on stdin, which then is empty for good. (Neither arguments nor environment: others see those.)"""
+def _read_config() -> dict[str, Any]:
+    """Read one JSON object from stdin, and leave stdin empty. Others could see arguments and environment."""
     chunks = []
     while chunk := os.read(0, 1 << 16):
         chunks.append(chunk)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    config: Dict[str, Any] = json.loads(b"".join(chunks))
+    config: dict[str, Any] = json.loads(b"".join(chunks))
     return config

@@ -1,4 +1,4 @@
-"""What an agent may return: answers and declared calls, read and redacted."""
+"""Answers of agents: parsing, results and spans of turns, redaction of declarations."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import time
 from collections import deque
 
 from .adapters import base
-from .limits import MOST_STEPS, check_texts, why_cut
-from .loading import nearest
-from .wire import CUSTOM, UNNAMED_ARGUMENT, describe, lenient, parse_text, unfit
+from .adapters.base import MOST_STEPS, check_texts, explain_truncation
+from .json_safe import CUSTOM, UNNAMED_ARGUMENT, describe, explain_unfit, make_json_safe, parse_text
+from .loading import suggest_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional
+    from typing import Any, Callable
 
 
-# What a function that is an agent may return, brought into one shape.
+# Return values of agents.
 
 _KEYS = ("response", "predicted_trajectory", "intermediate_responses", "tool_responses", "usage", "state")
 _SHAPES = (
@@ -33,8 +33,8 @@ _USAGE = {
 }
 
 
-def read_answer(value: Any) -> Dict[str, Any]:
-    """What a function returned, brought into one shape. Raises AgentFault with what was found and what is possible."""
+def read_answer(value: Any) -> dict[str, Any]:
+    """Parse the return value of an agent. Raises AgentFault with the actual and the possible shapes."""
     if isinstance(value, str):
         value = {"response": value}
     if not isinstance(value, dict):
@@ -46,9 +46,9 @@ def read_answer(value: Any) -> Dict[str, Any]:
         raise base.AgentFault(f"the agent returned {describe(value)} and no response, expected {_SHAPES}")
     if response is not None and not isinstance(response, str):
         raise base.AgentFault(f'"response" is {describe(response)}, expected a str')
-    reported = _list_of(trajectory, "predicted_trajectory")
-    responses = _list_of(value.get("tool_responses"), "tool_responses")
-    texts = _list_of(value.get("intermediate_responses"), "intermediate_responses")
+    reported = _read_list(trajectory, "predicted_trajectory")
+    responses = _read_list(value.get("tool_responses"), "tool_responses")
+    texts = _read_list(value.get("intermediate_responses"), "intermediate_responses")
     check_texts(len(texts))
     calls = _read_each(reported[:MOST_STEPS], "predicted_trajectory", _read_call)
     answer = {
@@ -60,33 +60,33 @@ def read_answer(value: Any) -> Dict[str, Any]:
         "usage": _read_usage(value.get("usage")),
         "state": value.get("state"),
     }
-    if cut := why_cut(len(reported), len(responses)):
+    if cut := explain_truncation(len(reported), len(responses)):
         answer["calls_unknown"] = cut
     if answer["state"] is not None and not isinstance(answer["state"], dict):
         raise base.AgentFault(f'"state" is {describe(answer["state"])}, expected a dict')
     return answer
 
 
-def tells_trajectory(value: Any) -> bool:
-    """Whether what a function returned says which tools were called; an empty list says that none was."""
+def has_trajectory(value: Any) -> bool:
+    """Return True if the return value reports tool calls; an empty list reports that there were none."""
     return isinstance(value, dict) and value.get("predicted_trajectory") is not None
 
 
-def refuse_misspelt_keys(value: Dict[Any, Any]) -> None:
-    """A key we do not know is the agent's business, unless it is one of ours misspelt: its value would be lost.
+def refuse_misspelt_keys(value: dict[Any, Any]) -> None:
+    """Refuse keys that look like misspelt known keys, whose values would be lost. Other unknown keys are allowed.
 
     Raises AgentFault.
     """
     for key in value:
         if key not in _KEYS and isinstance(key, str):
-            near = nearest(key, [name for name in _KEYS if name not in value], likeness=0.85)
+            near = suggest_name(key, [name for name in _KEYS if name not in value], likeness=0.85)
             if key in ("trajectory", "tool_calls") and "predicted_trajectory" not in value:
                 near = "; did you mean 'predicted_trajectory'?"
             if near:
                 raise base.AgentFault(f"the agent returned a dict with the key {key!r}{near}")
 
 
-def _list_of(value: Any, place: str) -> List[Any]:
+def _read_list(value: Any, place: str) -> list[Any]:
     if value is None:
         return []
     if isinstance(value, str) and place == "predicted_trajectory":
@@ -101,11 +101,11 @@ def _list_of(value: Any, place: str) -> List[Any]:
     return list(value)
 
 
-def _read_each(items: List[Any], key: str, read: Callable[[Any, str], Dict[str, Any]]) -> List[Dict[str, Any]]:
+def _read_each(items: list[Any], key: str, read: Callable[[Any, str], dict[str, Any]]) -> list[dict[str, Any]]:
     return [read(item, f"{key}[{index}]") for index, item in enumerate(items)]
 
 
-def _read_call(item: Any, place: str) -> Dict[str, Any]:
+def _read_call(item: Any, place: str) -> dict[str, Any]:
     if isinstance(item, str):
         return {"name": item, "args": None}
     if isinstance(item, dict) and isinstance(item.get("function"), dict):  # as chat completions have it
@@ -126,13 +126,13 @@ def _read_call(item: Any, place: str) -> Dict[str, Any]:
         if key == "args" or (isinstance(args, str) and args.lstrip().startswith("{")):
             raise base.AgentFault(f"{place}.{key} is {describe(item[key])}, expected a dict of arguments")
         args = {UNNAMED_ARGUMENT: args}
-    call = {"name": name, "args": _json_only(args, f"{place}.{key}")}
+    call = {"name": name, "args": _require_json(args, f"{place}.{key}")}
     if isinstance(item.get("id"), str):
         call["id"] = item["id"]
     return call
 
 
-def _read_tool_response(item: Any, place: str) -> Dict[str, Any]:
+def _read_tool_response(item: Any, place: str) -> dict[str, Any]:
     name = item.get("tool_name", item.get("name")) if isinstance(item, dict) else None
     if not isinstance(name, str):
         raise base.AgentFault(f'{place} is {describe(item)}, expected {{"name": "...", "response": {{...}}}}')
@@ -143,11 +143,11 @@ def _read_tool_response(item: Any, place: str) -> Dict[str, Any]:
     return {
         "id": identity if isinstance(identity, str) else None,  # as in `_read_call`
         "name": name,
-        "response": _json_only(response, f"{place}.response"),
+        "response": _require_json(response, f"{place}.response"),
     }
 
 
-def _read_intermediate_response(item: Any, place: str) -> Dict[str, Any]:
+def _read_intermediate_response(item: Any, place: str) -> dict[str, Any]:
     if isinstance(item, str):
         return {"author": "agent", "parts": [{"text": item}]}
     if isinstance(item, dict):
@@ -163,10 +163,10 @@ def _read_intermediate_response(item: Any, place: str) -> Dict[str, Any]:
     for index, part in enumerate(parts):
         if not isinstance(part, dict) or not isinstance(part.get("text", ""), str):
             raise base.AgentFault(f'{place}.parts[{index}] is {describe(part)}, expected {{"text": "..."}}')
-    return {"author": author, "parts": _json_only(parts, f"{place}.parts")}
+    return {"author": author, "parts": _require_json(parts, f"{place}.parts")}
 
 
-def _read_usage(value: Any) -> Optional[Dict[str, Any]]:
+def _read_usage(value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -180,58 +180,59 @@ def _read_usage(value: Any) -> Optional[Dict[str, Any]]:
     return usage
 
 
-def _json_only(value: Any, place: str) -> Any:
-    problem = unfit(value, place)
+def _require_json(value: Any, place: str) -> Any:
+    problem = explain_unfit(value, place)
     if problem:
         raise base.AgentFault(problem)
     return value
 
 
-# What an agent reported of a turn, as the result and the spans of it: calls that it told of, which nobody saw.
+# Results and spans of turns, from what the agent reports.
 
 
-def turn_result(
-    content: Dict[str, Any], answer: Dict[str, Any], *, duration: float, spans: List[Dict[str, Any]]
-) -> Dict[str, Any]:
-    """A TurnResult with its spans. `answer` has the shape that `answers.read_answer` gives; `duration` is in seconds.
+def make_turn_result(
+    content: dict[str, Any], answer: dict[str, Any], *, duration: float, spans: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Build a TurnResult with its spans. `answer` has the shape of `read_answer`; `duration` is in seconds.
 
-    `inference_calls` of the answer counts where the adapter sees model calls. `calls_unknown` says why calls of tools
-    that were to be told were not, `calls_untold` why it does not mean that there was none where an agent tells of none,
-    `arguments_unknown` why only the names of calls were told.
+    `inference_calls` of the answer is set if the adapter sees model calls. `calls_unknown` says why reports of tool
+    calls are missing. `calls_unknown_by_design` says why an answer without calls does not mean that no tool was called.
+    `arguments_unknown` says why only the names of calls are known.
     """
     response = answer["response"]
     calls = answer["tool_uses"]
-    cut = why_cut(len(calls), len(answer["tool_responses"]))
+    cut = explain_truncation(len(calls), len(answer["tool_responses"]))
     check_texts(len(answer["intermediate_responses"]))
     steps = {
         "tool_uses": calls[:MOST_STEPS],
         "tool_responses": answer["tool_responses"][:MOST_STEPS],
         "intermediate_responses": answer["intermediate_responses"],
     }
-    untold = answer.get("calls_untold")
-    # What tools gave back was called for: then a case that expects no call is in doubt, too.
-    never_told = untold is not None and not steps["tool_uses"] and not steps["tool_responses"]
+    by_design = answer.get("calls_unknown_by_design")
+    # Tool responses prove that there were calls.
+    is_by_design = by_design is not None and not steps["tool_uses"] and not steps["tool_responses"]
     return {
         "invocation": {
             "user_content": content,
             "final_response": None if response is None else {"role": "model", "parts": [{"text": response}]},
-            "intermediate_data": None if untold is not None and not any(steps.values()) else steps,
+            "intermediate_data": None if by_design is not None and not any(steps.values()) else steps,
             "creation_timestamp": time.time(),
         },
         "duration_seconds": duration,
         "inference_calls": answer.get("inference_calls"),
         "usage": answer["usage"],
-        "calls_unknown": answer.get("calls_unknown") or cut or untold,
+        "calls_unknown": answer.get("calls_unknown") or cut or by_design,
         "arguments_unknown": answer.get("arguments_unknown"),
         "spans": spans,
-        **({"calls_untold": True} if never_told else {}),
+        **({"calls_unknown_by_design": True} if is_by_design else {}),
     }
 
 
-def agent_span(
-    index: int, name: str, *, start: float, end: Optional[float], request: Any, response: Any = None
-) -> Dict[str, Any]:
-    """The agent in one turn. Times are seconds since the session was opened; `end` is None where it is under way."""
+def make_agent_span(
+    index: int, name: str, *, start: float, end: float | None, request: Any, response: Any = None
+) -> dict[str, Any]:
+    """Build the span of the agent in one turn. Times are seconds since the session was opened; `end` is None while it
+    runs."""
     span = {
         "id": f"agent-{index}",
         "turn": index,
@@ -244,19 +245,19 @@ def agent_span(
     return span if end is None else {**span, "response": response}
 
 
-def call_spans(
-    agent: Dict[str, Any], calls: List[Dict[str, Any]], responses: List[Dict[str, Any]]
-) -> List[Dict[str, Any]]:
-    """A span without times for each call, below the agent's, with the response of its id, else the next of its name."""
-    named: Dict[Any, deque[int]] = {}
-    identified: Dict[Any, deque[int]] = {}
+def make_call_spans(
+    agent: dict[str, Any], calls: list[dict[str, Any]], responses: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Build a span without times for each call, with the response of its id, else the next of its name."""
+    named: dict[Any, deque[int]] = {}
+    identified: dict[Any, deque[int]] = {}
     for position, response in enumerate(responses[:MOST_STEPS]):
         named.setdefault(response["name"], deque()).append(position)
         if response.get("id") is not None:
             identified.setdefault((response["name"], response["id"]), deque()).append(position)
     taken: set[int] = set()
 
-    def take(positions: Optional[deque[int]]) -> Optional[int]:
+    def take(positions: deque[int] | None) -> int | None:
         while positions:
             position = positions.popleft()
             if position not in taken:
@@ -283,84 +284,84 @@ def call_spans(
     return spans
 
 
-# Which defaults of parameters may be told: declarations of tools stand in prompts and recorded files, keys must not.
+# Redaction: declarations of tools appear in prompts and recorded files, secrets must not.
 
 _NAMES_SECRET = re.compile(
     r"api[_-]?key|(secret|private|access|auth|account|encryption|signing)[_-]?key|secret|passw|passphrase|pwd"
     r"|credential|authorization|cookie|token$|bearer|(^|[_-])(key|auth|pin)$",
     re.IGNORECASE,
 )
-# What is measured by the token; `max_tokens` and its like are no names of secrets anyway.
+# Names of measurements in tokens. `max_tokens` and similar names do not look like secrets anyway.
 _NAMES_MEASURE = re.compile(r"(to[_-]?first|(^|[_.-])per([_-](in|out)put)?)[_-]?token$", re.IGNORECASE)
 _NAMES_SECRET_NUMBER = re.compile(r"secret|passw|passphrase|pwd|(^|[_-])pin$", re.IGNORECASE)
-_FEW = 4  # characters of a text that is no secret, whatever it looks like
+_FEW = 4  # characters; a text this short is never a secret
 _MOST = 200
-# Keys mix letters and digits, or have no end of either; other signs are not among them for addresses with a password.
+# Keys mix letters and digits, or have long runs of them. Other characters are excluded because of URLs with passwords.
 _WORDS = re.compile(r"[^\W\d_]{0,15}\d{0,4}(?:[ _\-.,:/][^\W\d_]{0,15}\d{0,4})*")
 _KEY = re.compile(r"sk-|gh[pousr]_|xox[abprs]-|ya29\.|AKIA|AIza|eyJ")
-_FEWEST = 5  # characters of the beginning of a value that was cut
+_FEWEST = 5  # characters; shorter beginnings of a cut value are ignored
 _CUT = re.compile(r"\.\.\.|…|\Z")
 _QUOTED = re.compile(r"""'[^'\s]*'|"[^"\s]*\"""")
 
 
 def names_secret(name: str) -> bool:
-    """Whether a parameter, variable or header of this name may hold a secret."""
+    """Return True if a parameter, variable or header of this name may hold a secret."""
     return _NAMES_SECRET.search(name) is not None
 
 
 def may_be_secret(name: str, value: Any) -> bool:
-    """Whether a value under this name may be, or hold, a secret: yes, no and nothing never are, a number is no key."""
+    """Return True if a value under this name may be a secret. Booleans and None never are, and numbers are no keys."""
     if value is None or isinstance(value, bool) or not names_secret(name) or _NAMES_MEASURE.search(name):
         return False
     return not isinstance(value, (int, float)) or _NAMES_SECRET_NUMBER.search(name) is not None
 
 
-def may_be_told(name: str, default: Any) -> bool:
-    """Whether the default of a parameter, or of a key in one, is surely no secret."""
+def is_safe_to_show(name: str, default: Any) -> bool:
+    """Return True if the default of a parameter is certainly no secret."""
     if names_secret(name):
         return default is None
-    # Objects as their text: it shows what they hold.
-    default = lenient(default)
+    # The text of an object may show its content.
+    default = make_json_safe(default)
     if isinstance(default, str):
         return is_plain(default)
     if isinstance(default, dict):
-        return all(is_plain(key) and may_be_told(key, item) for key, item in default.items())
+        return all(is_plain(key) and is_safe_to_show(key, item) for key, item in default.items())
     if isinstance(default, list):
-        return all(may_be_told(name, item) for item in default)
+        return all(is_safe_to_show(name, item) for item in default)
     return True
 
 
-def schema_to_tell(schema: Any, *, name: str = "") -> Any:
-    """A JSON schema, or what holds some, without the defaults that must not be told."""
+def redact_schema(schema: Any, *, name: str = "") -> Any:
+    """Return a JSON schema without defaults that may be secrets."""
     if isinstance(schema, list):
-        return [schema_to_tell(item, name=name) for item in schema]
+        return [redact_schema(item, name=name) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    told = {}
+    redacted = {}
     for key, value in schema.items():
         if key == "properties" and isinstance(value, dict):
-            told[key] = {inner: schema_to_tell(item, name=inner) for inner, item in value.items()}
+            redacted[key] = {inner: redact_schema(item, name=inner) for inner, item in value.items()}
         elif key != "default":
-            told[key] = schema_to_tell(value, name=name)
-        elif may_be_told(name, value):
-            told[key] = value
-    return told
+            redacted[key] = redact_schema(value, name=name)
+        elif is_safe_to_show(name, value):
+            redacted[key] = value
+    return redacted
 
 
-def annotation_to_tell(text: str) -> str:
-    """An annotation as text; what is quoted in it may be the default of a field."""
+def redact_annotation(text: str) -> str:
+    """Return an annotation as text. Quoted parts that may be secrets are replaced."""
     return _QUOTED.sub(lambda found: found[0] if is_plain(found[0][1:-1]) else "'...'", text)
 
 
-def docstring_to_tell(owner: Any, text: str) -> str:
-    """A docstring; empty where it is the signature that dataclasses get for want of one, with its defaults."""
+def clean_docstring(owner: Any, text: str) -> str:
+    """Return a docstring; empty if it is the generated signature of a dataclass, which contains defaults."""
     kind = owner if isinstance(owner, type) else type(owner)
     is_signature = hasattr(kind, "__dataclass_fields__") and text.startswith(f"{kind.__name__}(")
     return "" if is_signature else text
 
 
-def without_beginning(text: str, value: str, replacement: str) -> str:
-    """The text with a replacement for the beginning of a value wherever the text was cut within it."""
+def replace_cut_value(text: str, value: str, replacement: str) -> str:
+    """Replace the beginning of a value wherever the text was cut within the value."""
     head = value[:_FEWEST]
     pieces, start, at = [], 0, text.find(head)
     while at >= 0:
@@ -375,7 +376,7 @@ def without_beginning(text: str, value: str, replacement: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text reads like words, names or numbers."""
+    """Return True if a text reads like words, names or numbers."""
     if len(text) <= _FEW:
         return True
     return len(text) <= _MOST and _KEY.match(text) is None and _WORDS.fullmatch(text) is not None

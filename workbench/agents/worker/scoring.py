@@ -1,8 +1,8 @@
-"""Custom metrics: functions of the user that score a case, of either shape.
+"""Custom metrics: functions of the user that score a case, in either of two shapes.
 
 ADK's is called once for a case, `f(eval_metric, actual_invocations, expected_invocations, conversation_scenario)`, with
-google-adk's own types, and decides score and verdict. Vertex AI's is called for each invocation, `f(instance)` with a
-dict, and gives a number or `{name: score}`. Which one it is, its signature tells.
+google-adk's own types, and returns score and verdict. Vertex AI's is called for each invocation, `f(instance)` with a
+dict, and returns a number or `{name: score}`. The signature decides which one it is.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import math
 import sys
 
 from .adapters.base import AgentFault, LoadError
-from .adapters.function import is_async, positional_parameters
-from .faults import summary
+from .adapters.function import is_async, read_positional_parameters
+from .faults import summarize
+from .json_safe import describe, make_json_safe
 from .loading import find_object, import_user_module
-from .wire import describe, lenient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Awaitable, Dict, List, Optional, Union
+    from typing import Any, Awaitable
 
     from .adapters.base import Adapter
 
@@ -28,23 +28,23 @@ _EXPLANATIONS = ("explanation", "reason", "rationale")
 
 
 class Metric:
-    """A metric function. `score` gives the result, or an awaitable of it where `is_async`."""
+    """A metric function. `score` returns the result, or an awaitable of it if `is_async`."""
 
     def __init__(self, path: str, function: Any) -> None:
         self._path = path
         self._function = function
         self.is_async = is_async(function)
 
-    def score(self, request: Dict[str, Any]) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
-        """Score the case that a `score` message describes."""
+    def score(self, request: dict[str, Any]) -> dict[str, Any] | Awaitable[dict[str, Any]]:
+        """Score the case of a `score` message."""
         raise NotImplementedError
 
 
 def find(path: str, adapter: Adapter) -> Metric:
-    """The metric function at a dotted path. Raises AgentFault of the kind `metric` where there is none."""
+    """Return the metric function at a dotted path. Raises AgentFault of the kind `metric` if it does not exist."""
     try:
         function = _import(path, adapter)
-        required, optional, more = positional_parameters(function, path)
+        required, optional, more = read_positional_parameters(function, path)
     except LoadError as error:
         raise AgentFault(str(error), kind="metric") from error
     if more or len(required) <= 4 <= len(required) + len(optional):
@@ -65,8 +65,8 @@ def _import(path: str, adapter: Adapter) -> Any:
         import_user_module(module, roots)
     except LoadError:
         raise
-    except BaseException as error:  # whatever the user's module raises, sys.exit included
-        raise LoadError(f"cannot import {module}: {summary(error)}") from error
+    except BaseException as error:  # including sys.exit
+        raise LoadError(f"cannot import {module}: {summarize(error)}") from error
     function = find_object(f"{module}:{name}", roots, wanted="the metric function")
     if not callable(function):
         raise LoadError(f"{path} is {describe(function)}, expected a function")
@@ -74,7 +74,7 @@ def _import(path: str, adapter: Adapter) -> Any:
 
 
 def _register_agent_package(module: str, adapter: Adapter) -> None:
-    """`adk eval` knows the agent's package as `agent`, so metrics are written as `agent.metrics.f` there."""
+    """Register the agent's package as `agent`, as `adk eval` does: metrics are written as `agent.metrics.f` there."""
     if module.split(".", 1)[0] != "agent" or adapter.target["kind"] != "adk" or "agent" in sys.modules:
         return
     try:
@@ -85,17 +85,17 @@ def _register_agent_package(module: str, adapter: Adapter) -> None:
 
 
 class RowMetric(Metric):
-    """Vertex AI's shape."""
+    """A metric of Vertex AI's shape."""
 
-    def score(self, request: Dict[str, Any]) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
+    def score(self, request: dict[str, Any]) -> dict[str, Any] | Awaitable[dict[str, Any]]:
         if self.is_async:
             return self._score_later(request)
-        return self._summarise(request, [self._function(instance) for instance in request["instances"]])
+        return self._summarize(request, [self._function(instance) for instance in request["instances"]])
 
-    async def _score_later(self, request: Dict[str, Any]) -> Dict[str, Any]:
-        return self._summarise(request, [await self._function(instance) for instance in request["instances"]])
+    async def _score_later(self, request: dict[str, Any]) -> dict[str, Any]:
+        return self._summarize(request, [await self._function(instance) for instance in request["instances"]])
 
-    def _summarise(self, request: Dict[str, Any], values: List[Any]) -> Dict[str, Any]:
+    def _summarize(self, request: dict[str, Any], values: list[Any]) -> dict[str, Any]:
         read = [self._read(value, request["metric"]) for value in values]
         scores = [item["score"] for item in read if item["score"] is not None]
         reasons = [item["reason"] for item in read if item["reason"]]
@@ -107,19 +107,20 @@ class RowMetric(Metric):
             "scores": read[0]["scores"] if len(read) == 1 else {},
         }
 
-    def _read(self, value: Any, metric: str) -> Dict[str, Any]:
-        """One score: a number, None, or a dict with it under the metric's name, `score`, or a name of its own."""
+    def _read(self, value: Any, metric: str) -> dict[str, Any]:
+        """Read one score: a number, None, or a dict with it under the metric's name, `score`, or its only numeric
+        key."""
         if not isinstance(value, dict):
-            return {"score": self._number(value, ""), "reason": None, "scores": {}}
+            return {"score": self._read_number(value, ""), "reason": None, "scores": {}}
         numbers = [key for key, item in value.items() if isinstance(item, (int, float))]
         key = next((name for name in (metric, "score") if name in value), numbers[0] if len(numbers) == 1 else None)
         if key is None:
-            raise self._fault(f"{describe(value)}, without the key {metric!r} or 'score'")
+            raise self._make_fault(f"{describe(value)}, without the key {metric!r} or 'score'")
         reason = next((value[name] for name in _EXPLANATIONS if isinstance(value.get(name), str)), None)
-        others = {str(name): lenient(item) for name, item in value.items() if name != key}
-        return {"score": self._number(value[key], f"under {key!r}"), "reason": reason, "scores": others}
+        others = {str(name): make_json_safe(item) for name, item in value.items() if name != key}
+        return {"score": self._read_number(value[key], f"under {key!r}"), "reason": reason, "scores": others}
 
-    def _number(self, value: Any, place: str) -> Optional[float]:
+    def _read_number(self, value: Any, place: str) -> float | None:
         if value is None:
             return None
         try:
@@ -127,26 +128,26 @@ class RowMetric(Metric):
         except (TypeError, ValueError):
             number = float("nan")
         if not math.isfinite(number) or isinstance(value, str):
-            raise self._fault(f"{describe(value)} {place}".rstrip())
+            raise self._make_fault(f"{describe(value)} {place}".rstrip())
         return number
 
-    def _fault(self, found: str) -> AgentFault:
+    def _make_fault(self, found: str) -> AgentFault:
         return AgentFault(f"{self._path} returned {found}, expected a number or {{name: score}}", kind="metric")
 
 
 class _AdkMetric(Metric):
-    """ADK's shape."""
+    """A metric of ADK's shape."""
 
-    def score(self, request: Dict[str, Any]) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
-        arguments = self._arguments(request)
+    def score(self, request: dict[str, Any]) -> dict[str, Any] | Awaitable[dict[str, Any]]:
+        arguments = self._build_arguments(request)
         if self.is_async:
             return self._score_later(arguments)
         return self._read(self._function(*arguments))
 
-    async def _score_later(self, arguments: List[Any]) -> Dict[str, Any]:
+    async def _score_later(self, arguments: list[Any]) -> dict[str, Any]:
         return self._read(await self._function(*arguments))
 
-    def _arguments(self, request: Dict[str, Any]) -> List[Any]:
+    def _build_arguments(self, request: dict[str, Any]) -> list[Any]:
         try:
             from google.adk.evaluation.eval_case import ConversationScenario, Invocation
             from google.adk.evaluation.eval_metrics import BaseCriterion, EvalMetric
@@ -164,21 +165,21 @@ class _AdkMetric(Metric):
             None if scenario is None else ConversationScenario.model_validate(scenario),
         ]
 
-    def _read(self, value: Any) -> Dict[str, Any]:
+    def _read(self, value: Any) -> dict[str, Any]:
         if not hasattr(value, "overall_score") or not hasattr(value, "overall_eval_status"):
             raise AgentFault(f"{self._path} returned {describe(value)}, expected an EvaluationResult", kind="metric")
         return {
-            "score": self._number(value.overall_score),
+            "score": self._read_number(value.overall_score),
             "reason": None if value.overall_score is not None else "the metric gave no score",
-            "verdict": _verdict(value.overall_eval_status),
+            "verdict": _read_verdict(value.overall_eval_status),
             "per_invocation": [
                 {"score": score, "reason": None if score is not None else "the metric gave no score"}
-                for score in (self._number(item.score) for item in value.per_invocation_results or ())
+                for score in (self._read_number(item.score) for item in value.per_invocation_results or ())
             ],
             "scores": {},
         }
 
-    def _number(self, value: Any) -> Optional[float]:
+    def _read_number(self, value: Any) -> float | None:
         if value is None:
             return None
         number = float(value)
@@ -187,6 +188,6 @@ class _AdkMetric(Metric):
         return number
 
 
-def _verdict(status: Any) -> str:
+def _read_verdict(status: Any) -> str:
     name = str(getattr(status, "name", status)).lower()
     return name if name in ("passed", "failed") else "not_evaluated"

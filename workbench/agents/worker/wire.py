@@ -1,137 +1,43 @@
-"""The protocol: messages on the wire, and the values in them."""
+"""Messages between a worker process and the engine: JSON lines in UTF-8 on a socket of our own. See PROTOCOL.md."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import socket
 from _thread import allocate_lock
 
+from .json_safe import make_json_safe
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional
+    from typing import Any
 
 
-# Values from agents, held against what JSON can carry.
-
-UNNAMED_ARGUMENT = "__arg1"  # LangChain's name for the argument of a tool that takes one text, or another plain value
-CUSTOM = ("custom", "custom_tool_call")  # OpenAI's types of calls whose `input` is such a text, and never JSON
-
-_DEEPEST = 100  # levels of nesting; the engine's reader and people's patience end somewhere behind
-_LONGEST_NUMBER = 14_000  # bits of an integer
-
-
-def _is_endless(number: int) -> bool:
-    """Whether Python refuses to write the number in digits, as it does from 4,300 on (about 14,284 bits)."""
-    return int.bit_length(number) > _LONGEST_NUMBER
-
-
-def describe(value: Any) -> str:
-    """What a value is, for a message: its type, and the value where it is short."""
-    if value is None:
-        return "None"
-    kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    article = "an" if name[0] in "aeiou" else "a"
-    if isinstance(value, dict):
-        keys = ", ".join(sorted(str(key) for key in value)[:12])
-        return f"a dict with the keys {keys}" if keys else "an empty dict"
-    if kind in (bool, int, float, str, bytes):
-        if kind is int and _is_endless(value):
-            return f"an int of more than {_LONGEST_NUMBER} bits"
-        text = repr(value)
-        return f"{article} {name} ({text if len(text) <= 60 else text[:57] + '...'})"
-    return f"{article} {name}"
-
-
-def parse_text(value: Any) -> Any:
-    """Replace text that is JSON by what it says, as Vertex AI sends inputs of tools, and empty text by None."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value or None
-
-
-def unfit(value: Any, place: str, depth: int = 0) -> Optional[str]:
-    """Where and why JSON cannot hold a value, as one clause; None where it can."""
-    if value is None or isinstance(value, (str, bool)):
-        return None
-    if isinstance(value, int):
-        return (
-            f"{place} is an int of more than {_LONGEST_NUMBER} bits, which JSON readers refuse"
-            if _is_endless(value)
-            else None
-        )
-    if isinstance(value, float):
-        return None if math.isfinite(value) else f"{place} is {value!r}, which JSON cannot hold"
-    if depth > _DEEPEST:
-        return f"{place} is nested more than {_DEEPEST} levels deep"
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, (str, int, float, bool, type(None))):
-                return f"{place} has {describe(key)} as a key, expected a str"
-            found = unfit(item, f"{place}.{key}", depth + 1)
-            if found:
-                return found
-        return None
-    if isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            found = unfit(item, f"{place}[{index}]", depth + 1)
-            if found:
-                return found
-        return None
-    return f"{place} is {describe(value)}, which JSON cannot hold"
-
-
-def lenient(value: Any, depth: int = 0) -> Any:
-    """The value with whatever JSON cannot hold as text: for what is shown, not judged (spans, session state)."""
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, int):
-        return hex(value)[:1000] + "..." if _is_endless(value) else value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else repr(value)
-    if depth <= _DEEPEST:
-        if isinstance(value, dict):
-            return {str(lenient(key)): lenient(item, depth + 1) for key, item in value.items()}
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return [lenient(item, depth + 1) for item in value]
-    try:
-        text = repr(value)
-    except Exception:  # the agent's own __repr__
-        text = f"<{type(value).__qualname__}>"
-    return text if len(text) <= 1000 else text[:997] + "..."
-
-
-# Messages between a worker process and the engine: UTF-8 JSON lines on a socket of our own. See PROTOCOL.md.
-
-PROTOCOL = 1
-"""Raised by one whenever an engine or worker of before would misunderstand."""
+PROTOCOL = 2
+"""Incremented whenever an earlier engine or worker would misunderstand."""
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
-def encode(message: Dict[str, Any]) -> bytes:
-    """The message as one line.
+def encode(message: dict[str, Any]) -> bytes:
+    """Encode the message as one line.
 
-    Half surrogate pairs become U+FFFD: no UTF-8 holds them. What JSON cannot hold becomes text (see `values.lenient`);
-    where that would be a loss, the adapter has refused it before.
+    Half surrogate pairs become U+FFFD, because UTF-8 cannot hold them. Other values that JSON cannot hold become text
+    (see `make_json_safe`); adapters refuse them first where that would lose data.
     """
     try:
         text = _to_json(message)
     except (TypeError, ValueError, RecursionError):
-        text = _to_json(lenient(message))
+        text = _to_json(make_json_safe(message))
     try:
         return text.encode() + b"\n"
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() + b"\n"
 
 
-def connect(address: List[Any]) -> socket.socket:
-    """A socket to the engine; `address` is `["unix", path]` or `["tcp", host, port]`."""
+def connect(address: list[Any]) -> socket.socket:
+    """Connect to the engine; `address` is `["unix", path]` or `["tcp", host, port]`."""
     if address[0] == "unix":
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(address[1])
@@ -142,8 +48,8 @@ def connect(address: List[Any]) -> socket.socket:
     return connection
 
 
-def remove_socket(address: List[Any]) -> None:
-    """Take away the engine's socket and its folder: the engine did, unless it was killed."""
+def remove_socket(address: list[Any]) -> None:
+    """Remove the engine's socket and its folder. The engine removes them itself unless it was killed."""
     if address[0] == "unix":
         try:
             os.unlink(address[1])
@@ -152,19 +58,19 @@ def remove_socket(address: List[Any]) -> None:
             return
 
 
-def hello(role: str, token: str) -> Dict[str, Any]:
-    """The first message on every connection: who speaks, and that it may."""
+def hello(role: str, token: str) -> dict[str, Any]:
+    """Build the first message of a connection, which identifies the process."""
     return {"type": "hello", "protocol": PROTOCOL, "role": role, "token": token, "pid": os.getpid()}
 
 
 class LineReader:
-    """Turns bytes, as they come, into messages."""
+    """Parses bytes into messages as they arrive."""
 
     def __init__(self) -> None:
-        self._pending: List[bytes] = []
+        self._pending: list[bytes] = []
 
-    def feed(self, data: bytes) -> List[Dict[str, Any]]:
-        """The messages that `data` completes."""
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """Return the messages that `data` completes."""
         if b"\n" not in data:
             self._pending.append(data)
             return []
@@ -174,14 +80,14 @@ class LineReader:
 
 
 class Wire:
-    """A blocking connection to the engine, for processes that do one thing at a time. Any thread may send."""
+    """A blocking connection to the engine. Any thread may send."""
 
-    def __init__(self, address: List[Any], *, first: Optional[List[Dict[str, Any]]] = None) -> None:
-        """Connect. `first` are messages that came on another way before there was a connection."""
+    def __init__(self, address: list[Any], *, first: list[dict[str, Any]] | None = None) -> None:
+        """Connect. `first` are messages that arrived before there was a connection."""
         self._socket = connect(address)
         self._reader = LineReader()
         self._received = list(first or ())
-        self._queued: List[bytes] = []
+        self._queued: list[bytes] = []
         self._sending = allocate_lock()
 
     def fileno(self) -> int:
@@ -190,29 +96,29 @@ class Wire:
     def close(self) -> None:
         self._socket.close()
 
-    def queue(self, message: Dict[str, Any]) -> None:
-        """Send with the next message."""
+    def queue(self, message: dict[str, Any]) -> None:
+        """Queue a message, to be sent with the next one."""
         self.queue_line(encode(message))
 
     def queue_line(self, line: bytes) -> None:
-        """The same for a message that is encoded already."""
+        """Queue an encoded message."""
         with self._sending:
             self._queued.append(line)
 
-    def send(self, message: Dict[str, Any]) -> None:
-        """Send now, what was queued before it."""
+    def send(self, message: dict[str, Any]) -> None:
+        """Send queued messages and this one."""
         self.queue(message)
         self.flush()
 
     def flush(self) -> None:
-        """Send what is queued."""
+        """Send queued messages."""
         with self._sending:
             data = b"".join(self._queued)
             self._queued = []
             self._socket.sendall(data)
 
-    def try_send(self, lines: List[bytes]) -> bool:
-        """Send lines now, behind what is queued; False if another message is being sent or queued."""
+    def try_send(self, lines: list[bytes]) -> bool:
+        """Send queued messages and lines; return False if another thread is sending or queueing."""
         if not self._sending.acquire(timeout=0.02):
             return False
         try:
@@ -224,15 +130,15 @@ class Wire:
             self._sending.release()
         return True
 
-    def receive(self) -> Optional[Dict[str, Any]]:
-        """The next message; None when the engine is gone."""
+    def receive(self) -> dict[str, Any] | None:
+        """Return the next message; None when the engine is gone."""
         while not self._received:
             if not self.fill():
                 return None
         return self._received.pop(0)
 
     def fill(self) -> bool:
-        """Wait for bytes and read them; whether the engine is still there."""
+        """Wait for bytes and read them; return False when the engine is gone."""
         try:
             data = self._socket.recv(1 << 18)
         except ConnectionError:
@@ -240,7 +146,7 @@ class Wire:
         self._received += self._reader.feed(data)
         return bool(data)
 
-    def received(self) -> List[Dict[str, Any]]:
-        """The messages that are here already."""
+    def take_received(self) -> list[dict[str, Any]]:
+        """Return the messages received so far, and forget them."""
         messages, self._received = self._received, []
         return messages

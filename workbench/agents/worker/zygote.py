@@ -1,8 +1,8 @@
-"""The process that forks one child for each case (Linux).
+"""The fork server (Linux), and the process that it forks for each session.
 
-It imports what children would all import, then waits for the engine with one thread and no event loop. For each child
-it drains the pipes behind stdout and stderr, kills on request, and reports how it ended. When the engine is gone it
-kills everything below it and ends. It also adopts what its children leave behind, so that nothing outlives it.
+The zygote imports what children need, then waits for the engine with one thread and no event loop. For each child it
+drains stdout and stderr, kills on request, and reports the end. When the engine is gone it kills everything below it
+and ends. It also adopts processes that its children leave behind, so that nothing outlives it.
 """
 
 from __future__ import annotations
@@ -15,39 +15,214 @@ import select
 import signal
 import sys
 
-from . import agent_import, child, loading
-from .loading import compile_early, make_adapter
-from .preload import Unsafe, count_threads, environment, preload, settle
+from . import agent_import, faults, loading
+from .adapters.base import SpanLimit
+from .agent_import import (
+    Unsafe,
+    count_threads,
+    describe_environment,
+    freeze_memory,
+    list_changed_variables,
+    list_new_imports,
+    preload,
+)
+from .dependency_reporter import DependencyReporter
+from .loading import compile_early, compiled_here, enter, make_adapter
 from .recording import hooks
 from .recording.recorder import quiet
 from .wire import Wire, hello, remove_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, NoReturn
+    from typing import Any, Callable, NoReturn
 
-with quiet:  # what the agent calls is opaque
+    from .adapters.base import Adapter
+    from .tool_interception import Tools
+
+
+INTERRUPT = getattr(signal, "SIGRTMAX", 64) - 1
+"""Signal to a process whose case is given up. Programs rarely use the last real-time signals."""
+
+
+def run_session(adapter: Adapter, address: list[Any], start: dict[str, Any]) -> None:
+    """Run the session that `start` describes, until it is closed, the agent fails, or the engine is gone."""
+    wire = Wire(address, first=start["messages"])
+    os.register_at_fork(after_in_child=wire.close)  # what the agent forks is not us
+    wire.queue(hello("session", start["token"]))
+    _SessionProcess(adapter, wire, scout=start["scout"]).serve()
+
+
+class _SessionProcess:
+    """A process for one session. It has one thread, and an event loop only if the agent needs one."""
+
+    def __init__(self, adapter: Adapter, wire: Wire, *, scout: bool) -> None:
+        self._adapter = adapter
+        self._wire = wire
+        self._scout = scout
+        self._loop: Any = None
+        self._teller = DependencyReporter()
+        self._receive = wire.receive
+        self._limit = SpanLimit()
+
+    def serve(self) -> None:
+        request = self._wire.receive()
+        if request is None or not self._open(request):
+            return
+        while (message := self._receive()) is not None:
+            if message["type"] == "close":
+                self._close()
+                return
+            if not self._answer(message):
+                return
+
+    def _open(self, request: dict[str, Any]) -> bool:
+        self._id = request["session"]
+        self._teller.add_agent_writes(request)
+        signal.signal(INTERRUPT, self._stop)
+        tools = self._open_tools(request)
+        with quiet:
+            self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
+        imported = agent_import.get_agent_import()
+        if imported is not None and imported.failure is not None:
+            self._report_failure(imported.failure, turn=None)
+            return False
+        try:
+            if imported is None:
+                enter(self._adapter)
+                self._adapter.load()
+            self._session = self._settle(self._adapter.open(request, self._emit_span, tools))
+        except BaseException as error:  # including sys.exit
+            self._fail(error, loading=True)
+            return False
+        self._report_imports()
+        self._report_dependencies()
+        self._wire.send({"type": "opened", "session": self._id})
+        return True
+
+    def _open_tools(self, request: dict[str, Any]) -> Tools | None:
+        """Return the interception of tools, if any; messages are then read in another thread."""
+        if not request.get("tools"):
+            return None
+        with quiet:
+            from . import tool_interception
+
+        tools = tool_interception.Tools(request["session"], request["tools"], self._wire.send)
+        self._receive = tool_interception.ReadingThread(self._wire, tools).receive
+        return tools
+
+    def _answer(self, message: dict[str, Any]) -> bool:
+        """Handle a message of the engine; return False if the session has ended."""
+        if message["type"] == "turn":
+            return self._turn(message)
+        if message["type"] == "describe":
+            return self._answer_query(self._session.describe)
+        return self._answer_query(lambda: {"state": self._settle(self._session.state())})
+
+    def _turn(self, message: dict[str, Any]) -> bool:
+        turn = message["turn"]
+        try:
+            result = self._settle(self._session.turn(message["content"], turn))
+        except BaseException as error:  # including sys.exit
+            self._fail(error, turn=turn)
+            return False
+        for span in filter(None, map(self._limit.admit, result.pop("spans", ()))):
+            self._wire.queue({"type": "span", "session": self._id, "span": span})
+        self._report_dependencies()
+        self._wire.send({"type": "finished", "session": self._id, "turn": turn, "result": result})
+        return True
+
+    def _answer_query(self, ask: Callable[[], dict[str, Any]]) -> bool:
+        try:
+            result = ask()
+        except BaseException as error:  # objects of the agent may raise anything
+            self._fail(error)
+            return False
+        self._report_dependencies()
+        self._wire.send({"type": "finished", "session": self._id, "result": result})
+        return True
+
+    def _close(self) -> None:
+        try:
+            result = self._settle(self._session.close())
+        except BaseException as error:  # the adapter may run the agent's code to close it
+            self._fail(error)
+            return
+        self._report_imports()
+        self._report_dependencies(complete=True)
+        self._wire.send({"type": "finished", "session": self._id, "result": result})
+
+    def _stop(self, *_: Any) -> None:
+        """Report the dependencies so far and stop: the process is killed next.
+
+        Runs between any two instructions of the main thread. The engine repeats the signal if that was a bad moment.
+        """
+        if quiet.depth:
+            return
+        if self._wire.try_send(self._teller.encode_messages(self._id, complete=True)):
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _report_imports(self) -> None:
+        """As the scout, report imports that later children may find done. Sent twice, because some come late."""
+        if not self._scout:
+            return
+        with quiet:
+            imports = list_new_imports(self._modules, self._adapter.import_roots())
+            environment = list_changed_variables(self._variables)
+        self._modules.update(imports)
+        report = {"imports": imports, "sources": list(compiled_here), "environment": environment}
+        compiled_here.clear()
+        self._wire.queue({"type": "imported", **report})
+
+    def _report_dependencies(self, *, complete: bool = False) -> None:
+        for line in self._teller.encode_messages(self._id, complete=complete):
+            self._wire.queue_line(line)
+
+    def _emit_span(self, span: dict[str, Any]) -> None:
+        admitted = self._limit.admit(span)
+        if admitted is not None:
+            self._wire.send({"type": "span", "session": self._id, "span": admitted})
+
+    def _fail(self, error: BaseException, *, turn: int | None = None, loading: bool = False) -> None:
+        self._report_failure(faults.describe_failure(error, loading=loading), turn=turn)
+
+    def _report_failure(self, failure: dict[str, Any], *, turn: int | None) -> None:
+        self._report_dependencies(complete=True)
+        self._wire.send({"type": "failed", "session": self._id, "turn": turn, **failure})
+
+    def _settle(self, value: Any) -> Any:
+        """Return the value, or the result of awaiting it."""
+        if not hasattr(type(value), "__await__"):
+            return value
+        if self._loop is None:
+            import asyncio
+
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+        return self._loop.run_until_complete(value)
+
+
+with quiet:  # ctypes calls of the agent are recorded as opaque
     _LIBC = ctypes.CDLL(None)
     _prctl, _fflush = _LIBC.prctl, _LIBC.fflush
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MARK = "WORKBENCH_PROCESS_GROUP"  # as `agents.processes.MARK`
 _TAIL = 16_384  # bytes of output kept for each stream
 _READ = 65_536  # bytes read from a pipe at a time: what a pipe holds
-_LAST_READS = 32  # for what a dead process left: the largest pipe holds 1 MB, and readers may get it in halves
+_LAST_READS = 32  # for remaining output: the largest pipe holds 1 MB, which may arrive in halves
 
 
-def run(config: Dict[str, Any]) -> None:
-    """Be the first zygote, which imports nothing of the agent's: children, and zygotes that do, are forked from it."""
+def run(config: dict[str, Any]) -> None:
+    """Run as the first zygote, which imports nothing of the agent. Children and other zygotes are forked from it."""
     with quiet:
         _support_forks_in_grpc()
         _hide_mark()
     adapter = make_adapter(config["target"])
-    loading.import_own(adapter)
-    if adapter.waits_only:  # its sessions share a process, which is wanted as soon as this one is up
+    loading.import_libraries(adapter)
+    if adapter.waits_only:  # its sessions share a process, which is started next
         from . import shared  # noqa: F401
     address = config["address"]
     wire = Wire(address)
-    greeting = {**hello("zygote", config["token"]), "environment": environment()}
+    greeting = {**hello("zygote", config["token"]), "environment": describe_environment()}
     if not _serve(adapter, wire, address, greeting):
         remove_socket(address)
 
@@ -55,20 +230,20 @@ def run(config: Dict[str, Any]) -> None:
 def _support_forks_in_grpc() -> None:
     if "GRPC_ENABLE_FORK_SUPPORT" not in os.environ:
         os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "1"
-        recorder = hooks.active()
+        recorder = hooks.get_recorder()
         if recorder is not None:
-            recorder.own_variable("GRPC_ENABLE_FORK_SUPPORT")
+            recorder.ignore_variable("GRPC_ENABLE_FORK_SUPPORT")
 
 
 def _hide_mark() -> None:
-    """The engine's mark differs in each process: no result may depend on it."""
-    recorder = hooks.active()
+    """Keep the engine's mark out of the records: it differs in each process."""
+    recorder = hooks.get_recorder()
     if recorder is not None:
-        recorder.own_variable(_MARK)
+        recorder.ignore_variable(_MARK)
 
 
-def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
-    """Be a zygote that imports first what its children would."""
+def _run_warm(adapter: Any, address: list[Any], start: dict[str, Any]) -> None:
+    """Run as a zygote that first imports what its children need."""
     wire = Wire(address)
     greeting = hello("zygote", start["token"])
     try:
@@ -76,72 +251,72 @@ def _run_warm(adapter: Any, address: List[Any], start: Dict[str, Any]) -> None:
             greeting["imported"] = agent_import.import_agent(adapter)
         else:
             _prepare(adapter, start)
-            greeting["names"] = loading.imported_names()
+            greeting["names"] = loading.list_imported_names()
     except Unsafe as unsafe:
         wire.send({**greeting, "unsafe": unsafe.package})
     except agent_import.Unshared as unshared:
         wire.send({**greeting, "unshared": unshared.reason, "imported": unshared.learned})
     else:
-        _serve(adapter, wire, address, {**greeting, "environment": environment()})
+        _serve(adapter, wire, address, {**greeting, "environment": describe_environment()})
 
 
-def _serve(adapter: Any, wire: Wire, address: List[Any], greeting: Dict[str, Any]) -> bool:
-    """Serve until the end; whether the engine goes on then."""
+def _serve(adapter: Any, wire: Wire, address: list[Any], greeting: dict[str, Any]) -> bool:
+    """Serve until the end; return True if the engine continues without this zygote."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    loading.settle()
-    settle()
+    loading.cache_imported_names()
+    freeze_memory()
     wire.send(greeting)
     zygote = _Zygote(adapter, wire, address)
     zygote.serve()
     return zygote.is_retired
 
 
-def _prepare(adapter: Any, start: Dict[str, Any]) -> None:
+def _prepare(adapter: Any, start: dict[str, Any]) -> None:
     excluded = set(start["excluded"])
     if start["warm"]:
         preload(adapter.preload, excluded=excluded, keys=start["environment"])
     preload(start["imports"], excluded=excluded, keys=start["environment"])
     compile_early(start["sources"])
     if start["warm"] and adapter.preload and not {name.split(".", 1)[0] for name in adapter.preload} & excluded:
-        _warm_up(adapter)
+        _run_warmup(adapter)
 
 
-def _warm_up(adapter: Any) -> None:
+def _run_warmup(adapter: Any) -> None:
     try:
-        adapter.warm_up()
-    except Exception:  # what does not work here, children meet again and report
+        adapter.run_warmup()
+    except Exception:  # children get the same error and report it
         return
     if count_threads() > 1:
         raise Unsafe(adapter.preload[0].split(".", 1)[0])
 
 
-class _Child:
-    """A child as the zygote sees it: its process, the read ends of its pipes, and the ends of what came out of them."""
+class _ForkedChild:
+    """A child as the zygote sees it: its process, the read ends of its pipes, and the tails of its output."""
 
     def __init__(self, number: int, pid: int, stdout: int, stderr: int) -> None:
-        imported = agent_import.active()
+        imported = agent_import.get_agent_import()
         printed = (b"", b"") if imported is None else imported.output
         self.number = number
         self.pid = pid
         self.tails = {stdout: printed[0], stderr: printed[1]}
         self.open = [stdout, stderr]
 
-    def output(self) -> Dict[str, str]:
+    def output(self) -> dict[str, str]:
         texts = [_decode_tail(tail) for tail in self.tails.values()]
         return {"stdout": texts[0], "stderr": texts[1]}
 
 
 class _Zygote:
-    def __init__(self, adapter: Any, wire: Wire, address: List[Any]) -> None:
+    def __init__(self, adapter: Any, wire: Wire, address: list[Any]) -> None:
         self._adapter = adapter
         self._wire = wire
         self._address = address
-        self._children: Dict[int, _Child] = {}  # by process id
-        self._pipes: Dict[int, _Child] = {}  # by read end
+        self._children: dict[int, _ForkedChild] = {}  # by process id
+        self._pipes: dict[int, _ForkedChild] = {}  # by read end
         self._poll = select.epoll()
         self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.is_retired = False
-        """Whether it was told to end, while the engine goes on."""
+        """True if the engine ended only this zygote."""
 
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -151,7 +326,7 @@ class _Zygote:
         try:
             while self._serve_once():
                 pass
-        except ConnectionError:  # the engine went while we told it something
+        except ConnectionError:  # the engine is gone
             pass
         finally:
             self._end()
@@ -164,23 +339,23 @@ class _Zygote:
                 ended = True
             elif descriptor in self._pipes:
                 self._drain(descriptor)
-            elif descriptor == self._wire.fileno() and not self._obey():
+            elif descriptor == self._wire.fileno() and not self._handle_messages():
                 return False
         if ended:
             self._reap()
         return True
 
-    def _obey(self) -> bool:
+    def _handle_messages(self) -> bool:
         if not self._wire.fill():
             return False
-        for message in self._wire.received():
+        for message in self._wire.take_received():
             if message["type"] == "start":
                 self._start(message)
             elif message["type"] == "end":
                 self.is_retired = True
                 return False
             elif message["type"] == "check":
-                imported = agent_import.active()
+                imported = agent_import.get_agent_import()
                 self._wire.send({"type": "checked", "current": imported is None or imported.is_current()})
             else:
                 found = [item for item in self._children.values() if item.number == message["child"]]
@@ -189,42 +364,42 @@ class _Zygote:
                         _kill_tree(item.pid)
                 elif message["type"] == "interrupt":
                     for item in found:
-                        _signal(item.pid, child.INTERRUPT)
+                        _signal(item.pid, INTERRUPT)
                 else:  # output
                     for item in found:
                         self._wire.send({"type": "output", "child": item.number, **item.output()})
         return True
 
-    def _start(self, message: Dict[str, Any]) -> None:
+    def _start(self, message: dict[str, Any]) -> None:
         zygote = os.getpid()
-        pipes: List[int] = []
+        pipes: list[int] = []
         try:
             pipes += os.pipe()
             pipes += os.pipe()
             with quiet:
                 pid = os.fork()
-        except OSError as error:  # too many processes or open files, no memory
+        except OSError as error:  # such as too many processes or open files
             for descriptor in pipes:
                 os.close(descriptor)
             self._wire.send({"type": "exited", "child": message["child"], "error": f"cannot fork: {error.strerror}"})
             return
         out_read, out_write, err_read, err_write = pipes
         if pid == 0:
-            self._be_child(message, zygote, (out_read, out_write, err_read, err_write))
+            self._run_child(message, zygote, (out_read, out_write, err_read, err_write))
         os.close(out_write)
         os.close(err_write)
-        born = _Child(message["child"], pid, out_read, err_read)
+        born = _ForkedChild(message["child"], pid, out_read, err_read)
         self._children[pid] = born
         for descriptor in born.open:
             os.set_blocking(descriptor, False)
             self._poll.register(descriptor, select.EPOLLIN)
             self._pipes[descriptor] = born
 
-    def _be_child(self, message: Dict[str, Any], zygote: int, pipes: tuple[int, int, int, int]) -> NoReturn:
+    def _run_child(self, message: dict[str, Any], zygote: int, pipes: tuple[int, int, int, int]) -> NoReturn:
         try:
             os.setpgid(0, 0)
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            # What it starts and lets go stays below it: killed with it, and never taken for another case's.
+            # Processes that it abandons stay below it: they are killed with it, and not taken for another case's.
             _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             if os.getppid() != zygote:
                 os._exit(0)
@@ -238,19 +413,19 @@ class _Zygote:
             self._wire.close()
             gc.enable()
             _renew_randomness()
-            self._play(message)
+            self._run_role(message)
             status = 0
         except BaseException:  # nothing may return into the zygote's loop
             status = 70
             sys.excepthook(*sys.exc_info())
         finally:
-            agent_import.flush()
+            agent_import.flush_streams()
             _fflush(None)
             os._exit(status)
 
-    def _play(self, message: Dict[str, Any]) -> None:
+    def _run_role(self, message: dict[str, Any]) -> None:
         if message["role"] == "session":
-            child.run(self._adapter, self._address, message)
+            run_session(self._adapter, self._address, message)
         elif message["role"] == "zygote":
             _run_warm(self._adapter, self._address, message)
         else:
@@ -259,7 +434,7 @@ class _Zygote:
             shared.run(self._adapter, {**message, "address": self._address})
 
     def _drain(self, descriptor: int, *, reads: int = 1) -> None:
-        """Read what is in a pipe; close it at its end. Never more than `reads` times: some write without end."""
+        """Read a pipe, at most `reads` times because some programs write forever; close it at its end."""
         owner = self._pipes[descriptor]
         for _ in range(reads):
             try:
@@ -277,7 +452,7 @@ class _Zygote:
         self._pipes.pop(descriptor).open.remove(descriptor)
 
     def _reap(self) -> None:
-        """Bury those that ended, with their whole process group, and tell the engine how they ended."""
+        """Reap ended children with their process groups, and report how they ended."""
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -287,18 +462,18 @@ class _Zygote:
                 break
             ended = self._children.pop(found.si_pid, None)
             if ended is not None:
-                _kill_group(ended.pid)  # before the process id is free for others
+                _kill_group(ended.pid)  # before the process id can be reused
             _, status = os.waitpid(found.si_pid, 0)
             if ended is not None:
                 self._report(ended, status)
-        for pid in _children_of(os.getpid()):
-            if pid not in self._children:  # left behind by a case that is over, or by a zygote that was killed
+        for pid in _list_children(os.getpid()):
+            if pid not in self._children:  # left behind by an ended case, or by a killed zygote
                 _kill_tree(pid)
 
-    def _report(self, ended: _Child, status: int) -> None:
+    def _report(self, ended: _ForkedChild, status: int) -> None:
         for descriptor in list(ended.open):
             self._drain(descriptor, reads=_LAST_READS)
-        for descriptor in list(ended.open):  # held by a process that left the group
+        for descriptor in list(ended.open):  # kept open by a process outside the group
             self._close_pipe(descriptor)
         code = os.waitstatus_to_exitcode(status)
         self._wire.send({"type": "exited", "child": ended.number, "code": code, **ended.output()})
@@ -307,8 +482,8 @@ class _Zygote:
         """Kill everything below this process."""
         for pid in list(self._children):
             _kill_tree(pid)
-        while True:  # what is killed hands its own children to us
-            for pid in _children_of(os.getpid()):
+        while True:  # children of killed processes become ours
+            for pid in _list_children(os.getpid()):
                 _kill_tree(pid)
             try:
                 os.waitpid(-1, 0)
@@ -317,46 +492,48 @@ class _Zygote:
 
 
 def _renew_randomness() -> None:
-    """NumPy's global generator would give every child the same numbers; the standard library sees to its own."""
+    """Reseed NumPy's global generator, which would give every child the same numbers. The standard library does it
+    itself."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
 
 
-def _children_of(pid: int) -> List[int]:
+def _list_children(pid: int) -> list[int]:
     found = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as stream:
                 found += [int(item) for item in stream.read().split()]
-    except OSError:  # it ended meanwhile
+    except OSError:  # it has ended
         pass
     return found
 
 
 def _kill_tree(pid: int) -> None:
-    """Kill a process, its group, and its descendants with theirs. Stopped first, so that none is born unseen."""
+    """Kill a process, its group, and its descendants with theirs. They are stopped first, so that none starts
+    unseen."""
     tree = [pid]
     for member in tree:
         _signal(member, signal.SIGSTOP)
-        tree += _children_of(member)
+        tree += _list_children(member)
     for member in tree:
         _kill_group(member)
         _signal(member, signal.SIGKILL)
 
 
 def _kill_group(leader: int) -> None:
-    with contextlib.suppress(OSError):  # leads no group, or all are gone
+    with contextlib.suppress(OSError):  # no such group
         os.killpg(leader, signal.SIGKILL)
 
 
 def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(OSError):  # gone, or another user's
+    with contextlib.suppress(OSError):  # it is gone, or belongs to another user
         os.kill(pid, number)
 
 
 def _decode_tail(tail: bytes) -> str:
-    if len(tail) == _TAIL:  # cut, perhaps inside a character
+    if len(tail) == _TAIL:  # cut, possibly inside a character
         while tail and tail[0] & 0xC0 == 0x80:
             tail = tail[1:]
     return tail.decode("utf-8", "replace")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.llm.servers import Answer, Call, Said, Server, serving
-from workbench.agents.worker.adapters.agent_engine.reading import read_output
+from workbench.agents.worker.adapters.agent_engine import read_output
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind

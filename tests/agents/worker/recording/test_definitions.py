@@ -8,9 +8,9 @@ import textwrap
 
 import pytest
 
-from workbench.agents.worker.recording import library
+from workbench.agents.worker.recording import definitions
 from workbench.agents.worker.recording.blocks import EVERYTHING, EVERYWHERE, Blocks, read_blocks
-from workbench.agents.worker.recording.definitions import bound_names, defined_names
+from workbench.agents.worker.recording.definitions import count_bound_names, find_defined_names
 
 HEAD = "import os\nfrom typing import Any, Optional\nfrom shop import Item, send\n"
 
@@ -21,7 +21,7 @@ def blocks(text: str) -> Blocks:
 
 def defined(text: str) -> set[str]:
     tree = ast.parse(textwrap.dedent(text))
-    return {name for names in defined_names(tree, bound_names(tree)).values() for name in names}
+    return {name for names in find_defined_names(tree, count_bound_names(tree)).values() for name in names}
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_what_may_do_more(text: str) -> None:
     assert "X" not in defined(HEAD + text) and not any(name.startswith("__") for name in defined(HEAD + text))
 
 
-@pytest.mark.parametrize("module", sorted({*library.TOP_LEVEL, *library.NAMES}))
+@pytest.mark.parametrize("module", sorted({*definitions.TOP_LEVEL, *definitions.NAMES}))
 def test_what_is_known_of_the_library_is_there(module: str) -> None:
-    assert library.NAMES.get(module, frozenset()) <= set(dir(importlib.import_module(module)))
-    assert module.partition(".")[0] in library.TOP_LEVEL
+    assert definitions.NAMES.get(module, frozenset()) <= set(dir(importlib.import_module(module)))
+    assert module.partition(".")[0] in definitions.TOP_LEVEL
 
 
 def test_each_name_that_is_imported_from_the_library_is_a_definition() -> None:

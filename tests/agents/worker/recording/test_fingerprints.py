@@ -9,6 +9,7 @@ from pathlib import Path
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.fingerprints import (
     ABSENT,
+    derive_secret,
     digest,
     of_file,
     of_folder,
@@ -18,8 +19,7 @@ from workbench.agents.worker.recording.fingerprints import (
     of_probe,
     of_variable,
     of_variables,
-    secret_of,
-    which_count,
+    select_variables,
 )
 
 
@@ -107,17 +107,17 @@ def test_an_import_finds_what_the_import_system_finds(tmp_path: Path) -> None:
 
 
 def test_variables_are_told_apart_and_cannot_be_read(tmp_path: Path) -> None:
-    secret = secret_of("/one")
+    secret = derive_secret("/one")
     values = [of_variable(secret, value) for value in ("", "a", "b", "\udcff")]
 
     assert len({*values, ABSENT}) == 5
     assert of_variable(secret, None) == ABSENT
-    assert of_variable(secret_of("/two"), "a") != values[1]
+    assert of_variable(derive_secret("/two"), "a") != values[1]
     assert values[1] != digest(b"a")
 
 
 def test_several_variables_count_by_name_and_value_in_any_order() -> None:
-    secret = secret_of("/one")
+    secret = derive_secret("/one")
 
     assert of_variables(secret, {"A": "1", "B": "2"}) == of_variables(secret, {"B": "2", "A": "1"})
     assert of_variables(secret, {"A": "1", "B": "2"}) != of_variables(secret, {"A": "2", "B": "1"})
@@ -144,8 +144,14 @@ def test_the_interpreter_is_known_by_its_version_and_the_format() -> None:
 def test_what_differs_from_session_to_session_counts_only_where_env_files_define_it() -> None:
     values = {"MODEL": "m", "PWD": "/a", "SSH_TTY": "1", "TZ": "UTC", "LANG": "C", "Http_Proxy": "p"}
 
-    assert which_count("all", values, defined=["SSH_TTY"]).keys() == {"MODEL", "SSH_TTY", "TZ", "LANG", "Http_Proxy"}
-    assert which_count("all\0MODEL\0TZ", values, defined=[]).keys() == {"LANG", "Http_Proxy"}
-    assert which_count("proxies", values, defined=["MODEL"]) == {"Http_Proxy": "p"}
-    assert which_count("locale", values, defined=[]) == {"TZ": "UTC"}
-    assert which_count("locale", values, defined=["LANG", "MODEL"]) == {"TZ": "UTC", "LANG": "C"}
+    assert select_variables("all", values, defined=["SSH_TTY"]).keys() == {
+        "MODEL",
+        "SSH_TTY",
+        "TZ",
+        "LANG",
+        "Http_Proxy",
+    }
+    assert select_variables("all\0MODEL\0TZ", values, defined=[]).keys() == {"LANG", "Http_Proxy"}
+    assert select_variables("proxies", values, defined=["MODEL"]) == {"Http_Proxy": "p"}
+    assert select_variables("locale", values, defined=[]) == {"TZ": "UTC"}
+    assert select_variables("locale", values, defined=["LANG", "MODEL"]) == {"TZ": "UTC", "LANG": "C"}

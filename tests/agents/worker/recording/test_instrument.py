@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from workbench.agents.worker.recording.blocks import cut
-from workbench.agents.worker.recording.instrument import opaque_uses
+from workbench.agents.worker.recording.instrument import find_opaque_uses
 
 
 def found(source: str) -> dict[str, list[str]]:
     """By function, the libraries and the like."""
     tree = ast.parse(dedent(source))
-    reads = opaque_uses(dedent(source).encode(), tree, cut(tree)[1])
+    reads = find_opaque_uses(dedent(source).encode(), tree, cut(tree)[1])
     return {name: sorted(what.removesuffix(" opens files by itself") for what in used) for name, used in reads.items()}
 
 

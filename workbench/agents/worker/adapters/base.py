@@ -1,11 +1,11 @@
-"""What an adapter is: the bridge between the worker and one kind of agent.
+"""The interface of adapters: the bridge between the worker and one kind of agent.
 
-An adapter is a module beside this one, named after the target's kind, with a class `Adapter`. The worker makes one in
-each process. Values that cross the bridge are plain dicts in the JSON shape of the types in `workbench.model`
-(snake_case keys), because the worker imports nothing of ours.
+An adapter is a module in this folder, named after the target's kind, with a class `Adapter`. The worker creates one in
+each process. Values are plain dicts in the JSON shape of the types in `workbench.model` (snake_case keys), because the
+worker does not import `workbench`.
 
-Whatever an adapter raises ends the case: `LoadError` and `AgentFault` with their own message; any other exception as
-the agent's, with its traceback and, where it is or carries a 429, a 5xx or a lost connection, as infrastructure.
+Any exception of an adapter ends the case: `LoadError` and `AgentFault` with their own message, others as the agent's,
+with its traceback. Exceptions that are or contain a 429, a 5xx or a lost connection count as infrastructure.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ import sys
 from collections.abc import Awaitable, Callable
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # the import of typing costs more than a trivial agent
-    from typing import Any, Dict, List, Optional, Tuple, Union
+if TYPE_CHECKING:
+    from typing import Any
 
-    from ..asking import Tools
+    from ..tool_interception import Tools
 
-EmitSpan = Callable[["Dict[str, Any]"], None]
-"""Takes a span in the shape of `workbench.model.trace.Span`. May be called from any thread. Not to be called where the
-session was opened with `collect_spans` false."""
+
+EmitSpan = Callable[["dict[str, Any]"], None]
+"""Takes a span in the shape of `workbench.model.trace.Span`, from any thread. Not called if `collect_spans` is
+False."""
 
 
 class LoadError(Exception):
-    """The agent is not there or cannot be imported. The message is one sentence for people."""
+    """The agent does not exist or cannot be imported. The message is one sentence for people."""
 
 
-def not_installed(package: str, *, extra: str) -> LoadError:
-    """What to raise where a framework is missing for the target's interpreter."""
+def make_not_installed_error(package: str, *, extra: str) -> LoadError:
+    """Return the error for a framework that is missing in the target's interpreter."""
     return LoadError(
         f"{package} is not installed for this interpreter ({sys.executable}): "
         f"install it there, or the extra `{extra}` of the workbench"
@@ -37,7 +38,7 @@ def not_installed(package: str, *, extra: str) -> LoadError:
 
 
 class AgentFault(Exception):
-    """The agent did its work wrongly: gave a value of the wrong shape, or nothing. `kind` is that of the failure."""
+    """The agent returned a value of the wrong shape, or nothing. `kind` is that of the failure."""
 
     def __init__(self, message: str, *, kind: str = "agent") -> None:
         super().__init__(message)
@@ -45,81 +46,131 @@ class AgentFault(Exception):
 
 
 class Session:
-    """One conversation with the agent. Methods may be plain or `async`: a plain one needs no event loop."""
+    """One conversation with the agent. Methods may be plain or `async`; a plain one needs no event loop."""
 
-    def turn(self, content: Dict[str, Any], index: int) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
-        """Give the agent one user content; `index` counts turns from 0.
+    def turn(self, content: dict[str, Any], index: int) -> dict[str, Any] | Awaitable[dict[str, Any]]:
+        """Give the agent one user message; `index` counts turns from 0.
 
-        Returns a TurnResult (`invocation`, `duration_seconds`, `inference_calls`, `usage`). Spans that are known only
-        when the turn is over may come with it as a list under `spans` instead of through `emit_span`.
+        Return a TurnResult (`invocation`, `duration_seconds`, `inference_calls`, `usage`). Spans that are known only at
+        the end of the turn may be returned as a list under `spans` instead of through `emit_span`.
         """
         raise NotImplementedError
 
-    def state(self) -> Union[Optional[Dict[str, Any]], Awaitable[Optional[Dict[str, Any]]]]:
-        """The state of the conversation between turns; None where there is none."""
+    def state(self) -> dict[str, Any] | Awaitable[dict[str, Any] | None] | None:
+        """Return the session state between turns, or None."""
         raise NotImplementedError
 
-    def describe(self) -> Dict[str, Any]:
-        """What the agent is, told without running it: an AgentDescription. Asked before a turn or between two."""
+    def describe(self) -> dict[str, Any]:
+        """Return an AgentDescription without running the agent. Called before a turn or between two."""
         raise NotImplementedError
 
-    def close(self) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
-        """End the conversation. Returns `{"final_state": dict or None}`."""
+    def close(self) -> dict[str, Any] | Awaitable[dict[str, Any]]:
+        """End the conversation. Return `{"final_state": dict or None}`."""
         raise NotImplementedError
 
 
 class Adapter:
-    """One agent in one process. `target` is what the engine tells of a Target (`target` in PROTOCOL.md)."""
+    """One agent in one process. `target` is the `target` of PROTOCOL.md."""
 
-    preload: Tuple[str, ...] = ()
-    """Modules that the process imports before it forks, where more than one case waits. Never the target's own."""
+    preload: tuple[str, ...] = ()
+    """Modules to import before the fork if several cases follow. Never the target's own."""
 
     blocking: bool = False
-    """Whether `Session.turn` runs the agent's code synchronously: a process shared by cases calls it in a thread."""
+    """True if `Session.turn` runs the agent's code synchronously: a shared process calls it in a thread."""
 
     waits_only: bool = False
-    """Whether sessions only ever wait for others and never hold up the event loop, as no code of an agent runs in the
-    process: what is told of them may then be told together with what comes in the same round of the loop."""
+    """True if sessions only wait for other processes and never block the event loop. Messages of the same round of the
+    loop may then be sent together."""
 
-    def __init__(self, target: Dict[str, Any]) -> None:
+    def __init__(self, target: dict[str, Any]) -> None:
         self.target = target
 
-    def import_own(self) -> None:
-        """Import what the adapter needs for itself, before the agent's folders are on `sys.path` and before the fork: a
-        file of the agent may have any name. It must start no thread. What is missing is not reported here but by
-        `load`."""
+    def import_libraries(self) -> None:
+        """Import the adapter's own libraries before the agent's folders are on `sys.path` and before the fork.
 
-    def import_roots(self) -> List[str]:
-        """Folders to put first on `sys.path` before `load`, the first one first. Their modules are never taken from
-        bytecode and never imported before the fork."""
+        A file of the agent may have any name. No thread may be started. `load` reports what is missing.
+        """
+
+    def import_roots(self) -> list[str]:
+        """Return folders to put first on `sys.path` before `load`. Their modules are always compiled from source and
+        never imported before the fork."""
         return [self.target["path"]]
 
-    def env_files(self) -> List[str]:
-        """`.env` files to load before `load`; of a key in several the first counts. Missing ones are skipped."""
+    def env_files(self) -> list[str]:
+        """Return `.env` files to load before `load`; the first definition of a key counts. Missing files are
+        skipped."""
         return [self.target["env_file"]] if self.target.get("env_file") else []
 
-    def warm_up(self) -> None:
-        """Run the framework once on a dummy, so that what it imports late is imported before the fork.
+    def run_warmup(self) -> None:
+        """Run the framework once on a dummy, so that its late imports happen before the fork.
 
         Must leave no thread, client, open file or event loop behind.
         """
 
-    def make_room(self) -> None:
-        """Undo what the adapter did for itself alone: code of the user that is none of the agent's, a metric, is to run
-        in this process, with `.env` loaded."""
+    def prepare_for_metrics(self) -> None:
+        """Undo what the adapter did for itself alone: a custom metric is about to run in this process, with `.env`
+        loaded."""
 
     def load(self) -> None:
         """Import the user's code, with the roots on `sys.path` and `.env` loaded. Raises LoadError."""
         raise NotImplementedError
 
     def open(
-        self, session: Dict[str, Any], emit_span: EmitSpan, tools: Optional[Tools] = None
-    ) -> Union[Session, Awaitable[Session]]:
-        """Open a fresh session: `session` has `app_name`, `user_id`, `session_id` (or None), `state`, `collect_spans`,
-        `announce_spans` (emit a span when its step begins too, with a start and no end).
+        self, session: dict[str, Any], emit_span: EmitSpan, tools: Tools | None = None
+    ) -> Session | Awaitable[Session]:
+        """Open a session: `session` has `app_name`, `user_id`, `session_id` (or None), `state`, `collect_spans`, and
+        `announce_spans` (also emit a span when its step begins, with a start and no end).
 
-        Where there are `tools` the agent's calls of those that these want are asked about first, and answered for
-        instead of made where the engine says so. A tool that they want and the agent has not raises LoadError.
-        Sessions of one process may be open at the same time and share nothing through the adapter.
+        `tools` decides about tool calls before they are made. A configured tool that the agent does not have raises
+        LoadError. Several sessions of one process may be open and share nothing through the adapter.
         """
         raise NotImplementedError
+
+
+MOST_STEPS = 10_000
+"""Maximum number of tool calls, tool responses, and spans of each kind that are kept of one turn."""
+
+MOST_TEXTS = 100_000
+"""Maximum number of texts of one turn before its response; agents that report more are refused."""
+
+LEFT_OUT = "workbench.spans_left_out"
+"""The attribute of an outermost span with the number of spans of its turn that are not kept."""
+
+
+def explain_truncation(calls: int, responses: int = 0) -> str | None:
+    """Return why the calls of a turn cannot be judged: not all were kept. None if all are."""
+    if calls > MOST_STEPS:
+        return f"the agent made {calls:,} tool calls in one turn; only the first {MOST_STEPS:,} are kept"
+    if responses > MOST_STEPS:
+        return f"the tools gave {responses:,} responses in one turn; only the first {MOST_STEPS:,} are kept"
+    return None
+
+
+def check_texts(count: int) -> None:
+    """Raise AgentFault if a turn has more texts before its response than are kept."""
+    if count > MOST_TEXTS:
+        raise AgentFault(f'"intermediate_responses" has {count:,} items, expected at most {MOST_TEXTS:,}')
+
+
+class SpanLimit:
+    """Admits at most MOST_STEPS spans of each kind in a turn, and always the outermost ones."""
+
+    def __init__(self) -> None:
+        self._turn: Any = None
+        self._admitted: dict[str, set[str]] = {}
+        self._left_out = 0
+
+    def admit(self, span: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the span to send; None if its turn has too many. A span may come when it begins and when it ends."""
+        if span["turn"] != self._turn:
+            self._turn, self._admitted, self._left_out = span["turn"], {}, 0
+        if span.get("parent_id") is None:
+            count = self._left_out
+            return {**span, "attributes": {**(span.get("attributes") or {}), LEFT_OUT: count}} if count else span
+        admitted = self._admitted.setdefault(span["kind"], set())
+        if span["id"] not in admitted:
+            if len(admitted) >= MOST_STEPS:
+                self._left_out += span.get("start") is None or span.get("end") is not None  # once, not at its begin
+                return None
+            admitted.add(span["id"])
+        return span

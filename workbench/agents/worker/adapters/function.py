@@ -1,6 +1,6 @@
 """Agents that are a Python callable: `f(prompt)` or `f(prompt, session)`, plain or async.
 
-What it may return is in `answers.py`.
+`responses.py` describes the possible return values.
 """
 
 from __future__ import annotations
@@ -9,35 +9,37 @@ import sys
 import time
 from types import FunctionType, MethodType
 
+from ..json_safe import describe, make_json_safe
 from ..loading import find_object
-from ..responses import agent_span, call_spans, read_answer, tells_trajectory, turn_result
-from ..wire import describe, lenient
+from ..responses import has_trajectory, make_agent_span, make_call_spans, make_turn_result, read_answer
 from . import base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Awaitable, Callable, Dict, List, Optional, Tuple, Union
+    from typing import Any, Awaitable, Callable
 
-    from ..asking import Tools
-    from ..interception import Session as Interception
     from ..telemetry import Turn as Hearing
+    from ..tool_interception import Session as Interception
+    from ..tool_interception import Tools
 
 _CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
-_SIMULATED = "workbench.simulated"  # asking.MARK, whose import costs more than a trivial agent
-_UNTOLD = "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none)"
+_SIMULATED = "workbench.simulated"  # as `tool_interception.MARK`, whose import costs more than a trivial agent
+_CALLS_UNKNOWN = (
+    "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none)"
+)
 _OPEN_TELEMETRY = "opentelemetry.trace"
-_INTERCEPTION = f"{__package__.rpartition('.')[0]}.interception"
+_INTERCEPTION = f"{__package__.rpartition('.')[0]}.tool_interception"
 
 
 class AgentSession:
-    """What a function with a second parameter gets: the conversation so far, and a state that lasts as long as it."""
+    """The second argument of an agent: the conversation so far, and a state that lasts as long as the conversation."""
 
-    def __init__(self, request: Dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
         self.app_name: str = request["app_name"]
         self.user_id: str = request["user_id"]
-        self.session_id: Optional[str] = request["session_id"]
-        self.state: Dict[str, Any] = request["state"]
-        self.history: List[Dict[str, Any]] = []
+        self.session_id: str | None = request["session_id"]
+        self.state: dict[str, Any] = request["state"]
+        self.history: list[dict[str, Any]] = []
         """Earlier turns, each with `prompt`, `response` and `predicted_trajectory`."""
 
 
@@ -54,12 +56,12 @@ class Adapter(base.Adapter):
         if not self.blocking:
             import asyncio  # noqa: F401 - needed at the first turn; here it is seen, and imported before the next fork
 
-    def open(self, session: Dict[str, Any], emit_span: base.EmitSpan, tools: Optional[Tools] = None) -> Session:
+    def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> Session:
         name = self.target["location"].partition(":")[2]
         call = self._function if self._takes_session else lambda prompt, _session: self._function(prompt)
         interception = None
         if tools is not None:
-            from ..interception import open_session
+            from ..tool_interception import open_session
 
             interception = open_session(tools, self.import_roots())
         return Session(
@@ -71,10 +73,10 @@ class Adapter(base.Adapter):
             describe=self._describe,
         )
 
-    def _describe(self) -> Dict[str, Any]:
-        from .function_description import description_of
+    def _describe(self) -> dict[str, Any]:
+        from ..tool_interception import describe_agent
 
-        return description_of(self._function, self.target["location"], self.import_roots())
+        return describe_agent(self._function, self.target["location"], self.import_roots())
 
 
 class Session(base.Session):
@@ -85,12 +87,12 @@ class Session(base.Session):
         *,
         name: str,
         call: Callable[..., Any],
-        request: Dict[str, Any],
+        request: dict[str, Any],
         emit_span: base.EmitSpan,
-        describe: Callable[[], Dict[str, Any]],
-        interception: Optional[Interception] = None,
+        describe: Callable[[], dict[str, Any]],
+        interception: Interception | None = None,
     ) -> None:
-        """`interception` has the calls of tools that the engine was asked about; `describe` tells what the agent is."""
+        """`interception` has the intercepted tool calls; `describe` describes the agent."""
         self._describe = describe
         self._name = name
         self._call = call
@@ -99,136 +101,137 @@ class Session(base.Session):
         self._emit_span = emit_span
         self._interception = interception
         self._session = AgentSession(request)
-        self._hearing: Optional[Hearing] = None
+        self._telemetry: Hearing | None = None
         self._opened = time.perf_counter()
 
-    def turn(self, content: Dict[str, Any], index: int) -> Union[Dict[str, Any], Awaitable[Dict[str, Any]]]:
+    def turn(self, content: dict[str, Any], index: int) -> dict[str, Any] | Awaitable[dict[str, Any]]:
         prompt = "\n".join(part["text"] for part in content.get("parts") or () if part.get("text"))
-        self._hear(index)
+        self._begin_telemetry(index)
         started = time.perf_counter()
         if self._announce_spans:
-            self._emit_span(self._agent_span(index, started, None, prompt))
+            self._emit_span(self._make_agent_span(index, started, None, prompt))
         try:
-            self._enter()
+            self._enter_interception()
             value = self._call(prompt, self._session)
-        except BaseException as error:  # whatever the agent raises, sys.exit included: its span says so
+        except BaseException as error:  # including sys.exit, which the span reports
             self._emit_failure(index, started, prompt, error)
             raise
         if hasattr(type(value), "__await__"):
             return self._await_turn(value, content, index, prompt, started)
         return self._finish_turn(value, content, index, prompt, started)
 
-    def state(self) -> Optional[Dict[str, Any]]:
+    def state(self) -> dict[str, Any] | None:
         state: Any = self._session.state
-        plain: Optional[Dict[str, Any]] = lenient(state) if isinstance(state, dict) else None
+        plain: dict[str, Any] | None = make_json_safe(state) if isinstance(state, dict) else None
         return plain
 
-    def describe(self) -> Dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return self._describe()
 
-    def close(self) -> Dict[str, Any]:
+    def close(self) -> dict[str, Any]:
         if self._interception is not None:
             self._interception.close()
         return {"final_state": self.state()}
 
-    def _enter(self) -> None:
-        """Say whose calls of tools those of this task or thread are."""
+    def _enter_interception(self) -> None:
+        """Assign tool calls of this task or thread to this session."""
         interception = sys.modules.get(_INTERCEPTION)
         if interception is not None:
             interception.enter(self._interception)
 
-    def _hear(self, index: int) -> None:
-        """Say whose spans of OpenTelemetry those of this task or thread are."""
-        if self._hearing is not None:
-            self._hearing.enter()
+    def _begin_telemetry(self, index: int) -> None:
+        """Assign OpenTelemetry spans of this task or thread to this turn."""
+        if self._telemetry is not None:
+            self._telemetry.enter()
         elif _OPEN_TELEMETRY in sys.modules:
             from ..telemetry import begin_turn
 
-            self._hearing = begin_turn(index, around=f"agent-{index}", opened=self._opened)
+            self._telemetry = begin_turn(index, around=f"agent-{index}", opened=self._opened)
 
-    def _take_heard(self) -> List[Dict[str, Any]]:
-        """The spans of OpenTelemetry of this turn."""
-        hearing, self._hearing = self._hearing, None
+    def _take_telemetry(self) -> list[dict[str, Any]]:
+        """Return the OpenTelemetry spans of this turn."""
+        hearing, self._telemetry = self._telemetry, None
         return [] if hearing is None else hearing.end()
 
     async def _await_turn(
-        self, awaitable: Awaitable[Any], content: Dict[str, Any], index: int, prompt: str, started: float
-    ) -> Dict[str, Any]:
+        self, awaitable: Awaitable[Any], content: dict[str, Any], index: int, prompt: str, started: float
+    ) -> dict[str, Any]:
         try:
-            self._enter()
-            self._hear(index)
+            self._enter_interception()
+            self._begin_telemetry(index)
             value = await awaitable
-        except BaseException as error:  # whatever the agent raises, sys.exit included: its span says so
+        except BaseException as error:  # including sys.exit, which the span reports
             self._emit_failure(index, started, prompt, error)
             raise
         return self._finish_turn(value, content, index, prompt, started)
 
     def _finish_turn(
-        self, value: Any, content: Dict[str, Any], index: int, prompt: str, started: float
-    ) -> Dict[str, Any]:
+        self, value: Any, content: dict[str, Any], index: int, prompt: str, started: float
+    ) -> dict[str, Any]:
         ended = time.perf_counter()
-        heard = self._take_heard()
+        heard = self._take_telemetry()
         answer = read_answer(value)
-        if not tells_trajectory(value):
-            answer["calls_untold"] = _UNTOLD
+        if not has_trajectory(value):
+            answer["calls_unknown_by_design"] = _CALLS_UNKNOWN
         self._session.history.append(
             {"prompt": prompt, "response": answer["response"], "predicted_trajectory": answer["predicted_trajectory"]}
         )
         if answer["state"] is not None:
             self._session.state.update(answer["state"])
         if heard:
-            from ..conventions import model_calls
+            from ..telemetry import count_model_calls
 
-            answer["inference_calls"], usage = model_calls(heard)
+            answer["inference_calls"], usage = count_model_calls(heard)
             answer["usage"] = answer["usage"] or usage
-        agent = self._agent_span(index, started, ended, prompt, answer["response"])
-        spans = [agent, *self._reported(agent, answer, heard), *heard] if self._collect_spans else []
-        return turn_result(content, answer, duration=ended - started, spans=spans)
+        agent = self._make_agent_span(index, started, ended, prompt, answer["response"])
+        spans = [agent, *self._build_call_spans(agent, answer, heard), *heard] if self._collect_spans else []
+        return make_turn_result(content, answer, duration=ended - started, spans=spans)
 
-    def _reported(
-        self, agent: Dict[str, Any], answer: Dict[str, Any], heard: List[Dict[str, Any]]
-    ) -> List[Dict[str, Any]]:
-        """The calls that the agent reported, without times where nobody saw them; those `heard` are left out."""
+    def _build_call_spans(
+        self, agent: dict[str, Any], answer: dict[str, Any], heard: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Build the spans of reported calls, with times if the calls were intercepted; calls in `heard` are left
+        out."""
         made = self._take_calls()
         tools = [span for span in heard if span["kind"] == "tool"]
         spans = []
         for call, span in zip(  # noqa: B905 - there is one for each
-            answer["tool_uses"], call_spans(agent, answer["tool_uses"], answer["tool_responses"])
+            answer["tool_uses"], make_call_spans(agent, answer["tool_uses"], answer["tool_responses"])
         ):
-            seen = _same_call(call, made)
+            seen = _find_same_call(call, made)
             same = next((tool for tool in tools if tool["name"] == call["name"]), None)
             if seen is not None:
                 made.remove(seen)
-                span.update(self._seen(seen), response=span["response"] or seen["response"])
+                span.update(self._describe_seen_call(seen), response=span["response"] or seen["response"])
             elif same is not None:
                 tools.remove(same)
                 for name in ("request", "response"):
                     same[name] = span[name] if same[name] is None else same[name]
                 continue
             spans.append(span)
-        return [*spans, *self._unreported(agent, made)]
+        return [*spans, *self._build_unreported_spans(agent, made)]
 
-    def _take_calls(self) -> List[Dict[str, Any]]:
+    def _take_calls(self) -> list[dict[str, Any]]:
         return [] if self._interception is None else self._interception.take_calls()
 
-    def _unreported(self, agent: Dict[str, Any], calls: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """The calls that the agent made of tools that the engine was asked about, and did not report."""
+    def _build_unreported_spans(self, agent: dict[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Build the spans of intercepted calls that the agent did not report."""
         return [
             {
                 "id": f"{agent['id']}.seen{number}",
                 "parent_id": agent["id"],
                 "turn": agent["turn"],
                 "kind": "tool",
-                "name": _last_name(call["tool"]),
+                "name": _get_last_name(call["tool"]),
                 "request": call["args"],
                 "response": call["response"],
-                **self._seen(call),
+                **self._describe_seen_call(call),
             }
             for number, call in enumerate(calls)
         ]
 
-    def _seen(self, call: Dict[str, Any]) -> Dict[str, Any]:
-        """What a span tells of a call that was seen, not only reported."""
+    def _describe_seen_call(self, call: dict[str, Any]) -> dict[str, Any]:
+        """Return the span fields that only an intercepted call has."""
         return {
             "start": call["start"] - self._opened,
             "end": call["end"] - self._opened,
@@ -236,37 +239,37 @@ class Session(base.Session):
             "attributes": {} if call["source"] is None else {_SIMULATED: call["source"]},
         }
 
-    def _agent_span(
-        self, index: int, started: float, ended: Optional[float], prompt: str, response: Optional[str] = None
-    ) -> Dict[str, Any]:
+    def _make_agent_span(
+        self, index: int, started: float, ended: float | None, prompt: str, response: str | None = None
+    ) -> dict[str, Any]:
         start, end = started - self._opened, None if ended is None else ended - self._opened
-        return agent_span(index, self._name, start=start, end=end, request=prompt, response=response)
+        return make_agent_span(index, self._name, start=start, end=end, request=prompt, response=response)
 
     def _emit_failure(self, index: int, started: float, prompt: str, error: BaseException) -> None:
-        heard = self._take_heard()
+        heard = self._take_telemetry()
         if self._collect_spans:
-            for told in heard:
-                self._emit_span(told)
-            span = self._agent_span(index, started, time.perf_counter(), prompt)
+            for item in heard:
+                self._emit_span(item)
+            span = self._make_agent_span(index, started, time.perf_counter(), prompt)
             self._emit_span({**span, "error": type(error).__qualname__})
-            for call in self._unreported(span, self._take_calls()):
+            for call in self._build_unreported_spans(span, self._take_calls()):
                 self._emit_span(call)
 
 
-def _same_call(call: Dict[str, Any], made: List[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
-    """Which of the calls that were seen a reported one is: that with the same arguments, else the first of its tool."""
-    named = [seen for seen in made if _last_name(seen["tool"]) == call["name"]]
+def _find_same_call(call: dict[str, Any], made: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the intercepted call for a reported one: with the same arguments, else the first of its tool."""
+    named = [seen for seen in made if _get_last_name(seen["tool"]) == call["name"]]
     return next((seen for seen in named if seen["args"] == call["args"]), named[0] if named else None)
 
 
-def _last_name(tool: str) -> str:
-    """The name of a function, without the place that may stand before it."""
+def _get_last_name(tool: str) -> str:
+    """Return the name of a function without its location."""
     return tool.rpartition(":")[2].rpartition(".")[2]
 
 
 def takes_session(function: Any, location: str) -> bool:
-    """Whether a callable is called with a session too: told by a second parameter. Raises LoadError."""
-    required, optional, more = positional_parameters(function, location)
+    """Return True if a callable takes a session as its second parameter. Raises LoadError."""
+    required, optional, more = read_positional_parameters(function, location)
     count = len(required)
     if count > 2 or count + len(optional) + more == 0:
         names = ", ".join(required)
@@ -274,8 +277,8 @@ def takes_session(function: Any, location: str) -> bool:
     return count == 2 or (required + optional)[1:2] == ["session"]
 
 
-def positional_parameters(function: Any, location: str) -> Tuple[List[str], List[str], bool]:
-    """Names of positional parameters without and with a default, and whether any number of them is taken.
+def read_positional_parameters(function: Any, location: str) -> tuple[list[str], list[str], bool]:
+    """Return the positional parameters without and with a default, and whether any number of them is accepted.
 
     Plain functions are read without `inspect`, whose import costs more than a trivial agent.
     """
@@ -288,15 +291,15 @@ def positional_parameters(function: Any, location: str) -> Tuple[List[str], List
             names = list(code.co_varnames[: code.co_argcount])[1 if isinstance(function, MethodType) else 0 :]
             split = len(names) - min(len(plain.__defaults__ or ()), len(names))
             return names[:split], names[split:], bool(code.co_flags & _CO_VARARGS)
-    return _inspected_parameters(function, location)
+    return _inspect_parameters(function, location)
 
 
-def _inspected_parameters(function: Any, location: str) -> Tuple[List[str], List[str], bool]:
+def _inspect_parameters(function: Any, location: str) -> tuple[list[str], list[str], bool]:
     import inspect
 
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some callables written in C tell no signature
+    except (TypeError, ValueError):  # some callables written in C have no signature
         return ["prompt"], [], False
     positional = [item for item in parameters if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
     for item in parameters:
@@ -312,7 +315,7 @@ def _inspected_parameters(function: Any, location: str) -> Tuple[List[str], List
 
 
 def is_async(function: Any) -> bool:
-    """Whether calling it only makes an awaitable: an `async def`, also behind a partial or an object."""
+    """Return True if calling it returns an awaitable: an `async def`, also behind a partial or an object."""
     while hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
         function = function.func
     for candidate in (function, getattr(type(function), "__call__", None)):  # noqa: B004

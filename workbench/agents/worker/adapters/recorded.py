@@ -1,4 +1,4 @@
-"""No agent: what it did was recorded. A worker for such a target only runs custom metrics."""
+"""The adapter for recorded agents, which cannot run. Its worker only runs custom metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from . import base
 
 
 class Adapter(base.Adapter):
-    """A target that cannot be talked to."""
+    """A target without an agent."""
 
     def load(self) -> None:
         raise base.LoadError(f"target {self.target['name']!r} is a recording: there is no agent to talk to")

@@ -1,14 +1,14 @@
-"""Python source, cut into what is executed together: a fingerprint for each function's body, and some for the module.
+"""Blocks of Python source: a fingerprint for each function's body, and several for the module.
 
 What a function looks like from outside (name, decorators, signature, defaults, annotations, docstring, whether it is
-async or a generator) belongs to the block around it: frameworks tell it to models without calling the function.
-Comments and formatting are in no block. A class belongs to the block around it, a lambda too.
+async or a generator) belongs to the block around it, because frameworks show it to models without calling the function.
+Comments and formatting are in no block. Classes and lambdas belong to the block around them.
 
-What a module binds by plain definitions or imports from Python's own library (see `definitions`) has a fingerprint by
-name; its other statements have one together. Each comes with the names that it mentions: who depends on it depends on
+Names that a module binds by plain definitions or imports from Python's own library (see `definitions`) have a
+fingerprint each; the other statements share one. Each fingerprint comes with the names that it mentions: it depends on
 their definitions.
 
-What is hashed does not depend on the version of Python that parses.
+Fingerprints do not depend on the version of Python that parses.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ import json
 import re
 import warnings
 
-from .definitions import BUILTINS, FUNCTIONS, arguments_of, bound_names, defined_names, names_bound_by
+from .definitions import BUILTINS, FUNCTIONS, count_bound_names, find_defined_names, iter_arguments, list_bound_names
 from .fingerprints import ABSENT, digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import AbstractSet, Any, Collection, Dict, Iterable, Iterator, List, Set, Tuple, Union
+    from typing import AbstractSet, Any, Collection, Iterable, Iterator
 
-    Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
+    Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 EVERYTHING = "*"
-"""Among the names that are mentioned: any name of the module may be meant."""
+"""As a mentioned name: any name of the module."""
 
 EVERYWHERE = "**"
-"""The same: any name of any module."""
+"""As a mentioned name: any name of any module."""
 
 _TRIES = 5
 _LONGEST_EXPRESSION = 1_000
-"""Texts up to this length may be read by a library as an expression with names in it: a type, or a query."""
+"""Texts up to this length may be parsed by a library as an expression with names: a type, or a query."""
 _WORD = re.compile(r"[^\W\d]\w*")
 _REACHES_ALL = frozenset(("globals", "locals", "vars", "dir", "eval", "exec", "__annotations__"))
 _ATTRIBUTES_THAT_REACH_EVERYWHERE = frozenset(("__globals__", "f_globals", "f_locals", "f_builtins"))
 _LEFT_OUT = frozenset(("ctx", "kind", "type_comment"))
 _KNOWN_GENERATOR = "workbench_is_generator"
-"""An attribute that functions get: to find it out takes long, and is asked twice."""
+"""A cache attribute on functions: the answer is slow to find and needed twice."""
 
 _NAMING = frozenset(
     (
@@ -56,7 +56,7 @@ _BOUNDARIES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
 class Part:
-    """A fingerprint, and the names of the module that what has it mentions."""
+    """A fingerprint, and the names of the module that its source mentions."""
 
     def __init__(self, fingerprint: str, mentions: AbstractSet[str]) -> None:
         self.fingerprint = fingerprint
@@ -64,13 +64,13 @@ class Part:
 
 
 class Blocks:
-    """The parts of one source: `module` is the fingerprint of all but the bodies of its functions.
+    """The parts of one source: `module` is the fingerprint of everything but the bodies of functions.
 
-    The same in pieces are the `definitions`, by name, and the `rest`. `bodies` are the fingerprints of what functions
-    execute, by their qualified names, and `mentions` the names that they mention. Functions that share a name (two
-    branches, a property and its setter) share one fingerprint.
+    `definitions` (by name) and `rest` are the same in pieces. `bodies` are fingerprints of what functions execute, by
+    qualified name, and `mentions` the names that they mention. Functions that share a name (two branches, a property
+    and its setter) share one fingerprint.
 
-    A function that is only called, `f(1)`, is mentioned as `f()`. That definition is without what no call depends on:
+    A function that is only called, `f(1)`, is mentioned as `f()`. That definition omits what calls do not depend on:
     docstring and annotations.
     """
 
@@ -79,8 +79,8 @@ class Blocks:
         module: str,
         *,
         rest: Part,
-        definitions: Dict[str, Part],
-        bodies: Dict[str, Part],
+        definitions: dict[str, Part],
+        bodies: dict[str, Part],
         bound: Collection[str],
         uses: Uses,
     ) -> None:
@@ -94,16 +94,16 @@ class Blocks:
         self._bound = bound
 
     @classmethod
-    def from_json(cls, written: Dict[str, Any]) -> Blocks:
-        """The blocks that `print_blocks` told of, without what they mention."""
+    def from_json(cls, written: dict[str, Any]) -> Blocks:
+        """Create the blocks that `print_blocks` printed, without mentions."""
         definitions = {name: Part(each, frozenset()) for name, each in written["definitions"].items()}
         bodies = {name: Part(each, frozenset()) for name, each in written["bodies"].items()}
         rest = Part(written["rest"], frozenset())
         bound = frozenset(written["bound"])
         return cls(written["module"], rest=rest, definitions=definitions, bodies=bodies, bound=bound, uses=Uses())
 
-    def as_json(self) -> Dict[str, Any]:
-        """The fingerprints, and which names are bound."""
+    def as_json(self) -> dict[str, Any]:
+        """Return the fingerprints and the bound names."""
         return {
             "module": self.module,
             "rest": self.rest.fingerprint,
@@ -113,74 +113,75 @@ class Blocks:
         }
 
     def name(self, name: str) -> str:
-        """The fingerprint of what a name of the module is defined by; of what the rest binds, nothing of its own.
+        """Fingerprint the definition of a name; names that the rest binds have no fingerprint of their own.
 
-        Of a name with `?` behind it, whether there is one.
+        For a name with `?` the result is only whether it is bound.
         """
         if name.endswith("?"):
             return "bound" if self.binds(name[:-1]) else ABSENT
-        definition = self.definitions.get(self.defined_as(name))
+        definition = self.definitions.get(self.find_definition_name(name))
         if definition is not None:
             return definition.fingerprint
         return "rest" if self.binds(name) else ABSENT
 
-    def defined_as(self, name: str) -> str:
-        """The name by which `definitions` knows one that may be only called: of classes they have no such part."""
+    def find_definition_name(self, name: str) -> str:
+        """Return the key in `definitions` for a name that may only be called: classes have no separate part for
+        calls."""
         return name if name in self.definitions else name.partition("()")[0]
 
     def binds(self, name: str) -> bool:
-        """Whether any statement of the module may bind a name."""
+        """Return True if any statement of the module may bind the name."""
         return name.partition("()")[0] in self._bound
 
 
 class Uses:
-    """How a source uses what it imports from other modules."""
+    """How a source uses its imports from other modules."""
 
     def __init__(self) -> None:
-        self._aliases: Dict[str, Set[str]] = {}
-        self._values: Set[str] = set()
-        self._attributes: Set[str] = set()
-        self._in_annotations: Set[str] = set()
-        self._elsewhere: Set[str] = set()
-        self._at_top: Set[int] = set()
+        self._aliases: dict[str, set[str]] = {}
+        self._values: set[str] = set()
+        self._attributes: set[str] = set()
+        self._in_annotations: set[str] = set()
+        self._elsewhere: set[str] = set()
+        self._at_top: set[int] = set()
 
     def begin(self, tree: ast.Module) -> None:
-        """The source that this is about."""
+        """Set the source."""
         self._at_top = {id(statement) for statement in tree.body}
 
     def add_import(self, statement: ast.ImportFrom) -> None:
-        """Something is imported under other names, or under its own."""
+        """Add an import, possibly under other names."""
         for alias in statement.names:
             self._aliases.setdefault(alias.name, set()).add(alias.asname or alias.name)
             if id(statement) not in self._at_top:
                 self._elsewhere.add(alias.name)
 
     def add_annotation(self, name: str) -> None:
-        """A name is in an annotation: one that is evaluated may fail, whoever uses what has it."""
+        """Add a name in an annotation: evaluating it may fail for any user of the annotated object."""
         self._in_annotations.add(name)
 
     def only_bound(self, name: str) -> AbstractSet[str]:
-        """What a name that is imported is called in the module, if it is only imported there at the top; else nothing.
+        """Return the names under which a name is imported, if it is only imported at the top; else an empty set.
 
-        As long as nobody uses what it is called, that it can be imported is all that matters.
+        As long as nothing uses these names, only the success of the import matters.
         """
         aliases = self._aliases.get(name, set())
         return aliases if name not in self._elsewhere and aliases.isdisjoint(self._in_annotations) else set()
 
     def add_value(self, name: str) -> None:
-        """A name is used otherwise than to call what it stands for."""
+        """Add a name that is used other than to call it."""
         self._values.add(name)
 
     def add_attribute(self, name: str) -> None:
-        """An attribute of this name is used otherwise than to call it."""
+        """Add an attribute that is used other than to call it."""
         self._attributes.add(name)
 
     def are_calls_of_attribute(self, name: str) -> bool:
-        """Whether each `x.name` in the source is a call: `x.name(...)`."""
+        """Return True if each `x.name` in the source is a call: `x.name(...)`."""
         return name not in self._attributes
 
     def are_calls(self, name: str, *, asked: Collection[str]) -> bool:
-        """Whether what is imported under a name is only called, and nobody has `asked` this module for it."""
+        """Return True if an imported name is only called, and nothing has requested it from this module (`asked`)."""
         aliases = self._aliases.get(name)
         if aliases is None or EVERYTHING in self._values or EVERYTHING in asked:
             return False
@@ -188,17 +189,17 @@ class Uses:
 
 
 def read_blocks(source: bytes, path: str) -> Blocks:
-    """The blocks of a source text, BOM and coding cookie included. Raises SyntaxError or ValueError."""
+    """Return the blocks of a source text, including BOM and coding cookie. Raises SyntaxError or ValueError."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whoever runs the code is told
+        warnings.simplefilter("ignore")  # the user sees it when the code runs
         try:
-            return blocks_of(parse_source(source, path))
+            return cut_blocks(parse_source(source, path))
         except (RecursionError, MemoryError) as error:
             raise ValueError(f"{path} is nested too deeply") from error
 
 
 def print_blocks(path: str) -> None:
-    """Tell another interpreter, as JSON, of the blocks of a file, or of the line that this one cannot compile."""
+    """Print the blocks of a file as JSON for another interpreter, or the line that cannot be compiled."""
     with open(path, "rb") as stream:
         source = stream.read()
     try:
@@ -211,9 +212,10 @@ def print_blocks(path: str) -> None:
 
 
 def parse_source(source: bytes, path: str) -> ast.Module:
-    """Parse, without the flags of this module. Raises what `compile` raises.
+    """Parse without the flags of this module. Raises what `compile` raises.
 
-    Python 3.11 counts the depth of all threads together and may raise SystemError if two parse at the same moment.
+    Python 3.11 counts the depth of all threads together and may raise SystemError if two threads parse at the same
+    time.
     """
     for _ in range(_TRIES):
         with contextlib.suppress(SystemError):
@@ -226,22 +228,22 @@ def _parse(source: bytes, path: str) -> ast.Module:
     return tree
 
 
-def blocks_of(tree: ast.Module) -> Blocks:
-    """The blocks of a module that is parsed already."""
+def cut_blocks(tree: ast.Module) -> Blocks:
+    """Return the blocks of a parsed module."""
     return cut(tree)[0]
 
 
-def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
-    """The blocks of a module that is parsed already, and all its functions by their qualified names."""
-    functions: List[Tuple[str, Function]] = []
-    counts = bound_names(tree)
-    defined, bound = defined_names(tree, counts), counts or {}
-    definitions: Dict[str, Part] = {}
-    others: List[str] = []
+def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]]]:
+    """Return the blocks of a parsed module, and all its functions with their qualified names."""
+    functions: list[tuple[str, Function]] = []
+    counts = count_bound_names(tree)
+    defined, bound = find_defined_names(tree, counts), counts or {}
+    definitions: dict[str, Part] = {}
+    others: list[str] = []
     uses = Uses()
     uses.begin(tree)
     names = _Names(uses)
-    whole: List[str] = []
+    whole: list[str] = []
     effects = 0
     for position, statement in enumerate(tree.body):
         own_names = defined.get(position)
@@ -256,17 +258,17 @@ def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
             for name, alias in zip(own_names, statement.names, strict=True):
                 definitions[name] = Part(f"import {module}:{alias.name}@{effects}", frozenset())
         else:
-            # What runs while the module is imported may use what is defined by then.
+            # Statements that run during the import may use earlier definitions.
             name = own_names[0]
-            definitions[name] = Part(f"{fingerprint}@{effects}", read.mentioned(bound))
+            definitions[name] = Part(f"{fingerprint}@{effects}", read.list_mentions(bound))
             if isinstance(statement, FUNCTIONS):
                 called = _Names(Uses())
                 fingerprint = _fingerprint([_without_words(statement)], "", [], called)
-                definitions[f"{name}()"] = Part(f"{fingerprint}@{effects}", called.mentioned(bound))
+                definitions[f"{name}()"] = Part(f"{fingerprint}@{effects}", called.list_mentions(bound))
     shadowed = sorted(BUILTINS.intersection(definitions))
     rest = Part(
         digest("+".join([*others, *shadowed]).encode()),
-        frozenset((EVERYTHING,)) if counts is None else names.mentioned(bound),
+        frozenset((EVERYTHING,)) if counts is None else names.list_mentions(bound),
     )
     blocks = Blocks(
         digest("+".join(whole).encode()),
@@ -280,8 +282,8 @@ def cut(tree: ast.Module) -> Tuple[Blocks, List[Tuple[str, Function]]]:
 
 
 def _without_words(function: Function) -> Function:
-    """The function as it is to those who call it: without docstring, annotations and body."""
-    _is_generator(function)  # the copy has no body that would tell
+    """Return a function as callers see it: without docstring, annotations and body."""
+    _is_generator(function)  # computed first, because the copy has no body
     made = copy.copy(function)
     made.args = copy.copy(function.args)
     made.returns = None
@@ -294,39 +296,39 @@ def _without_words(function: Function) -> Function:
     return made
 
 
-def _bodies(functions: List[Tuple[str, Function]], bound: Collection[str], uses: Uses) -> Dict[str, Part]:
-    prints: Dict[str, List[str]] = {}
-    names: Dict[str, _Names] = {}
+def _bodies(functions: list[tuple[str, Function]], bound: Collection[str], uses: Uses) -> dict[str, Part]:
+    prints: dict[str, list[str]] = {}
+    names: dict[str, _Names] = {}
     for name, function in functions:  # grows while bodies are read
         own = names.get(name)
         if own is None:
             own = names[name] = _Names(uses, around=names.get(name.rpartition(".<locals>.")[0]))
-        own.bind(argument.arg for argument in arguments_of(function))
-        prints.setdefault(name, []).append(_fingerprint(executed(function), f"{name}.<locals>.", functions, own))
+        own.bind(argument.arg for argument in iter_arguments(function))
+        prints.setdefault(name, []).append(_fingerprint(list_executed(function), f"{name}.<locals>.", functions, own))
     return {
-        name: Part(each[0] if len(each) == 1 else digest("+".join(each).encode()), names[name].mentioned(bound))
+        name: Part(each[0] if len(each) == 1 else digest("+".join(each).encode()), names[name].list_mentions(bound))
         for name, each in prints.items()
     }
 
 
 class _Names:
-    """The names that statements mention, and those that they bind for themselves where they are of a function."""
+    """The names that statements mention, and those that they bind locally if they belong to a function."""
 
-    def __init__(self, uses: Uses, *, around: Union[_Names, None] = None) -> None:
+    def __init__(self, uses: Uses, *, around: _Names | None = None) -> None:
         self._uses = uses
         self._around = around
-        self._used: Set[str] = set()
-        self._called: Set[str] = set()
-        self._callees: Set[int] = set()
-        self._texts: Set[str] = set()
-        self._bound: Set[str] = set()
+        self._used: set[str] = set()
+        self._called: set[str] = set()
+        self._callees: set[int] = set()
+        self._texts: set[str] = set()
+        self._bound: set[str] = set()
 
     def bind(self, names: Iterable[str]) -> None:
-        """These are names of the function's own."""
+        """Add local names of the function."""
         self._bound.update(names)
 
     def read(self, node: ast.AST) -> None:
-        """Note what a node mentions or binds by itself."""
+        """Note the names that a node mentions or binds itself."""
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Load):
                 self._bound.add(node.id)
@@ -345,7 +347,7 @@ class _Names:
         elif isinstance(node, ast.Attribute):
             self._read_attribute(node)
         else:
-            self._bound.update(names_bound_by(node))
+            self._bound.update(list_bound_names(node))
             self._read_statement(node)
 
     def _read_attribute(self, node: ast.Attribute) -> None:
@@ -366,8 +368,8 @@ class _Names:
         elif isinstance(node, FUNCTIONS):
             self._read_annotation(node.returns)
 
-    def mentioned(self, bound: Collection[str]) -> AbstractSet[str]:
-        """The names that may be those of the module that binds these: also what it does not bind, and nobody else."""
+    def list_mentions(self, bound: Collection[str]) -> AbstractSet[str]:
+        """Return the mentioned names that may be the module's: bound there, or bound nowhere."""
         found = {name for name in self._used if self._is_of_module(name, bound)}
         found.update(self._texts.intersection(bound))
         found.update(f"{name}()" for name in self._called if self._is_of_module(name, bound))
@@ -383,7 +385,7 @@ class _Names:
     def _is_own(self, name: str) -> bool:
         return name in self._bound or (self._around is not None and self._around._is_own(name))
 
-    def _read_annotation(self, annotation: Union[ast.expr, None]) -> None:
+    def _read_annotation(self, annotation: ast.expr | None) -> None:
         for node in ast.walk(annotation) if annotation is not None else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 self._used.update(_WORD.findall(node.value))
@@ -391,13 +393,13 @@ class _Names:
                 self._uses.add_annotation(node.id)
 
 
-def executed(function: Function) -> List[ast.stmt]:
-    """The statements of a function that run: all but its docstring."""
-    return function.body[1:] if docstring(function) is not None else function.body
+def list_executed(function: Function) -> list[ast.stmt]:
+    """Return the statements of a function that run: all but its docstring."""
+    return function.body[1:] if get_docstring(function) is not None else function.body
 
 
-def docstring(function: Function) -> Union[str, None]:
-    """The docstring as it stands in the source."""
+def get_docstring(function: Function) -> str | None:
+    """Return the docstring as written in the source."""
     first = function.body[0]
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
         return first.value.value
@@ -405,20 +407,20 @@ def docstring(function: Function) -> Union[str, None]:
 
 
 class _Within:
-    """Says, among what is still to be written, that from here on functions have this in front of their names."""
+    """A marker among pending items: following functions get this prefix."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
 
 
-def _fingerprint(body: List[ast.stmt], prefix: str, functions: List[Tuple[str, Function]], names: _Names) -> str:
-    """The fingerprint of statements. Functions among them are added to `functions`, by name; `names` reads all.
+def _fingerprint(body: list[ast.stmt], prefix: str, functions: list[tuple[str, Function]], names: _Names) -> str:
+    """Fingerprint statements. Functions in them are added to `functions`; `names` reads all nodes.
 
-    Not recursive: chains of operators may be deeper than the stack.
+    Not recursive, because chains of operators may be deeper than the stack.
     """
-    written: List[str] = []
+    written: list[str] = []
     write = written.append
-    waiting: List[Any] = [*reversed(body)]
+    waiting: list[Any] = [*reversed(body)]
     while waiting:
         item = waiting.pop()
         kind = type(item)
@@ -433,7 +435,7 @@ def _fingerprint(body: List[ast.stmt], prefix: str, functions: List[Tuple[str, F
         elif isinstance(item, ast.AST):
             if kind in _NAMING:
                 names.read(item)
-            fields: List[Any] = [f"({kind.__name__}"]
+            fields: list[Any] = [f"({kind.__name__}"]
             if isinstance(item, FUNCTIONS):
                 functions.append((prefix + item.name, item))
                 fields += _header(item)
@@ -455,7 +457,8 @@ def _fingerprint(body: List[ast.stmt], prefix: str, functions: List[Tuple[str, F
 
 
 def _fields(node: ast.AST) -> Iterator[Any]:
-    """Names and values of what a node has. Absent and empty are the same: later versions have fields more."""
+    """Yield names and values of the fields of a node. Missing and empty fields are equal: later versions have more
+    fields."""
     for name in node._fields:
         value = getattr(node, name, None)
         if value is None or value == [] or name in _LEFT_OUT:
@@ -469,7 +472,7 @@ def _header(function: Function) -> Iterator[Any]:
         if name != "body" and name not in _LEFT_OUT and value is not None and value != []:
             yield f" {name}="
             yield value if isinstance(value, (ast.AST, list)) else _constant(value)
-    text = docstring(function)
+    text = get_docstring(function)
     if text is not None:
         yield f" docstring={_constant(text)}"
     if _is_generator(function):
@@ -477,15 +480,15 @@ def _header(function: Function) -> Iterator[Any]:
 
 
 def _constant(value: Any) -> str:
-    """A constant as text, its type included."""
+    """Return a constant as text, including its type."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"<int {value:x}>"  # in digits it may be longer than Python is willing to write
-    return f"<{type(value).__name__} {value!a}>"  # !a: what is printable depends on the version
+        return f"<int {value:x}>"  # Python refuses to write very long numbers in digits
+    return f"<{type(value).__name__} {value!a}>"  # !a: printable characters depend on the version
 
 
-def _parts(text: ast.JoinedStr) -> List[Any]:
-    """The parts of an f-string, literal text in one piece: versions differ in where they cut it."""
-    parts: List[Any] = []
+def _parts(text: ast.JoinedStr) -> list[Any]:
+    """Return the parts of an f-string with literal text joined: versions split it differently."""
+    parts: list[Any] = []
     literal = ""
     for part in text.values:
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
@@ -508,8 +511,8 @@ def _is_generator(function: Function) -> bool:
     return bool(known)
 
 
-def _yields(body: List[ast.stmt]) -> bool:
-    waiting: List[ast.AST] = list(body)
+def _yields(body: list[ast.stmt]) -> bool:
+    waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
         if type(node) in _LEAVES:
@@ -521,7 +524,7 @@ def _yields(body: List[ast.stmt]) -> bool:
 
 
 def _evaluated_outside(node: Any) -> Iterator[ast.AST]:
-    """What of a function or class is evaluated where it is defined: decorators, defaults, bases."""
+    """Yield the parts of a function or class that are evaluated where it is defined: decorators, defaults, bases."""
     yield from getattr(node, "decorator_list", ())
     yield from getattr(node, "bases", ())
     yield from getattr(node, "keywords", ())

@@ -1,24 +1,87 @@
-"""Which statements of a module define names and do nothing else: constants, plain functions and classes, imports.
+"""Statements that only define names: constants, plain functions and classes, imports.
 
-A case that does not use such a name need not run again when its definition changes. Everything else may raise or call
-something when the module is imported: `X = f()`, decorators, bases and imports that are not known to be harmless, names
-that are bound twice.
-Nothing here depends on the version of Python that parses.
+A case that does not use such a name need not run again when its definition changes. Other statements may raise or call
+something during the import: `X = f()`, decorators, bases and imports that are not known to be harmless, names that are
+bound twice. Results do not depend on the version of Python that parses. The lists of Python's own library hold what has
+no side effects; all of it exists in every supported version and on every platform.
 """
 
 from __future__ import annotations
 
 import ast
 
-from . import library
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Collection, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
+    from typing import Collection, Iterable, Iterator
 
-    Import = Union[ast.Import, ast.ImportFrom]
+    Import = ast.Import | ast.ImportFrom
+    Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-    Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
+
+TOP_LEVEL = frozenset(
+    (
+        "abc", "asyncio", "base64", "collections", "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal",
+        "enum", "functools", "hashlib", "html", "inspect", "io", "itertools", "json", "logging", "math", "operator",
+        "os", "pathlib", "random", "re", "secrets", "shutil", "statistics", "string", "sys", "tempfile", "textwrap",
+        "threading", "time", "traceback", "types", "typing", "uuid", "warnings",
+    )
+)  # fmt: skip
+"""Modules that may be imported."""
+
+NAMES: dict[str, frozenset[str]] = {
+    "abc": frozenset(("ABC", "abstractmethod")),
+    "collections": frozenset(("ChainMap", "Counter", "OrderedDict", "defaultdict", "deque", "namedtuple")),
+    "collections.abc": frozenset(
+        (
+            "AsyncGenerator", "AsyncIterable", "AsyncIterator", "Awaitable", "Callable", "Collection", "Coroutine",
+            "Generator", "Hashable", "Iterable", "Iterator", "Mapping", "MutableMapping", "Sequence", "Sized",
+        )
+    ),
+    "contextlib": frozenset(
+        (
+            "AsyncExitStack", "ExitStack", "asynccontextmanager", "closing", "contextmanager", "nullcontext",
+            "redirect_stderr", "redirect_stdout", "suppress",
+        )
+    ),
+    "copy": frozenset(("copy", "deepcopy")),
+    "dataclasses": frozenset(("asdict", "astuple", "dataclass", "field", "fields", "is_dataclass", "replace")),
+    "datetime": frozenset(("date", "datetime", "time", "timedelta", "timezone", "tzinfo")),
+    "decimal": frozenset(("Decimal", "InvalidOperation")),
+    "enum": frozenset(("Enum", "Flag", "IntEnum", "auto", "unique")),
+    "functools": frozenset(
+        ("cache", "cached_property", "lru_cache", "partial", "reduce", "singledispatch", "total_ordering", "wraps")
+    ),
+    "io": frozenset(("BytesIO", "StringIO")),
+    "itertools": frozenset(("accumulate", "chain", "count", "cycle", "groupby", "islice", "product", "repeat")),
+    "json": frozenset(("JSONDecodeError", "dumps", "loads")),
+    "math": frozenset(("ceil", "floor", "inf", "isclose", "isnan", "log", "pi", "sqrt")),
+    "operator": frozenset(("attrgetter", "itemgetter")),
+    "pathlib": frozenset(("Path", "PurePath", "PurePosixPath")),
+    "random": frozenset(("Random", "choice", "randint", "sample", "shuffle")),
+    "string": frozenset(("Template", "ascii_letters", "ascii_lowercase", "digits", "punctuation")),
+    "textwrap": frozenset(("dedent", "indent", "shorten", "wrap")),
+    "time": frozenset(("monotonic", "perf_counter", "sleep", "time")),
+    "types": frozenset(("MappingProxyType", "ModuleType", "SimpleNamespace", "TracebackType")),
+    "typing": frozenset(
+        (
+            "Annotated", "Any", "AsyncGenerator", "AsyncIterator", "Awaitable", "Callable", "ClassVar", "Dict", "Final",
+            "FrozenSet", "Generator", "Generic", "Iterable", "Iterator", "List", "Literal", "Mapping",
+            "MutableMapping", "NamedTuple", "NoReturn", "Optional", "Protocol", "Sequence", "Set", "TYPE_CHECKING",
+            "Tuple", "Type", "TypeVar", "TypedDict", "Union", "cast", "get_args", "get_origin", "get_type_hints",
+        )
+    ),
+    "uuid": frozenset(("UUID", "uuid4", "uuid5")),
+}  # fmt: skip
+"""Names that may be imported from modules."""
+
+DECORATORS = frozenset(
+    (
+        "abc.abstractmethod", "contextlib.asynccontextmanager", "contextlib.contextmanager", "functools.cache",
+        "functools.cached_property", "functools.lru_cache",
+    )
+)  # fmt: skip
+"""Decorators that only wrap a function."""
+
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
@@ -48,7 +111,7 @@ BUILTINS = _TYPES.union(
         "staticmethod", "sum", "super", "vars", "zip",
     )
 )  # fmt: skip
-"""Names that a module finds without binding them."""
+"""Names that a module can use without binding them."""
 
 _GENERIC = frozenset(("list", "dict", "set", "frozenset", "tuple", "type"))
 _PARAMETERS = {
@@ -58,7 +121,7 @@ _PARAMETERS = {
 _EFFECTS = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _OF_TEXTS = frozenset(("strip", "lstrip", "rstrip", "lower", "upper", "title"))
-"""Methods of texts that cannot fail where they are called without arguments."""
+"""String methods that cannot fail without arguments."""
 _OF_DATACLASSES = frozenset(("frozen", "kw_only", "order", "repr"))
 _NOT_OF_ENUMS = frozenset(("mro", "name", "value"))
 _WRAPPERS = frozenset(("staticmethod", "classmethod", "property"))
@@ -69,53 +132,54 @@ _METHODS = frozenset(
         "__await__",
     )
 )  # fmt: skip
-"""Special names that mean nothing to the making of a class."""
+"""Special names that have no effect on the creation of a class."""
 
 
-def bound_names(tree: ast.Module) -> Optional[Dict[str, int]]:
-    """How many statements of a module may bind each name. None where nobody can tell: after `from x import *`."""
-    counts: Dict[str, int] = {}
+def count_bound_names(tree: ast.Module) -> dict[str, int] | None:
+    """Count the statements of a module that may bind each name. None if unknown, after `from x import *`."""
+    counts: dict[str, int] = {}
     for statement in tree.body:
-        for name in set(_bound_by(statement)):
+        for name in set(_iter_bound_names(statement)):
             counts[name] = counts.get(name, 0) + 1
     return None if "*" in counts else counts
 
 
-def defined_names(tree: ast.Module, bound: Optional[Dict[str, int]]) -> Dict[int, List[str]]:
-    """The statements that define names and do nothing else: positions in the body, and the names.
+def find_defined_names(tree: ast.Module, bound: dict[str, int] | None) -> dict[int, list[str]]:
+    """Return the statements that only define names: positions in the body, and the names.
 
-    An import may define several, in its order; everything else defines one. `bound` is what `bound_names` gives.
+    An import may define several names, in its order; other statements define one. `bound` comes from
+    `count_bound_names`.
     """
-    found: Dict[int, List[str]] = {}
+    found: dict[int, list[str]] = {}
     if bound is None:
         return found
     reader = _Reader(bound, annotations_are_text=_annotations_are_text(tree))
     for position, statement in enumerate(tree.body):
-        names = [DOCSTRING] if position == 0 and _is_text(statement) else reader.names_defined_by(statement)
+        names = [DOCSTRING] if position == 0 and _is_text(statement) else reader.list_defined_names(statement)
         if names:
             found[position] = names
-        reader.pass_over(statement, is_definition=bool(names))
+        reader.note_statement(statement, is_definition=bool(names))
     return found
 
 
 class _Reader:
-    """Reads the statements of a module in their order."""
+    """Reads the statements of a module in order."""
 
-    def __init__(self, bound: Dict[str, int], *, annotations_are_text: bool) -> None:
+    def __init__(self, bound: dict[str, int], *, annotations_are_text: bool) -> None:
         self._bound = bound
         self._annotations_are_text = annotations_are_text
-        self._earlier: Set[str] = set()
-        self._types: Set[str] = set()
-        self._functions: Set[str] = set()
-        self._numbers: Set[str] = set()
-        self._texts: Set[str] = set()
-        self._library: Dict[str, str] = {}  # what names stand for that are imported from Python's own
+        self._earlier: set[str] = set()
+        self._types: set[str] = set()
+        self._functions: set[str] = set()
+        self._numbers: set[str] = set()
+        self._texts: set[str] = set()
+        self._library: dict[str, str] = {}  # dotted names of imports from Python's own library
 
-    def pass_over(self, statement: ast.stmt, *, is_definition: bool) -> None:
-        """What follows may use what this statement binds, if it binds it in any case and nothing else does."""
+    def note_statement(self, statement: ast.stmt, *, is_definition: bool) -> None:
+        """Note the names that a statement certainly binds alone: later statements may use them."""
         if not is_definition and not isinstance(statement, (ast.Import, ast.ImportFrom)):
             return
-        names = [name for name in _bound_by(statement) if self._bound[name] == 1]
+        names = [name for name in _iter_bound_names(statement) if self._bound[name] == 1]
         self._earlier.update(names)
         if isinstance(statement, (ast.ImportFrom, ast.ClassDef)):
             self._types.update(name for name in names if name[:1].isupper())
@@ -131,9 +195,9 @@ class _Reader:
             from_module = "" if isinstance(statement, ast.Import) else f"{statement.module}."
             self._library.update((alias.asname or alias.name, from_module + alias.name) for alias in statement.names)
 
-    def names_defined_by(self, statement: ast.stmt) -> List[str]:
-        """The names that a statement defines, doing nothing else."""
-        names: List[str] = []
+    def list_defined_names(self, statement: ast.stmt) -> list[str]:
+        """Return the names that a statement defines, if it does nothing else."""
+        names: list[str] = []
         if isinstance(statement, FUNCTIONS):
             if self._is_plain_function(statement) and self._are_harmless(statement.decorator_list):
                 names = [statement.name]
@@ -141,7 +205,7 @@ class _Reader:
             if self._is_plain_class(statement):
                 names = [statement.name]
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            name = _assigned(statement)
+            name = _assigned_name(statement)
             if name is not None and self._is_plain_assignment(statement):
                 names = [name]
         elif isinstance(statement, (ast.Import, ast.ImportFrom)) and _is_of_library(statement):
@@ -149,8 +213,8 @@ class _Reader:
         return [] if any(_is_special(name) or self._bound[name] > 1 for name in names) else names
 
     def _is_plain_function(self, function: Function) -> bool:
-        """Whether to define it, without its decorators, cannot fail."""
-        annotations = [*(argument.annotation for argument in arguments_of(function)), function.returns]
+        """Return True if defining the function, without its decorators, cannot fail."""
+        annotations = [*(argument.annotation for argument in iter_arguments(function)), function.returns]
         return (
             not getattr(function, "type_params", None)
             and self._have_plain_defaults(function.args)
@@ -160,15 +224,15 @@ class _Reader:
     def _have_plain_defaults(self, arguments: ast.arguments) -> bool:
         return all(each is None or self._is_value(each) for each in (*arguments.defaults, *arguments.kw_defaults))
 
-    def _are_harmless(self, decorators: List[ast.expr]) -> bool:
-        """Whether decorators only wrap a function. Several of them may not go together."""
+    def _are_harmless(self, decorators: list[ast.expr]) -> bool:
+        """Return True if the decorators only wrap a function. Several decorators may be incompatible."""
         if not decorators:
             return True
         called, keywords = _call(decorators[0])
         name = self._in_library(called)
         return (
             len(decorators) == 1
-            and name in library.DECORATORS
+            and name in DECORATORS
             and (called is decorators[0] or name == "functools.lru_cache")
             and all(each.arg in ("maxsize", "typed") and _is_whole_number(each.value) for each in keywords)
         )
@@ -176,7 +240,7 @@ class _Reader:
     def _is_plain_class(self, definition: ast.ClassDef) -> bool:
         if definition.keywords or getattr(definition, "type_params", None) or not self._has_plain_bases(definition):
             return False
-        names: List[Optional[str]] = []
+        names: list[str | None] = []
         for statement in definition.body:
             if isinstance(statement, FUNCTIONS):
                 names.append(statement.name)
@@ -186,14 +250,14 @@ class _Reader:
                     del decorators[0]
                 is_plain = is_plain and self._are_harmless(decorators)
             elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
-                names.append(_assigned(statement))
+                names.append(_assigned_name(statement))
                 is_plain = self._is_plain_assignment(statement)
             else:
                 is_plain = isinstance(statement, ast.Pass) or _is_text(statement)
             if not is_plain:
                 return False
         own = {name for name in names if name is not None and (name in _METHODS or not _is_special(name))}
-        # What the class binds itself its own statements would find first.
+        # Statements of a class find its own names first.
         if len(own) != len(names) or not own.isdisjoint(_used_while_made(definition)):
             return False
         if self._is_enum(definition):
@@ -214,7 +278,7 @@ class _Reader:
         return any(self._in_library(base) == "enum.Enum" for base in definition.bases)
 
     def _is_plain_dataclass(self, definition: ast.ClassDef) -> bool:
-        """Whether a class with decorators is a dataclass with fields that go together."""
+        """Return True if a decorated class is a dataclass with compatible fields."""
         decorator, *others = definition.decorator_list
         called, keywords = _call(decorator)
         if others or self._in_library(called) != "dataclasses.dataclass":
@@ -236,7 +300,7 @@ class _Reader:
         return True
 
     def _is_field(self, node: ast.expr) -> bool:
-        """Whether this is the description of a field with a default that is made when it is needed."""
+        """Return True for a dataclass field with a default factory."""
         return (
             isinstance(node, ast.Call)
             and self._in_library(node.func) == "dataclasses.field"
@@ -249,13 +313,13 @@ class _Reader:
             and self._is_value(node.keywords[0].value)
         )
 
-    def _is_plain_assignment(self, statement: Union[ast.Assign, ast.AnnAssign]) -> bool:
+    def _is_plain_assignment(self, statement: ast.Assign | ast.AnnAssign) -> bool:
         if isinstance(statement, ast.AnnAssign) and not self._is_annotation(statement.annotation):
             return False
         return statement.value is None or self._is_value(statement.value)
 
     def _is_value(self, node: ast.expr) -> bool:
-        """Whether to evaluate this calls nothing, or nothing that does more than to give a value, and cannot fail."""
+        """Return True if evaluating this has no side effects and cannot fail."""
         if isinstance(node, ast.Name):
             return node.id in self._earlier or self._are_builtin([node], among=_TYPES)
         if isinstance(node, (ast.List, ast.Tuple)):
@@ -274,7 +338,8 @@ class _Reader:
         return isinstance(node, ast.Constant) or self._is_number(node) or self._is_made_text(node)
 
     def _is_call_for_value(self, call: ast.Call) -> bool:
-        """Whether this only makes a value: `set()`, `frozenset(("a", "b"))`, `functools.partial(f, 1)`."""
+        """Return True for a call that only creates a value: `set()`, `frozenset(("a", "b"))`, `functools.partial(f,
+        1)`."""
         if any(each.arg is None for each in call.keywords):
             return False
         values = [*call.args, *(each.value for each in call.keywords)]
@@ -293,7 +358,7 @@ class _Reader:
         return self._is_field(call)
 
     def _is_number(self, node: ast.expr) -> bool:
-        """Whether this is arithmetic that cannot fail: sums, differences and products of numbers with their signs."""
+        """Return True for arithmetic that cannot fail: sums, differences and products of signed numbers."""
         waiting = [node]  # chains of operators may be deeper than the stack
         while waiting:
             node = waiting.pop()
@@ -309,7 +374,7 @@ class _Reader:
         return True
 
     def _is_made_text(self, node: ast.expr) -> bool:
-        """Whether this makes a text in a way that cannot fail: of literals and earlier texts and numbers."""
+        """Return True for a text that cannot fail to be built: from literals and earlier texts and numbers."""
         waiting = [node]
         while waiting:
             node = waiting.pop()
@@ -339,7 +404,7 @@ class _Reader:
         return node.format_spec is None and (name in self._texts or name in self._numbers)
 
     def _is_annotation(self, node: ast.expr) -> bool:
-        """Whether an annotation cannot fail, if it is evaluated at all."""
+        """Return True if an annotation cannot fail, should it be evaluated."""
         if self._annotations_are_text:
             return not any(isinstance(each, _EFFECTS) for each in ast.walk(node))
         return (isinstance(node, ast.Constant) and isinstance(node.value, str)) or self._is_type(node)
@@ -359,8 +424,8 @@ class _Reader:
             return is_known and all(map(self._is_type, inside))
         return isinstance(node, ast.Constant) and node.value is None
 
-    def _in_library(self, node: ast.expr) -> Optional[str]:
-        """What of Python's own library a name stands for, dotted."""
+    def _in_library(self, node: ast.expr) -> str | None:
+        """Return the dotted name in Python's own library that a name refers to."""
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module = self._library.get(node.value.id)
             return None if module is None else f"{module}.{node.attr}"
@@ -370,8 +435,8 @@ class _Reader:
         return all(isinstance(node, ast.Name) and node.id in among and node.id not in self._bound for node in nodes)
 
 
-def _call(decorator: ast.expr) -> Tuple[ast.expr, List[ast.keyword]]:
-    """What a decorator calls to be made, and with what keywords; itself where it calls nothing by names alone."""
+def _call(decorator: ast.expr) -> tuple[ast.expr, list[ast.keyword]]:
+    """Return what a decorator calls, and its keywords; the decorator itself if it is no call with keywords only."""
     if isinstance(decorator, ast.Call) and not decorator.args:
         return decorator.func, decorator.keywords
     return decorator, []
@@ -382,20 +447,20 @@ def _is_whole_number(node: ast.expr) -> bool:
 
 
 def _is_of_library(statement: Import) -> bool:
-    """Whether an import only gives names of Python's own library."""
+    """Return True if an import only binds names of Python's own library."""
     if isinstance(statement, ast.Import):
-        return all(alias.name in library.TOP_LEVEL for alias in statement.names)
-    known = library.NAMES.get(statement.module or "", ())
+        return all(alias.name in TOP_LEVEL for alias in statement.names)
+    known = NAMES.get(statement.module or "", ())
     return not statement.level and all(alias.name in known for alias in statement.names)
 
 
 def _has_plain_members(definition: ast.ClassDef) -> bool:
-    """Whether the members and methods of an enumeration make nothing but it."""
+    """Return True if the members and methods of an enumeration create nothing else."""
     for statement in definition.body:
         if isinstance(statement, FUNCTIONS):
-            name: Optional[str] = statement.name
+            name: str | None = statement.name
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            name = _assigned(statement)
+            name = _assigned_name(statement)
             if not isinstance(statement.value, ast.Constant):
                 return False
         else:
@@ -405,31 +470,31 @@ def _has_plain_members(definition: ast.ClassDef) -> bool:
     return True
 
 
-def _assigned(statement: Union[ast.Assign, ast.AnnAssign]) -> Optional[str]:
-    """The one name that is assigned to; None where it is something else."""
+def _assigned_name(statement: ast.Assign | ast.AnnAssign) -> str | None:
+    """Return the only name that is assigned; None for other targets."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else None
 
 
-def arguments_of(function: Function) -> Iterator[ast.arg]:
-    """The parameters of a function, of every kind."""
+def iter_arguments(function: Function) -> Iterator[ast.arg]:
+    """Yield the parameters of a function, of every kind."""
     arguments = function.args
     yield from (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     yield from (each for each in (arguments.vararg, arguments.kwarg) if each is not None)
 
 
-def _bound_by(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement of a module may bind or unbind there; `*` for any."""
-    waiting: List[ast.AST] = [statement]
+def _iter_bound_names(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement of a module may bind or unbind there; `*` for any name."""
+    waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
-        yield from names_bound_by(node)
-        if not isinstance(node, _SCOPES):  # what decorators and defaults bind, nobody writes
+        yield from list_bound_names(node)
+        if not isinstance(node, _SCOPES):  # decorators and defaults bind no names in practice
             waiting += ast.iter_child_nodes(node)
 
 
-def names_bound_by(node: ast.AST) -> List[str]:
-    """The names that a node binds or unbinds by itself, where it stands."""
+def list_bound_names(node: ast.AST) -> list[str]:
+    """Return the names that a node itself binds or unbinds."""
     name = None
     if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
         name = node.name
@@ -444,9 +509,9 @@ def names_bound_by(node: ast.AST) -> List[str]:
     return [] if name is None else [name]
 
 
-def _used_while_made(definition: ast.ClassDef) -> Set[str]:
-    """The names that the statements of a class use while it is made."""
-    nodes: List[ast.AST] = []
+def _used_while_made(definition: ast.ClassDef) -> set[str]:
+    """Return the names that the statements of a class use during its creation."""
+    nodes: list[ast.AST] = []
     for statement in definition.body:
         if isinstance(statement, FUNCTIONS):
             nodes += [*statement.decorator_list, statement.args, *([statement.returns] if statement.returns else [])]

@@ -1,7 +1,7 @@
-"""How things are, in a few characters that are equal exactly when they are the same: files, folders, names, variables.
+"""Fingerprints: short texts that are equal exactly if files, folders, names or variables are equal.
 
-The worker computes them when a case reads something, the engine when it wants to know whether that is still so.
-PROTOCOL.md says which of them stands in which row.
+The worker computes them when a case reads something, the engine when it checks whether that is unchanged. PROTOCOL.md
+says which fingerprint belongs to which row.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set
+    from typing import Callable, Collection, Iterable, Mapping
 
 FORMAT = 3
-"""Raised by one whenever a fingerprint would come out differently for what is the same, or rows are recorded anew."""
+"""Incremented whenever an equal state gets another fingerprint, or recorded rows change."""
 
 ABSENT = "absent"
-"""What is not there."""
+"""The fingerprint of anything that does not exist."""
 
 IGNORED = frozenset((".git", ".workbench", ".adk", "__pycache__"))
-"""Folders nothing in which is recorded, and which count in no listing: others keep their own books there."""
+"""Folders that are neither recorded nor listed: other tools store their own data there."""
 
 LIBRARIES = frozenset(("site-packages", "dist-packages"))
-"""Folders in which libraries are installed, by name."""
+"""Names of folders in which libraries are installed."""
 
 _UNREADABLE = "unreadable"
-_LARGEST = 64 * 1024 * 1024  # bytes: of a larger file the times of its last change count instead
+_LARGEST = 64 * 1024 * 1024  # bytes; for larger files size and times count instead
 _PIECE = 1 << 20
 _INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
-_UNFINISHED = 60.0  # seconds; what an installation left unfinished for longer was given up
+_UNFINISHED = 60.0  # seconds; an older unfinished installation was abandoned
 _EXTENSIONS = (".so", ".pyd")
 
-# Variables that differ from one terminal, session or CI job to the next and say nothing of what an agent is to do.
+# Variables that differ between terminals, sessions or CI jobs and do not affect agents.
 _OF_SESSION = frozenset(
     (
         "_", "COLORTERM", "COLUMNS", "DISPLAY", "HOSTNAME", "INVOCATION_ID", "JOURNAL_STREAM", "LC_CTYPE", "LINES",
@@ -51,30 +51,35 @@ _OF_SESSIONS = (
 )  # fmt: skip
 _OF_LOCALE = ("LANG", "LANGUAGE", "LC_")
 
-_stat, _lstat, _listdir, _readlink = os.stat, os.lstat, os.listdir, os.readlink  # the recorder wraps some of them
+_stat, _lstat, _listdir, _readlink = (
+    os.stat,
+    os.lstat,
+    os.listdir,
+    os.readlink,
+)  # saved, because the recorder wraps some of them
 _scandir = os.scandir
 
 
 def digest(data: bytes) -> str:
-    """The first 16 hex digits of SHA-256."""
+    """Return the first 16 hex digits of SHA-256."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def of_file(path: str) -> str:
-    """What a file holds."""
+    """Fingerprint the content of a file."""
     try:
         found = _stat(path)
         if stat.S_ISDIR(found.st_mode):
             return "folder"
         if not stat.S_ISREG(found.st_mode):
-            return "special"  # reading a pipe or a device would wait, or change it
+            return "special"  # reading a pipe or device would block or change it
         if found.st_size > _LARGEST:
             return f"~{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
         hashed = hashlib.sha256()
         with open(path, "rb", buffering=0) as stream:
             while piece := stream.read(_PIECE):
                 hashed.update(piece)
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: no file can have such a name
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: an impossible name
         return ABSENT
     except OSError:
         return _UNREADABLE
@@ -82,9 +87,9 @@ def of_file(path: str) -> str:
 
 
 def of_folder(path: str, *, without: Collection[str] = (), gone: Collection[str] = ()) -> str:
-    """The names in a folder, except some; of folders as such. See `of_names`."""
+    """Fingerprint the names in a folder, with folders marked. See `of_names`."""
     try:
-        names = names_in(path)
+        names = list_entries(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return ABSENT
     except OSError:
@@ -92,8 +97,8 @@ def of_folder(path: str, *, without: Collection[str] = (), gone: Collection[str]
     return of_names(names, without=without, gone=gone)
 
 
-def names_in(path: str) -> List[str]:
-    """The names in a folder, those of folders with a slash behind them. Raises OSError and ValueError."""
+def list_entries(path: str) -> list[str]:
+    """Return the names in a folder; those of folders end with a slash. Raises OSError and ValueError."""
     with _scandir(path) as entries:
         return [f"{entry.name}/" if _is_folder_entry(entry) else entry.name for entry in entries]
 
@@ -106,15 +111,15 @@ def _is_folder_entry(entry: os.DirEntry[str]) -> bool:
 
 
 def of_names(names: Iterable[str], *, without: Collection[str] = (), gone: Collection[str] = ()) -> str:
-    """The same for a folder that was listed already. That names are `gone` that would not count tells, too."""
+    """Fingerprint a listed folder without the names `without`. Deleted names (`gone`) are included."""
     left_out = IGNORED.union(without)
     counted = [os.fsencode(name) for name in names if name.rstrip("/") not in left_out]
-    counted += [b"/" + os.fsencode(name) for name in gone]  # no name begins like this
+    counted += [b"/" + os.fsencode(name) for name in gone]  # no name begins with a slash
     return digest(b"\0".join(sorted(counted)))
 
 
 def of_probe(path: str) -> str:
-    """What is there: `file`, `folder` or `absent`. A symbolic link counts for where it leads, and for itself too."""
+    """Fingerprint what exists: `file`, `folder` or `absent`. A symbolic link counts with its target and its path."""
     try:
         found = _lstat(path)
     except (OSError, ValueError):
@@ -127,23 +132,23 @@ def of_probe(path: str) -> str:
         target = ABSENT
     try:
         return f"{target} by {digest(os.fsencode(_readlink(path)))}"
-    except OSError:  # gone meanwhile
+    except OSError:  # it was deleted
         return ABSENT
 
 
 def of_time(path: str) -> str:
-    """When what is there was last changed."""
-    found = _found(path)
+    """Fingerprint the time of the last change."""
+    found = _stat_or_none(path)
     return ABSENT if found is None else str(found.st_mtime_ns)
 
 
 def of_mode(path: str) -> str:
-    """Of what kind it is, who may do what with it, and whose it is."""
-    found = _found(path)
+    """Fingerprint type, permissions and owner."""
+    found = _stat_or_none(path)
     return ABSENT if found is None else f"{found.st_mode:o}:{found.st_uid}:{found.st_gid}"
 
 
-def _found(path: str) -> Optional[os.stat_result]:
+def _stat_or_none(path: str) -> os.stat_result | None:
     try:
         return _stat(path)
     except (OSError, ValueError):
@@ -151,26 +156,26 @@ def _found(path: str) -> Optional[os.stat_result]:
 
 
 def of_import(folder: str, names: Iterable[str]) -> str:
-    """What an import finds in a folder under each of the names.
+    """Fingerprint what an import finds in a folder under each of the names.
 
-    As the import system looks, except that it is not asked which extension modules this interpreter loads.
+    Like the import system, except that all extension modules count, whether this interpreter can load them or not.
     """
-    there = _names_in(folder) or frozenset()
+    there = _list_plain_names(folder) or frozenset()
     extensions = _extensions(there)
-    return ",".join(_module_at(folder, name, there, extensions) for name in names)
+    return ",".join(_classify_module(folder, name, there, extensions) for name in names)
 
 
 IMPORTED = frozenset(("package", "bytecode package", "extension", "extension+module", "module", "bytecode"))
-"""What `of_import` finds that an import takes without looking further."""
+"""Results of `of_import` that end the search of an import."""
 
 
-def may_import(folder: str) -> Set[str]:
-    """Names under which an import may find something in a folder: under any other it finds nothing."""
-    return {entry.split(".", 1)[0] for entry in _names_in(folder) or ()}
+def list_importable_names(folder: str) -> set[str]:
+    """Return the names under which an import may find something in a folder."""
+    return {entry.split(".", 1)[0] for entry in _list_plain_names(folder) or ()}
 
 
-def _module_at(folder: str, name: str, there: Collection[str], extensions: Collection[str]) -> str:
-    inside = _names_in(os.path.join(folder, name)) if name in there else None
+def _classify_module(folder: str, name: str, there: Collection[str], extensions: Collection[str]) -> str:
+    inside = _list_plain_names(os.path.join(folder, name)) if name in there else None
     if inside is not None and ("__init__.py" in inside or "__init__" in _extensions(inside)):
         return "package"
     if inside is not None and "__init__.pyc" in inside:
@@ -185,7 +190,7 @@ def _module_at(folder: str, name: str, there: Collection[str], extensions: Colle
     return "namespace" if inside is not None else ABSENT
 
 
-def _names_in(folder: str) -> Optional[Collection[str]]:
+def _list_plain_names(folder: str) -> Collection[str] | None:
     try:
         return frozenset(_listdir(folder))
     except (OSError, ValueError):
@@ -193,7 +198,7 @@ def _names_in(folder: str) -> Optional[Collection[str]]:
 
 
 def _extensions(names: Iterable[str]) -> Collection[str]:
-    """The modules among files of these names that are written in another language."""
+    """Return the names of extension modules among file names."""
     return frozenset(name.split(".", 1)[0] for name in names if name.endswith(_EXTENSIONS))
 
 
@@ -204,29 +209,29 @@ def _is_folder(path: str) -> bool:
         return False
 
 
-def secret_of(target_path: str) -> bytes:
-    """What the values of variables are hashed with, so that nobody can look them up in a table."""
+def derive_secret(target_path: str) -> bytes:
+    """Return the key for hashing values of variables, so that they cannot be looked up in a table."""
     return hashlib.sha256(os.fsencode(target_path)).digest()
 
 
-def of_variable(secret: bytes, value: Optional[str]) -> str:
-    """The value of an environment variable; None where it is not set."""
+def of_variable(secret: bytes, value: str | None) -> str:
+    """Fingerprint the value of an environment variable; None if it is not set."""
     if value is None:
         return ABSENT
-    return _keyed(secret, value)
+    return _hash_with_key(secret, value)
 
 
 def of_variables(secret: bytes, values: Mapping[str, str]) -> str:
-    """Names and values of several variables."""
-    return _keyed(secret, "\0".join(f"{name}={values[name]}" for name in sorted(values)))
+    """Fingerprint names and values of several variables."""
+    return _hash_with_key(secret, "\0".join(f"{name}={values[name]}" for name in sorted(values)))
 
 
-def which_count(what: str, values: Mapping[str, str], *, defined: Collection[str]) -> Dict[str, str]:
-    """The variables that count where several are read at once; `defined` are those that `.env` files define.
+def select_variables(what: str, values: Mapping[str, str], *, defined: Collection[str]) -> dict[str, str]:
+    """Return the variables that count if several are read at once; `defined` are those of `.env` files.
 
-    `all`: those and what else is set, but for what differs from session to session. `proxies`: those of the network.
-    `locale`: what C libraries look at by themselves, the time zone and what `.env` files say of the locale. Names
-    behind that, joined by NUL, are left out.
+    `all`: defined variables and others that do not differ between sessions. `proxies`: those of the network. `locale`:
+    the time zone, and locale variables of `.env` files, which C libraries read. Names after that, joined by NUL, are
+    left out.
     """
     kind, *left_out = what.split("\0")
     if kind == "proxies":
@@ -240,15 +245,15 @@ def which_count(what: str, values: Mapping[str, str], *, defined: Collection[str
     return {name: values[name] for name in counted if name not in left_out}
 
 
-def _keyed(secret: bytes, text: str) -> str:
+def _hash_with_key(secret: bytes, text: str) -> str:
     return hmac.digest(secret, text.encode("utf-8", "surrogateescape"), "sha256").hex()[:16]
 
 
 def of_installed(folder: str, *, part: Callable[[str], str] = of_file) -> str:
-    """Which distributions a folder holds: their names, versions, files and where editable ones lie.
+    """Fingerprint the distributions in a folder: names, versions, files, and locations of editable ones.
 
-    The files by RECORD, which has the hash of each. `part` gives the fingerprint of a file that tells of a
-    distribution, or of `pyvenv.cfg`, which tells where else there are some.
+    Files count through RECORD, which has their hashes. `part` fingerprints a file that describes a distribution, or
+    `pyvenv.cfg`, which names other folders.
     """
     try:
         names = _listdir(folder)
@@ -256,22 +261,22 @@ def of_installed(folder: str, *, part: Callable[[str], str] = of_file) -> str:
         return part(folder)
     except OSError:
         return ABSENT
-    told = [name for name in names if name.endswith(_INSTALLED) or name.startswith("__editable__")]
+    described = [name for name in names if name.endswith(_INSTALLED) or name.startswith("__editable__")]
     if is_library_folder(folder):
-        parts = [os.path.join(name, "RECORD") if name.endswith(".dist-info") else name for name in told]
-        told = [*names, *(f"{name}\0{part(os.path.join(folder, name))}" for name in parts)]
-    return of_names(told)
+        parts = [os.path.join(name, "RECORD") if name.endswith(".dist-info") else name for name in described]
+        described = [*names, *(f"{name}\0{part(os.path.join(folder, name))}" for name in parts)]
+    return of_names(described)
 
 
 def is_library_folder(path: str) -> bool:
-    """Whether libraries are installed in a folder."""
+    """Return True if libraries are installed in a folder."""
     return os.path.basename(path) in LIBRARIES
 
 
 def is_being_installed(folder: str) -> bool:
-    """Whether an installation in a folder began a short time ago and is not complete.
+    """Return True if an installation in a folder began recently and is not complete.
 
-    RECORD is written last, and what is replaced has a name with `~` until then.
+    RECORD is written last, and replaced packages have a name with `~` until then.
     """
     try:
         names = _listdir(folder)
@@ -290,15 +295,15 @@ def is_being_installed(folder: str) -> bool:
 
 
 def of_environment(path: str) -> str:
-    """What changes when an interpreter, its settings, or what a folder of libraries holds is changed: nothing is read.
+    """Fingerprint the state of an interpreter, its settings, or a folder of libraries without reading files.
 
-    The same packages give something else where they were installed at another time.
+    Reinstalling the same packages changes it.
     """
     return of_installed(path, part=of_times) if is_library_folder(path) else of_times(path)
 
 
 def of_times(path: str) -> str:
-    """What changes when a file is changed, without reading it."""
+    """Fingerprint times, size and inode of a file without reading it."""
     try:
         found = _stat(path)
     except (OSError, ValueError):
@@ -307,5 +312,5 @@ def of_times(path: str) -> str:
 
 
 def of_interpreter() -> str:
-    """The version of the interpreter that runs this, and of the format."""
+    """Return the version of this interpreter, and of the format."""
     return f"{'.'.join(str(part) for part in sys.version_info[:3])};{FORMAT}"

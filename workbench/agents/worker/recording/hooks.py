@@ -1,4 +1,4 @@
-"""What is heard while a case runs: audit events, imports, and functions of `os` and the environment."""
+"""Observation of a running case: audit events, imports, functions of `os`, and environment variables."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from . import instrument
 from .fingerprints import IMPORTED, of_file
 from .recorder import quiet
 from .scope import (
-    instruction,
-    is_asked_by_agent,
-    is_called_by,
+    find_requested_metadata,
+    get_call_site,
+    has_caller,
+    is_agent_request,
     is_for_proxies,
     is_for_warning,
     is_import_of_library,
     is_probe,
     is_raised_by_others,
     is_view,
-    kinds_asked,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+    from typing import Any, Callable, Iterator
 
     from .recorder import Recorder
 
 
-# What all that watches the agent has in common: it records nothing of itself, and raises nothing into the agent.
+# Handlers record nothing that they do themselves, and raise nothing into the agent.
 
 
-def guarded(recorder: Recorder, call: Callable[..., None], *arguments: Any, **options: Any) -> None:
-    """Call, unless this thread is quiet. What is raised by others meanwhile, in a handler of a signal, goes through."""
+def call_guarded(recorder: Recorder, call: Callable[..., None], *arguments: Any, **options: Any) -> None:
+    """Call a handler unless this thread is quiet. Only exceptions of signal handlers, which are not ours, propagate."""
     if quiet.depth:
         return
     with quiet:
@@ -45,11 +45,11 @@ def guarded(recorder: Recorder, call: Callable[..., None], *arguments: Any, **op
         except Exception as error:
             if is_raised_by_others(error):
                 raise
-            recorder.opaque(f"recorder {type(error).__name__}")
+            recorder.note_opaque(f"recorder {type(error).__name__}")
 
 
-def full_path(path: Any, dir_fd: Any = None, *, follow: bool = False) -> Optional[str]:
-    """The absolute path; None where it cannot be told, or is none. A descriptor is followed only where asked for."""
+def resolve_path(path: Any, dir_fd: Any = None, *, follow: bool = False) -> str | None:
+    """Return the absolute path, or None if there is none. Descriptors are resolved only with `follow`."""
     try:
         if isinstance(path, int):
             return os.readlink(f"/proc/self/fd/{path}") if follow else None
@@ -61,7 +61,7 @@ def full_path(path: Any, dir_fd: Any = None, *, follow: bool = False) -> Optiona
         return None
 
 
-# What audit events tell: each is given to the recorder as what it means.
+# Audit events.
 
 _ACCESS = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
 _LISTS_DISTRIBUTIONS = ("importlib.metadata", "importlib_metadata", "pkg_resources")
@@ -69,149 +69,149 @@ _ASKS_THE_SYSTEM = ("platform", "uuid", "ctypes.util", "sysconfig", "_osx_suppor
 
 
 class Events:
-    """What each event means."""
+    """Handlers of audit events: each reports to the recorder what the event means."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    def handlers(self) -> Dict[str, Callable[..., None]]:
+    def handlers(self) -> dict[str, Callable[..., None]]:
         return {
-            "open": self._opened,
-            "os.listdir": self._listed,
-            "os.scandir": self._listed,
-            "os.getxattr": self._asked_for_attributes,
-            "os.listxattr": self._asked_for_attributes,
-            "os.mkdir": self._made_folder,
-            "os.rmdir": self._removed,
-            "os.remove": self._removed,
-            "os.truncate": self._truncated,
-            "os.rename": self._renamed,
-            "os.link": self._linked,
-            "os.symlink": self._symlinked,
-            "os.putenv": self._set_variable,
-            "os.unsetenv": self._set_variable,
-            "os.chdir": self._changed_folder,
-            "sqlite3.connect": self._connected,
-            "subprocess.Popen": self._ran_command,
-            "os.system": lambda *_: self._ran_something("os.system"),
-            "os.exec": lambda path, *_: self._ran_something(f"os.exec {_name(path)}"),
-            "os.posix_spawn": lambda path, *_: self._ran_something(f"os.posix_spawn {_name(path)}"),
-            "os.spawn": lambda _, path, *__: self._ran_something(f"os.spawn {_name(path)}"),
-            "os.startfile": lambda path, *_: self._ran_something(f"os.startfile {_name(path)}"),
-            "os.fork": lambda: self._ran_something("os.fork"),
-            "os.forkpty": lambda: self._ran_something("os.forkpty"),
-            "pty.spawn": lambda *_: self._ran_something("pty.spawn"),
-            "ctypes.dlopen": self._loaded_native,
-            "ctypes.dlsym": self._called_native,
-            "sqlite3.enable_load_extension": lambda *_: self._ran_something("extensions of SQLite"),
+            "open": self._on_open,
+            "os.listdir": self._on_list,
+            "os.scandir": self._on_list,
+            "os.getxattr": self._on_xattr,
+            "os.listxattr": self._on_xattr,
+            "os.mkdir": self._on_mkdir,
+            "os.rmdir": self._on_remove,
+            "os.remove": self._on_remove,
+            "os.truncate": self._on_truncate,
+            "os.rename": self._on_rename,
+            "os.link": self._on_link,
+            "os.symlink": self._on_symlink,
+            "os.putenv": self._on_putenv,
+            "os.unsetenv": self._on_putenv,
+            "os.chdir": self._on_chdir,
+            "sqlite3.connect": self._on_connect,
+            "subprocess.Popen": self._on_popen,
+            "os.system": lambda *_: self._note_opaque("os.system"),
+            "os.exec": lambda path, *_: self._note_opaque(f"os.exec {_get_program_name(path)}"),
+            "os.posix_spawn": lambda path, *_: self._note_opaque(f"os.posix_spawn {_get_program_name(path)}"),
+            "os.spawn": lambda _, path, *__: self._note_opaque(f"os.spawn {_get_program_name(path)}"),
+            "os.startfile": lambda path, *_: self._note_opaque(f"os.startfile {_get_program_name(path)}"),
+            "os.fork": lambda: self._note_opaque("os.fork"),
+            "os.forkpty": lambda: self._note_opaque("os.forkpty"),
+            "pty.spawn": lambda *_: self._note_opaque("pty.spawn"),
+            "ctypes.dlopen": self._on_dlopen,
+            "ctypes.dlsym": self._on_dlsym,
+            "sqlite3.enable_load_extension": lambda *_: self._note_opaque("extensions of SQLite"),
         }
 
-    def _opened(self, path: Any, mode: Any, flags: Any, *_: Any) -> None:
-        full = full_path(path)
+    def _on_open(self, path: Any, mode: Any, flags: Any, *_: Any) -> None:
+        full = resolve_path(path)
         if full is None or self._recorder.places.is_inside(full) is False:
             return
         number = flags if isinstance(flags, int) else 0
-        reads, writes, keeps = _purpose(mode, number)
+        reads, writes, keeps = _classify_open(mode, number)
         if writes:
-            self._recorder.probed_above(full)
+            self._recorder.note_parent_probe(full)
         if writes and not _can_be_written(full, number):
             reads, writes = True, False
-            self._recorder.asked_about(full if os.path.lexists(full) else os.path.dirname(full), ("mode",))
+            self._recorder.note_metadata(full if os.path.lexists(full) else os.path.dirname(full), ("mode",))
         elif number & os.O_EXCL:
             reads = False  # it is new
-            self._recorder.created(full)
+            self._recorder.note_creation(full)
         if reads and not is_for_warning(full):
-            self._recorder.read(full)
+            self._recorder.note_read(full)
         if writes:
-            self._recorder.wrote(full, keeps=keeps)
+            self._recorder.note_write(full, keeps=keeps)
 
-    def _listed(self, path: Any, *_: Any) -> None:
-        full = full_path("." if path is None else path, follow=True)
+    def _on_list(self, path: Any, *_: Any) -> None:
+        full = resolve_path("." if path is None else path, follow=True)
         if full is None or self._recorder.places.is_inside(full) is False:
             return
-        if is_called_by("importlib._bootstrap_external", "importlib._bootstrap"):
-            return  # to find a module: the spy has seen which
-        if is_called_by(*_LISTS_DISTRIBUTIONS, within=3):
-            self._recorder.listed_for_distributions(full)
+        if has_caller("importlib._bootstrap_external", "importlib._bootstrap"):
+            return  # the search for a module, which the import observer has seen
+        if has_caller(*_LISTS_DISTRIBUTIONS, within=3):
+            self._recorder.note_distribution_listing(full)
         else:
-            self._recorder.listed(full)
+            self._recorder.note_listing(full)
 
-    def _asked_for_attributes(self, path: Any, *_: Any) -> None:
-        if is_asked_by_agent() and not is_called_by("shutil", within=2):  # which only copies them
-            self._recorder.opaque(f"extended attributes of {os.path.basename(os.fsdecode(path))}")
+    def _on_xattr(self, path: Any, *_: Any) -> None:
+        if is_agent_request() and not has_caller("shutil", within=2):  # it only copies them
+            self._recorder.note_opaque(f"extended attributes of {os.path.basename(os.fsdecode(path))}")
 
-    def _made_folder(self, path: Any, _mode: Any = None, dir_fd: Any = -1, *_: Any) -> None:
-        full = full_path(path, dir_fd)
+    def _on_mkdir(self, path: Any, _mode: Any = None, dir_fd: Any = -1, *_: Any) -> None:
+        full = resolve_path(path, dir_fd)
         if full is not None:
-            self._recorder.made_folder(full)
+            self._recorder.note_folder_creation(full)
 
-    def _removed(self, path: Any, dir_fd: Any = -1, *_: Any) -> None:
-        full = full_path(path, dir_fd)
+    def _on_remove(self, path: Any, dir_fd: Any = -1, *_: Any) -> None:
+        full = resolve_path(path, dir_fd)
         if full is not None:
-            self._recorder.removed(full)
+            self._recorder.note_removal(full)
 
-    def _truncated(self, path: Any, *_: Any) -> None:
-        full = full_path(path)
+    def _on_truncate(self, path: Any, *_: Any) -> None:
+        full = resolve_path(path)
         if full is not None:
-            self._recorder.read(full)
-            self._recorder.wrote(full)
+            self._recorder.note_read(full)
+            self._recorder.note_write(full)
 
-    def _renamed(self, source: Any, target: Any, source_fd: Any = -1, target_fd: Any = -1, *_: Any) -> None:
-        old, new = full_path(source, source_fd), full_path(target, target_fd)
+    def _on_rename(self, source: Any, target: Any, source_fd: Any = -1, target_fd: Any = -1, *_: Any) -> None:
+        old, new = resolve_path(source, source_fd), resolve_path(target, target_fd)
         if old is not None and new is not None:
-            self._recorder.moved(old, new)
+            self._recorder.note_move(old, new)
 
-    def _linked(self, source: Any, target: Any, source_fd: Any = -1, target_fd: Any = -1, *_: Any) -> None:
-        old, new = full_path(source, source_fd), full_path(target, target_fd)
+    def _on_link(self, source: Any, target: Any, source_fd: Any = -1, target_fd: Any = -1, *_: Any) -> None:
+        old, new = resolve_path(source, source_fd), resolve_path(target, target_fd)
         if old is not None and new is not None:
-            self._recorder.read(old)
-            self._recorder.created(new)
+            self._recorder.note_read(old)
+            self._recorder.note_creation(new)
 
-    def _symlinked(self, _source: Any, target: Any, dir_fd: Any = -1, *_: Any) -> None:
-        full = full_path(target, dir_fd)
+    def _on_symlink(self, _source: Any, target: Any, dir_fd: Any = -1, *_: Any) -> None:
+        full = resolve_path(target, dir_fd)
         if full is not None:
-            self._recorder.created(full)
+            self._recorder.note_creation(full)
 
-    def _set_variable(self, name: Any, *_: Any) -> None:
-        self._recorder.own_variable(os.fsdecode(name))
+    def _on_putenv(self, name: Any, *_: Any) -> None:
+        self._recorder.ignore_variable(os.fsdecode(name))
 
-    def _changed_folder(self, path: Any, *_: Any) -> None:
-        full = full_path(path, follow=True)
+    def _on_chdir(self, path: Any, *_: Any) -> None:
+        full = resolve_path(path, follow=True)
         if full is not None:
             self._recorder.places.add([full])
 
-    def _connected(self, database: Any, *_: Any) -> None:
+    def _on_connect(self, database: Any, *_: Any) -> None:
         text = os.fsdecode(database)
         if text.startswith("file:"):
-            text = _path_of_uri(text)
-        full = None if text in ("", ":memory:") else full_path(text)
+            text = _parse_uri_path(text)
+        full = None if text in ("", ":memory:") else resolve_path(text)
         if full is not None:
-            self._recorder.connected(full)
+            self._recorder.note_database(full)
 
-    def _ran_command(self, executable: Any, arguments: Any = (), *_: Any) -> None:
-        if not is_called_by(*_ASKS_THE_SYSTEM, within=6):
+    def _on_popen(self, executable: Any, arguments: Any = (), *_: Any) -> None:
+        if not has_caller(*_ASKS_THE_SYSTEM, within=6):
             command = executable or (arguments if isinstance(arguments, (str, bytes)) else next(iter(arguments), ""))
-            self._ran_something(f"subprocess {_name(command)}")
+            self._note_opaque(f"subprocess {_get_program_name(command)}")
 
-    def _ran_something(self, why: str) -> None:
+    def _note_opaque(self, why: str) -> None:
         if not is_import_of_library():
-            self._recorder.opaque(why)
+            self._recorder.note_opaque(why)
 
-    def _loaded_native(self, name: Any, *_: Any) -> None:
+    def _on_dlopen(self, name: Any, *_: Any) -> None:
         if name is None:
             return
-        full = full_path(name)
-        if is_asked_by_agent() or (full and os.sep in os.fsdecode(name) and self._recorder.places.is_inside(full)):
-            self._recorder.opaque(f"ctypes {_name(name)}")
+        full = resolve_path(name)
+        if is_agent_request() or (full and os.sep in os.fsdecode(name) and self._recorder.places.is_inside(full)):
+            self._recorder.note_opaque(f"ctypes {_get_program_name(name)}")
 
-    def _called_native(self, _library: Any, name: Any, *_: Any) -> None:
-        """The agent takes a function of a library, it may be one that was there before, as that of C."""
-        if is_asked_by_agent() and not is_import_of_library():
-            self._recorder.opaque(f"ctypes {name}")
+    def _on_dlsym(self, _library: Any, name: Any, *_: Any) -> None:
+        """Note that the agent takes a function from a native library, even one loaded before, such as libc."""
+        if is_agent_request() and not is_import_of_library():
+            self._recorder.note_opaque(f"ctypes {name}")
 
 
-def _purpose(mode: Any, flags: int) -> Tuple[bool, bool, bool]:
-    """Whether what is opened will be read as it was before, whether it will be written, and keep what it holds then."""
+def _classify_open(mode: Any, flags: int) -> tuple[bool, bool, bool]:
+    """Return whether opening a file reads its old content, whether it writes, and whether it keeps the old content."""
     if flags:
         access, keeps = flags & _ACCESS, not flags & os.O_TRUNC
         return access != os.O_WRONLY and keeps, access != os.O_RDONLY or not keeps, keeps
@@ -220,7 +220,7 @@ def _purpose(mode: Any, flags: int) -> Tuple[bool, bool, bool]:
 
 
 def _can_be_written(path: str, flags: int) -> bool:
-    """Whether opening for writing will succeed. Where it fails, that it fails is all the agent learns of the file."""
+    """Return True if opening for writing will succeed. If it fails, the agent learns nothing else about the file."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -231,8 +231,8 @@ def _can_be_written(path: str, flags: int) -> bool:
     return not flags & os.O_EXCL and os.access(path, os.W_OK)
 
 
-def _path_of_uri(uri: str) -> str:
-    """The path in a URI as SQLite takes them: `file:/a%20b?mode=ro`, `file:a`, `file://localhost/a`."""
+def _parse_uri_path(uri: str) -> str:
+    """Return the path in a URI as SQLite accepts them: `file:/a%20b?mode=ro`, `file:a`, `file://localhost/a`."""
     path = uri[5:].partition("?")[0].partition("#")[0]
     if path.startswith("//"):
         path = path[path.find("/", 2) :]
@@ -240,17 +240,17 @@ def _path_of_uri(uri: str) -> str:
     return os.fsdecode(first + b"".join(bytes.fromhex(other[:2].decode()) + other[2:] for other in others))
 
 
-def _name(command: Any) -> str:
-    """The name of a program or library, without its folder and arguments."""
+def _get_program_name(command: Any) -> str:
+    """Return the name of a program or library without folder and arguments."""
     words = os.fsdecode(command).split() or [""]
     return os.path.basename(words[0])
 
 
-# What `os.scandir` gives, with eyes: an entry tells the size of a file or what it is without asking `os` for it.
+# Entries of `os.scandir`: they reveal size and type of a file without a call of `os`.
 
 
 class Entries:
-    """Stands for the iterator."""
+    """Wraps the iterator of `os.scandir`."""
 
     def __init__(self, real: Any, folder: str, looked: Callable[[str], None]) -> None:
         self._real = real
@@ -272,9 +272,9 @@ class Entries:
 
 
 class Entry:
-    """Stands for an `os.DirEntry`. That the names of folders count as such in a listing says what `is_dir` gives."""
+    """Wraps an `os.DirEntry`. `is_dir` needs no row of its own, because listings mark folders."""
 
-    __class__ = property(lambda _: os.DirEntry)  # what `isinstance` is told
+    __class__ = property(lambda _: os.DirEntry)  # for `isinstance`
 
     def __init__(self, real: Any, folder: str, looked: Callable[[str], None]) -> None:
         self._real = real
@@ -282,10 +282,10 @@ class Entry:
         self._looked = looked
         self.name, self.path = real.name, real.path
         self.inode, self.is_dir, self.is_file, self.is_symlink = real.inode, real.is_dir, real.is_file, real.is_symlink
-        self.is_junction = getattr(real, "is_junction", _no)
+        self.is_junction = getattr(real, "is_junction", _return_false)
 
     def stat(self, *, follow_symlinks: bool = True) -> Any:
-        """As with `os.stat`."""
+        """Like `os.stat`; recorded."""
         self._looked(os.path.join(self._folder, os.fsdecode(self.name)))
         return self._real.stat(follow_symlinks=follow_symlinks)
 
@@ -296,63 +296,63 @@ class Entry:
         return repr(self._real)
 
 
-def _no() -> bool:
+def _return_false() -> bool:
     return False
 
 
-# What stands in front of functions that look at files without an audit event: `os.stat`, `os.access` and the like.
+# Functions that look at files without an audit event, such as `os.stat` and `os.access`, are wrapped.
 
-_C_PROBES = ("exists", "lexists", "isfile", "isdir", "islink")  # written in C on Windows, where they ask nobody
+_C_PROBES = ("exists", "lexists", "isfile", "isdir", "islink")  # written in C on Windows, without calling `os.stat`
 
 
-def stand_in_front(recorder: Recorder) -> None:
-    """Have looks at files told to the recorder."""
+def wrap_os_functions(recorder: Recorder) -> None:
+    """Wrap the functions of `os` that look at files, so that their calls are recorded."""
     looks = _Looks(recorder)
     for name in ("stat", "lstat"):
         _replace(os, name, _Stat(getattr(os, name), recorder, looks))
-    _put_in_front(os, "access", recorder, looks.tried)
-    _put_in_front(os, "readlink", recorder, looks.probed)
-    _put_in_front(os, "fstat", recorder, looks.looked)
+    _wrap(os, "access", recorder, looks.on_access)
+    _wrap(os, "readlink", recorder, looks.on_probe)
+    _wrap(os, "fstat", recorder, looks.on_stat)
     for name in _C_PROBES:
         if not hasattr(getattr(os.path, name), "__code__"):
-            _put_in_front(os.path, name, recorder, looks.probed)
-    _replace(os, "scandir", _Scan(os.scandir, recorder, looks.looked))
+            _wrap(os.path, name, recorder, looks.on_probe)
+    _replace(os, "scandir", _Scan(os.scandir, recorder, looks.on_stat))
 
 
 class _Looks:
-    """What each look means."""
+    """Handlers of wrapped functions: each reports to the recorder what the call means."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    def looked(self, path: Any = None, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
-        """More is asked than whether something is there."""
+    def on_stat(self, path: Any = None, *_: Any, dir_fd: int | None = None, **__: Any) -> None:
+        """Note that the caller reads metadata or content, not only whether something exists."""
         if isinstance(path, int):
-            full = full_path(path, follow=True)
-            if full is not None and os.path.exists(full):  # no pipe or the like
-                self._recorder.asked_about(full, kinds_asked())
+            full = resolve_path(path, follow=True)
+            if full is not None and os.path.exists(full):  # not a pipe
+                self._recorder.note_metadata(full, find_requested_metadata())
             return
-        full = full_path(path, dir_fd)
+        full = resolve_path(path, dir_fd)
         if full is not None and self._recorder.places.is_inside(full) is not False and not is_for_warning(full):
-            self._recorder.read(full)
-            self._recorder.asked_about(full, kinds_asked())
+            self._recorder.note_read(full)
+            self._recorder.note_metadata(full, find_requested_metadata())
 
-    def tried(self, path: Any = None, mode: int = os.F_OK, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
-        """It is asked what may be done with a file."""
-        self.probed(path, dir_fd=dir_fd)
-        full = full_path(path, dir_fd)
-        if full is not None and mode != os.F_OK and is_asked_by_agent():
-            self._recorder.asked_about(full, ("mode",))
+    def on_access(self, path: Any = None, mode: int = os.F_OK, *_: Any, dir_fd: int | None = None, **__: Any) -> None:
+        """Note that the caller checks what it may do with a file."""
+        self.on_probe(path, dir_fd=dir_fd)
+        full = resolve_path(path, dir_fd)
+        if full is not None and mode != os.F_OK and is_agent_request():
+            self._recorder.note_metadata(full, ("mode",))
 
-    def probed(self, path: Any = None, *_: Any, dir_fd: Optional[int] = None, **__: Any) -> None:
-        """It is asked what is there."""
-        full = full_path(path, dir_fd)
+    def on_probe(self, path: Any = None, *_: Any, dir_fd: int | None = None, **__: Any) -> None:
+        """Note that the caller checks what exists at a path."""
+        full = resolve_path(path, dir_fd)
         if full is not None:
-            self._recorder.probed(full)
+            self._recorder.note_probe(full)
 
 
-class _InFront:
-    """Stands for a function of `os`. No Python function: as an attribute of a class that would become a method."""
+class _Wrapper:
+    """Wraps a function of `os`. It is no Python function, which as an attribute of a class would become a method."""
 
     def __init__(self, function: Any, module: str, recorder: Recorder, look: Callable[..., None]) -> None:
         self.__name__ = self.__qualname__ = function.__name__
@@ -365,7 +365,7 @@ class _InFront:
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if not quiet.depth:
-            guarded(self._recorder, self._look, *arguments, **options)
+            call_guarded(self._recorder, self._look, *arguments, **options)
         return self.__wrapped__(*arguments, **options)
 
     def __reduce__(self) -> str:
@@ -375,45 +375,45 @@ class _InFront:
         return repr(self.__wrapped__)
 
 
-class _Stat(_InFront):
-    """Stands for `os.stat` or `os.lstat`."""
+class _Stat(_Wrapper):
+    """Wraps `os.stat` or `os.lstat`."""
 
     def __init__(self, function: Any, recorder: Recorder, looks: _Looks) -> None:
-        super().__init__(function, "os", recorder, looks.looked)
-        self._probe = looks.probed
+        super().__init__(function, "os", recorder, looks.on_stat)
+        self._probe = looks.on_probe
         self._known = recorder.known_probes
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if not quiet.depth:
             if not is_probe(sys._getframe().f_back):
-                guarded(self._recorder, self._look, *arguments, **options)
+                call_guarded(self._recorder, self._look, *arguments, **options)
             elif not arguments or type(arguments[0]) is not str or arguments[0] not in self._known:
-                guarded(self._recorder, self._probe, *arguments, **options)
+                call_guarded(self._recorder, self._probe, *arguments, **options)
         return self.__wrapped__(*arguments, **options)
 
 
-class _Scan(_InFront):
-    """Stands for `os.scandir`: what it gives tells of a file what `os.stat` does."""
+class _Scan(_Wrapper):
+    """Wraps `os.scandir`, whose entries reveal about a file what `os.stat` does."""
 
     def __init__(self, function: Any, recorder: Recorder, look: Callable[..., None]) -> None:
         super().__init__(function, "os", recorder, look)
 
     def __call__(self, path: Any = ".") -> Any:
         found = self.__wrapped__(path)
-        full = None if quiet else full_path("." if path is None else path, follow=True)
+        full = None if quiet else resolve_path("." if path is None else path, follow=True)
         if full is None or self._recorder.places.is_inside(full) is False:
             return found
-        return Entries(found, full, self._looked)
+        return Entries(found, full, self._on_entry_stat)
 
-    def _looked(self, path: str) -> None:
-        guarded(self._recorder, self._look, path)
-
-
-def _put_in_front(module: Any, name: str, recorder: Recorder, look: Callable[..., None]) -> None:
-    _replace(module, name, _InFront(getattr(module, name), module.__name__, recorder, look))
+    def _on_entry_stat(self, path: str) -> None:
+        call_guarded(self._recorder, self._look, path)
 
 
-def _replace(module: Any, name: str, wrapper: _InFront) -> None:
+def _wrap(module: Any, name: str, recorder: Recorder, look: Callable[..., None]) -> None:
+    _replace(module, name, _Wrapper(getattr(module, name), module.__name__, recorder, look))
+
+
+def _replace(module: Any, name: str, wrapper: _Wrapper) -> None:
     function = wrapper.__wrapped__
     setattr(module, name, wrapper)
     for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
@@ -424,44 +424,47 @@ def _replace(module: Any, name: str, wrapper: _InFront) -> None:
         setattr(accessor, name, wrapper)
 
 
-# How imports are seen: `importlib.import_module` raises no audit event. A finder that finds nothing stands first.
+# Imports: `importlib.import_module` raises no audit event, so a finder that finds nothing comes first.
 
 _BUILT_IN = frozenset(sys.builtin_module_names)
 _SPAWNS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver", "multiprocessing.popen_spawn_win32")
 
 
-def stay_first(recorder: Recorder) -> None:
-    """Stand before all finders, also those that came since."""
-    sys.meta_path[:] = [Spy(recorder), *(finder for finder in sys.meta_path if not isinstance(finder, Spy))]
+def put_import_observer_first(recorder: Recorder) -> None:
+    """Put the observer before all finders, including those added since."""
+    sys.meta_path[:] = [
+        ImportObserver(recorder),
+        *(finder for finder in sys.meta_path if not isinstance(finder, ImportObserver)),
+    ]
 
 
-class Spy:
-    """The first finder. Finds nothing, and sees what is looked for."""
+class ImportObserver:
+    """The first finder: finds nothing, and records what is looked up."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
     def find_spec(self, name: str, path: Any = None, _target: Any = None) -> None:
-        guarded(self._recorder, self._seek, name, path)
+        call_guarded(self._recorder, self._seek, name, path)
 
     def invalidate_caches(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there is no cache."""
 
     def _seek(self, name: str, path: Any) -> None:
         if name in _SPAWNS:
-            self._recorder.opaque(name)
+            self._recorder.note_opaque(name)
         if path is None and (name in _BUILT_IN or _imp.is_frozen(name)):
             return
         last = name.rpartition(".")[2]
         if "," in last or "::" in last:
-            self._recorder.opaque("import of what is no name")
+            self._recorder.note_opaque("import of what is no name")
             return
         for folder in sys.path if path is None else path:
             if not isinstance(folder, str):
                 continue
             if path is None:
-                self._recorder.sought_at_top(folder or os.getcwd())
-            found = self._recorder.sought(folder or os.getcwd(), last)
+                self._recorder.note_top_level_lookup(folder or os.getcwd())
+            found = self._recorder.note_lookup(folder or os.getcwd(), last)
             if found in ("extension", "extension+module"):
                 self._note_extension(folder, last)
             if found in IMPORTED:
@@ -472,24 +475,24 @@ class Spy:
             path = os.path.join(folder, name + suffix)
             fingerprint = of_file(path)
             if fingerprint not in ("absent", "folder"):
-                self._recorder.loaded(path, fingerprint)
+                self._recorder.note_load(path, fingerprint)
                 return
 
 
-# How the reading of environment variables is seen, of which no audit event tells.
+# Environment variables: reading them raises no audit event.
 
 _OVER = (0, 0)
-"""In place of a call that is over, as another one may come to be where it was."""
+"""Marks a call that has ended, because a new call may get the same address."""
 
 
 class _Here(_local):
-    """Of this thread: the call that runs over all variables. `dict(os.environ)` asks for each value, too."""
+    """Per thread: the call that reads all variables. `dict(os.environ)` also reads each value."""
 
-    call: Optional[Tuple[int, int]] = None
+    call: tuple[int, int] | None = None
 
 
 def watch_variables(recorder: Recorder) -> None:
-    """Have the reading of variables told to the recorder."""
+    """Record reads of environment variables."""
     kind: Any = type(os.environ)
     original_get, original_iterate = kind.__getitem__, kind.__iter__
     known = recorder.known_variables
@@ -500,55 +503,59 @@ def watch_variables(recorder: Recorder) -> None:
             value = original_get(environ, key)
         except KeyError:
             if key not in known:
-                guarded(recorder, read, key, None)
+                call_guarded(recorder, read, key, None)
             raise
         if key not in known:  # frameworks read some again and again
-            guarded(recorder, read, key, value)
+            call_guarded(recorder, read, key, value)
         return value
 
     def read(key: Any, value: Any) -> None:
         name = os.fsdecode(key)
         name = name.upper() if os.name == "nt" else name
         if here.call is not None:
-            if is_view() or instruction() == here.call:
+            if is_view() or get_call_site() == here.call:
                 return
             here.call = _OVER
-        recorder.variable_read(name, None if value is None else os.fsdecode(value))
+        recorder.note_variable(name, None if value is None else os.fsdecode(value))
 
     def iterate(environ: Any) -> Iterator[Any]:
-        guarded(recorder, read_all)
+        call_guarded(recorder, read_all)
         return original_iterate(environ)  # type: ignore[no-any-return]
 
     def read_all() -> None:
-        here.call = instruction()
-        recorder.variables_read("proxies" if is_for_proxies() else "all")
+        here.call = get_call_site()
+        recorder.note_variables("proxies" if is_for_proxies() else "all")
 
     kind.__getitem__, kind.__iter__ = get, iterate
 
 
-# How the recorder learns what happens: audit events, and what stands in front of functions that raise none.
+# Installation.
 
-_active: List[Recorder] = []
+_active: list[Recorder] = []
 
 
-def active() -> Optional[Recorder]:
-    """The recorder of this process, where one was installed."""
+def get_recorder() -> Recorder | None:
+    """Return the recorder of this process, or None if none is installed."""
     return _active[0] if _active else None
 
 
 def install(recorder: Recorder) -> None:
-    """Have everything that happens in this process told to the recorder. Cannot be undone."""
+    """Report everything that happens in this process to the recorder. Cannot be undone."""
     _active.append(recorder)
-    sys.addaudithook(_audit_hook(recorder, Events(recorder).handlers()))
-    stand_in_front(recorder)
+    sys.addaudithook(_make_audit_hook(recorder, Events(recorder).handlers()))
+    wrap_os_functions(recorder)
     watch_variables(recorder)
-    stay_first(recorder)
-    instrument.at_end.append(recorder.module_ended)
+    put_import_observer_first(recorder)
+    instrument.module_end_listeners.append(recorder.note_module_end)
 
 
-def _audit_hook(recorder: Recorder, handlers: Dict[str, Callable[..., None]]) -> Callable[[str, Tuple[Any, ...]], None]:
-    def hook(event: str, arguments: Tuple[Any, ...]) -> None:
-        if event in handlers and not quiet.depth:  # most events are `id(x)` and the like: frameworks raise hundreds
-            guarded(recorder, handlers[event], *arguments)
+def _make_audit_hook(
+    recorder: Recorder, handlers: dict[str, Callable[..., None]]
+) -> Callable[[str, tuple[Any, ...]], None]:
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if (
+            event in handlers and not quiet.depth
+        ):  # frameworks raise hundreds of events that do not matter, such as `id(x)`
+            call_guarded(recorder, handlers[event], *arguments)
 
     return hook

@@ -1,4 +1,4 @@
-"""Source compiled with announcements: which functions are executed, and what in them cannot be followed."""
+"""Instrumentation of source: functions report their execution, and opaque operations are found."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import itertools
 import os
 import re
 
-from .blocks import cut, docstring, parse_source
+from .blocks import cut, get_docstring, parse_source
 from .fingerprints import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Optional, Set, Tuple
+    from typing import Any, Callable, Iterable, Iterator
 
     from workbench.agents.worker.recording.blocks import Blocks, Function
 
 
-# What nobody can follow, found in the agent's own source, by function: a case that runs such a function is opaque.
+# Opaque operations in the agent's own source, by function: a case that runs such a function is opaque.
 
-_READERS: Dict[str, Optional[str]] = {
+_READERS: dict[str, str | None] = {
     "chromadb": None, "cv2": None, "duckdb": None, "fiona": None, "fitz": None, "h5py": None, "lancedb": None,
     "netCDF4": None, "pyarrow": None, "pymupdf": None, "pyogrio": None, "pypdfium2": None, "rasterio": None,
     "sentencepiece": None, "soundfile": None, "tables": None, "tokenizers": None,
@@ -34,7 +34,7 @@ _READERS: Dict[str, Optional[str]] = {
     "ssl": r"cafile|capath",
     "xarray": r"(open|load)_\w+",
 }  # fmt: skip
-"""The names under which a library reads, where it does more than that: others, like `lxml.etree.fromstring`, do not."""
+"""Libraries that read files natively, with the names that do so if not all do: `lxml.etree.fromstring` does not."""
 _OF_CERTIFICATES = frozenset(("load_cert_chain", "load_dh_params", "load_verify_locations"))
 _MENTIONED = tuple(
     name.encode() for name in (*_READERS, *_OF_CERTIFICATES, "attach ", "Attach ", "ATTACH", "_lineno", "__code__")
@@ -43,21 +43,25 @@ _ATTACHES = re.compile(r"(?i)(^|;)\s*ATTACH(\s+DATABASE\b|\s*[?:'\"]|\s+$)")
 _OF_CODE = frozenset(("__code__", "f_lineno", "tb_lineno"))
 
 
-def opaque_uses(source: bytes, tree: ast.Module, functions: List[Tuple[str, Function]]) -> Dict[str, FrozenSet[str]]:
-    """What each function uses that is opaque, by qualified name; under an empty name what runs on import does."""
+def find_opaque_uses(
+    source: bytes, tree: ast.Module, functions: list[tuple[str, Function]]
+) -> dict[str, frozenset[str]]:
+    """Return the opaque operations of each function by qualified name; under an empty name those of the import."""
     if not any(name in source for name in _MENTIONED):
         return {}
     run_on_import = list(_run_on_import(tree))
-    imported = dict(_imported(run_on_import))
-    parts = {"": _used(run_on_import, imported)}
-    for name, function in functions:  # with those inside: these may use what it has imported
+    imported = dict(_iter_reader_imports(run_on_import))
+    parts = {"": _find_opaque_uses(run_on_import, imported)}
+    for name, function in functions:  # including nested functions, which may use its imports
         nodes = [node for statement in function.body for node in ast.walk(statement)]
-        parts[name] = parts.get(name, frozenset()) | _used(nodes, {**imported, **dict(_imported(nodes))})
+        parts[name] = parts.get(name, frozenset()) | _find_opaque_uses(
+            nodes, {**imported, **dict(_iter_reader_imports(nodes))}
+        )
     return {name: used for name, used in parts.items() if used}
 
 
-def _imported(nodes: Iterable[ast.AST]) -> Iterator[Tuple[str, Tuple[str, str]]]:
-    """Names that such libraries are imported under: each with the library, and the name that it has there."""
+def _iter_reader_imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the local names of such libraries, each with the library and the imported name."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -72,8 +76,8 @@ def _imported(nodes: Iterable[ast.AST]) -> Iterator[Tuple[str, Tuple[str, str]]]
 
 
 def _run_on_import(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes of a module but for those in bodies of functions."""
-    waiting: List[ast.AST] = [tree]
+    """Yield the nodes of a module outside bodies of functions."""
+    waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         yield node
@@ -81,7 +85,7 @@ def _run_on_import(tree: ast.Module) -> Iterator[ast.AST]:
         waiting += [child for child in ast.iter_child_nodes(node) if child not in inside]
 
 
-def _used(nodes: Iterable[ast.AST], imported: Dict[str, Tuple[str, str]]) -> FrozenSet[str]:
+def _find_opaque_uses(nodes: Iterable[ast.AST], imported: dict[str, tuple[str, str]]) -> frozenset[str]:
     libraries, names, found = set(), set(), set()
     for node in nodes:
         if isinstance(node, ast.Name):
@@ -106,67 +110,67 @@ def _used(nodes: Iterable[ast.AST], imported: Dict[str, Tuple[str, str]]) -> Fro
     return frozenset(found)
 
 
-# Source of the workspace, compiled so that every function says that it ran.
+# Source of the workspace, compiled so that every function reports its execution.
 
 NAME = "__workbench_ran__"
 NAME_AT_END = "__workbench_ended__"
 
-ran: Set[int] = set()
+ran_functions: set[int] = set()
 """The numbers of the functions that have run in this process."""
 
-numbered: Dict[int, Tuple[Compiled, str]] = {}
-"""The source and qualified name of each function, by its number; without a name the end of the module."""
+functions_by_number: dict[int, tuple[Compiled, str]] = {}
+"""Source and qualified name of each function by its number; an empty name is the end of the module."""
 
-at_end: List[Callable[[Compiled], None]] = []
+module_end_listeners: list[Callable[[Compiled], None]] = []
 """Called with each module that has run to its end."""
 
 
 def _end(number: int) -> None:
-    ran.add(number)
-    for tell in at_end:
-        tell(numbered[number][0])
+    ran_functions.add(number)
+    for tell in module_end_listeners:
+        tell(functions_by_number[number][0])
 
 
 setattr(builtins, NAME_AT_END, _end)
-setattr(builtins, NAME, ran.add)  # early: where names are added later, all code that has run looks builtins up anew
+setattr(builtins, NAME, ran_functions.add)  # set early: later changes of builtins invalidate caches of executed code
 
 _next_number = itertools.count().__next__  # threads may import at the same time
 
 
 class Compiled:
-    """What became of a source file. Without `blocks` it counts as a whole: its functions do not say that they ran."""
+    """A compiled source file. Without `blocks` it counts as a whole: its functions do not report their execution."""
 
-    def __init__(self, path: str, source: bytes, blocks: Optional[Blocks] = None) -> None:
+    def __init__(self, path: str, source: bytes, blocks: Blocks | None = None) -> None:
         self.path = os.path.abspath(path)
         self.source = source
         self.blocks = blocks
         self.code: Any = None
-        self.opaque: Dict[str, FrozenSet[str]] = {}
-        """What it uses that cannot be followed, by the function that does; see `opaque.py`."""
+        self.opaque: dict[str, frozenset[str]] = {}
+        """Opaque operations by function; see `find_opaque_uses`."""
 
     def fingerprint(self) -> str:
-        """The fingerprint of the file."""
+        """Return the fingerprint of the file."""
         return digest(self.source)
 
 
-_compiled: Dict[str, Compiled] = {}
+_compiled: dict[str, Compiled] = {}
 
 
-def known(path: str, source: bytes) -> Optional[Compiled]:
-    """What was compiled before from the same text, to the byte."""
+def get_compiled(path: str, source: bytes) -> Compiled | None:
+    """Return the result of compiling exactly this text before, or None."""
     found = _compiled.get(path)
     return found if found is not None and found.source == source else None
 
 
-def sources_by_path() -> Iterable[Tuple[str, bytes]]:
-    """The files that were compiled, and their text."""
+def list_sources() -> Iterable[tuple[str, bytes]]:
+    """Return the compiled files and their text."""
     return [(path, compiled.source) for path, compiled in _compiled.items()]
 
 
 def compile_source(path: str, source: bytes) -> Compiled:
-    """Compile and remember. Raises what `compile` raises."""
+    """Compile and remember a source. Raises what `compile` raises."""
     tree = parse_source(source, path)
-    made = None if _is_read_by_others(tree) else _instrumented(path, source, tree)
+    made = None if _is_read_by_others(tree) else _instrument(path, source, tree)
     if made is None:
         made = Compiled(path, source)
         made.code = compile(source, path, "exec", dont_inherit=True)
@@ -174,30 +178,30 @@ def compile_source(path: str, source: bytes) -> Compiled:
     return made
 
 
-def _instrumented(path: str, source: bytes, tree: ast.Module) -> Optional[Compiled]:
-    """None where the tree is too deep for what Python does with trees."""
+def _instrument(path: str, source: bytes, tree: ast.Module) -> Compiled | None:
+    """Compile with instrumentation; None if the tree is too deep for Python."""
     try:
         blocks, functions = cut(tree)
         made = Compiled(path, source, blocks)
-        made.opaque = opaque_uses(source, tree, functions)
+        made.opaque = find_opaque_uses(source, tree, functions)
         for name, function in functions:
-            _announce(function.body, _number_of(made, name), behind=0 if docstring(function) is None else 1)
+            _announce(function.body, _assign_number(made, name), behind=0 if get_docstring(function) is None else 1)
         if tree.body:
-            _announce(tree.body, _number_of(made, ""), behind=len(tree.body), name=NAME_AT_END)
+            _announce(tree.body, _assign_number(made, ""), behind=len(tree.body), name=NAME_AT_END)
         made.code = compile(tree, path, "exec", dont_inherit=True)
     except (RecursionError, MemoryError):
         return None
     return made
 
 
-def _number_of(compiled: Compiled, name: str) -> int:
+def _assign_number(compiled: Compiled, name: str) -> int:
     number = _next_number()
-    numbered[number] = compiled, name
+    functions_by_number[number] = compiled, name
     return number
 
 
-def _announce(body: List[ast.stmt], number: int, *, behind: int, name: str = NAME) -> None:
-    """Put the call behind so many statements."""
+def _announce(body: list[ast.stmt], number: int, *, behind: int, name: str = NAME) -> None:
+    """Insert the reporting call after `behind` statements."""
     place = body[min(behind, len(body) - 1)]
     call = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[ast.Constant(value=number)], keywords=[])
     statement = ast.Expr(value=call)
@@ -207,7 +211,7 @@ def _announce(body: List[ast.stmt], number: int, *, behind: int, name: str = NAM
 
 
 def _is_read_by_others(tree: ast.Module) -> bool:
-    """Whether functions may be translated from their bytecode by a compiler that knows no function of ours (Numba)."""
+    """Return True if functions may be compiled from bytecode by Numba, which does not know our functions."""
     return any(
         name.split(".", 1)[0] == "numba"
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""The record of what a case depends on: kept while the case runs, told to the engine when it ends."""
+"""The record of what a case depends on, kept while the case runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from weakref import ref
 
 from . import instrument
 from .blocks import EVERYTHING, EVERYWHERE
+from .definitions import TOP_LEVEL
 from .fingerprints import (
     ABSENT,
     IMPORTED,
+    derive_secret,
     is_library_folder,
-    may_import,
-    names_in,
+    list_entries,
+    list_importable_names,
     of_environment,
     of_file,
     of_import,
@@ -30,30 +32,28 @@ from .fingerprints import (
     of_time,
     of_variable,
     of_variables,
-    secret_of,
-    which_count,
+    select_variables,
 )
-from .library import TOP_LEVEL
-from .scope import Places, is_asked_by_agent, is_called_by
+from .scope import AgentFolders, has_caller, is_agent_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
-    from typing import Any, Collection, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
+    from typing import Any, Collection, Iterable
 
-    Row = Tuple[str, str, str]
+    Row = tuple[str, str, str]
     from types import CodeType
-    from typing import Tuple
     from weakref import ReferenceType
 
 
-# Names of modules that are imported already, made ready before a fork.
+# Names of imported modules.
 
 
-class Names:
-    """Hundreds of names, of which a folder of the agent has none as a rule.
+class ImportedNames:
+    """Names of imported modules that files of the agent would replace; hundreds, prepared before a fork.
 
-    To touch each of them in a forked child would copy most pages of memory that they are on.
+    Touching each name in a forked child would copy most memory pages that hold them. A folder of the agent usually has
+    none of them, which one set operation detects.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -63,56 +63,57 @@ class Names:
         self.joined = ",".join(self._sorted)
 
     def of_import(self, folder: str) -> str:
-        """The fingerprint of that name: what an import finds in a folder under each of them."""
-        return self._absent if self._all.isdisjoint(may_import(folder)) else of_import(folder, self._sorted)
+        """Fingerprint what an import finds in `folder` under each of the names."""
+        return self._absent if self._all.isdisjoint(list_importable_names(folder)) else of_import(folder, self._sorted)
 
 
-# Modules that note which of their names are asked for from outside: `tools.LIMIT`, `from tools import refund`.
+# Modules that note which of their names other code requests: `tools.LIMIT`, `from tools import refund`.
 
 OF_IMPORTS = frozenset(
     ("__name__", "__spec__", "__file__", "__path__", "__loader__", "__package__", "__cached__", "__class__", "__dir__")
 )
-"""Names that every import asks for; no verdict depends on them."""
+"""Names that every import requests; no verdict depends on them."""
 _OF_ALL = frozenset(("__dict__", "__annotations__"))
 _NAME_TYPES = frozenset(("typing", "dataclasses", "pydantic", "annotationlib", "typing_extensions"))
-"""These look for the types that annotations name, and the source of what has the annotations mentions those."""
+"""Modules that resolve the types in annotations. The source that has the annotations mentions those types itself."""
 _IMPORTERS = frozenset(("importlib", "_frozen_importlib", "_frozen_importlib_external"))
 _IMPORT_FROM = opmap["IMPORT_FROM"]
 _LOADS = frozenset(opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opmap)
 _MOST_LOADS = 1_000
-"""How often each name is looked at: where one is asked for in a loop, that would take long."""
+"""Requests of one name whose caller is examined: in a loop that would take long."""
 
 
-class Asked:
-    """What was asked of the modules of one source file."""
+class RequestedNames:
+    """Names that other code requested from the modules of one source file."""
 
     def __init__(self) -> None:
-        self.names: Set[str] = set(OF_IMPORTS)
-        """Names, and EVERYTHING; those that every import asks for are always among them."""
-        self.modules: List[ReferenceType[ModuleType]] = []
-        self.imported: Set[Tuple[str, str]] = set()
-        """Names that an `import` statement asked for, with the file that it is in."""
-        self.loaded: Set[Tuple[str, str]] = set()
-        """Names that were asked for as an attribute, `tools.refund`, with the file that this is in."""
-        self._loads: Dict[Tuple[str, int, int], CodeType] = {}  # the code is kept: another one might get its number
-        self._counts: Dict[str, int] = {}
+        self.names: set[str] = set(OF_IMPORTS)
+        """Names, or EVERYTHING. Names that every import requests are always included."""
+        self.modules: list[ReferenceType[ModuleType]] = []
+        self.imported: set[tuple[str, str]] = set()
+        """Names that an `import` statement requested, each with the file of the statement."""
+        self.loaded: set[tuple[str, str]] = set()
+        """Names that were requested as an attribute (`tools.refund`), each with the file of the expression."""
+        self._loads: dict[tuple[str, int, int], CodeType] = {}  # holds the code, so that its id is not reused
+        self._counts: dict[str, int] = {}
 
     @property
     def count(self) -> int:
-        """Greater, the more was asked."""
+        """A number that grows with each new request."""
         return len(self.names) + len(self.imported) + len(self.loaded)
 
-    def all_names(self) -> Set[str]:
-        """The names that were asked for in any way."""
+    def collect_names(self) -> set[str]:
+        """Return the names that were requested in any way."""
         return self.names.union(name for name, _ in (*self.imported, *self.loaded))
 
-    def look_at_modules(self) -> None:
-        """A module that has been given another class tells nothing any more: all of its names may be asked for."""
-        if any((module := each()) is not None and not _tells(module) for each in self.modules):
+    def check_modules(self) -> None:
+        """Assume that all names are requested if a module got another class, because requests are then no longer
+        seen."""
+        if any((module := each()) is not None and not _is_followed(module) for each in self.modules):
             self.names.add(EVERYTHING)
 
     def note(self, name: str) -> None:
-        """A name is asked for, by the code that called who calls this."""
+        """Note that the code two frames up requests a name."""
         try:
             frame = sys._getframe(2)
         except ValueError:  # no Python code
@@ -129,7 +130,7 @@ class Asked:
                 self.names.update((EVERYTHING, name))
         elif (operation := code.co_code[frame.f_lasti]) == _IMPORT_FROM:
             self.imported.add((name, os.path.abspath(code.co_filename)))
-        elif asking in _IMPORTERS:  # these look for it before a statement asks
+        elif asking in _IMPORTERS:  # importers look names up before the statement does
             pass
         elif operation in _LOADS:
             self.loaded.add((name, os.path.abspath(code.co_filename)))
@@ -139,14 +140,15 @@ class Asked:
             self.names.add(name)
 
     def _count(self, name: str) -> None:
-        """Of what is asked for all the time it is no longer found out who asks."""
+        """Count a request. A name requested very often counts as requested by anyone, and callers are no longer
+        examined."""
         self._counts[name] = count = self._counts.get(name, 0) + 1
         if count > _MOST_LOADS:
             self.names.add(name)
 
 
-def make_module(name: str, asked: Asked) -> ModuleType:
-    """An empty module that notes what is asked of it."""
+def make_module(name: str, asked: RequestedNames) -> ModuleType:
+    """Return an empty module that notes the names requested from it."""
     known = asked.names
     note = asked.note
     get = ModuleType.__getattribute__
@@ -164,29 +166,27 @@ def make_module(name: str, asked: Asked) -> ModuleType:
     return module
 
 
-def _tells(module: ModuleType) -> bool:
+def _is_followed(module: ModuleType) -> bool:
     asking = type(module).__getattribute__
     return getattr(asking, "__module__", None) == __name__
 
 
-# What this process has depended on so far, as rows that can be compared later. `hooks` tells it what happens.
+# The record: rows that can be compared later. `hooks` reports what happens.
 
-_SETTLED = (
-    2_000_000_000  # nanoseconds after which the same times and size mean the same content: disks' clocks are coarse
-)
+_SETTLED = 2_000_000_000  # nanoseconds after which equal times and size mean equal content: clocks of disks are coarse
 
 _READ_ONCE = frozenset(("file", "module", "rest", "name"))
 
-_LIBRARY = Names(TOP_LEVEL.difference(sys.builtin_module_names))
+_LIBRARY = ImportedNames(TOP_LEVEL.difference(sys.builtin_module_names))
 
-_stat, _lstat = os.stat, os.lstat  # without the recorder's own eyes
+_stat, _lstat = os.stat, os.lstat  # the functions that are not recorded
 
 
 class Quiet(_local):
-    """Within it nothing that this thread does is recorded: what we do for ourselves."""
+    """Context manager: actions of this thread are not recorded inside it, because they are the worker's own."""
 
     depth = 0
-    """How often this thread has entered it. To ask for this calls no function, as to ask for its truth does."""
+    """Number of active contexts of this thread. Reading it calls no function, unlike `bool(quiet)`."""
 
     def __enter__(self) -> None:
         self.depth += 1
@@ -202,55 +202,55 @@ quiet = Quiet()
 
 
 class Recorder:
-    """The record of a process. Everything may be called from any thread."""
+    """The record of one process. All methods may be called from any thread."""
 
     def __init__(self, target_path: str) -> None:
-        self.places = Places(target_path)
-        self.tainted: Optional[str] = None
-        self._secret = secret_of(target_path)
+        self.places = AgentFolders(target_path)
+        self.tainted: str | None = None
+        self._secret = derive_secret(target_path)
         self._kind_of_variable = "early_variable"
-        self._values: Dict[str, str] = {}
-        """The variables when the agent's turn came, but for those that this process had set."""
-        self._defined: FrozenSet[str] = frozenset()
-        self._inherited: FrozenSet[str] = frozenset()
-        self._set_before: Set[str] = set()
-        self._read_at_once: Set[str] = set()
-        self._own_variables: Set[str] = set()
-        self.known_variables: Set[str] = set()
-        """Names of which nothing is learnt where they are read again."""
-        self.known_probes: Set[str] = set(self.places.above)
-        """Paths of which nothing is learnt where somebody asks again whether they are there."""
-        self._found: Dict[Tuple[str, str], str] = {}
-        self._told: List[Row] = []
+        self._values: dict[str, str] = {}
+        """Variables when the agent took over, without those that this process had set."""
+        self._defined: frozenset[str] = frozenset()
+        self._inherited: frozenset[str] = frozenset()
+        self._set_before: set[str] = set()
+        self._read_at_once: set[str] = set()
+        self._own_variables: set[str] = set()
+        self.known_variables: set[str] = set()
+        """Variables that are recorded already."""
+        self.known_probes: set[str] = set(self.places.above)
+        """Paths whose existence is recorded already."""
+        self._found: dict[tuple[str, str], str] = {}
+        self._told: list[Row] = []
         self.edition = 0
-        """Raised by one whenever rows that may have been told already change."""
-        self._looks: Dict[str, Tuple[Any, int]] = {}
-        self._imports: Dict[Tuple[str, str], str] = {}
-        self._sought_at_top: Set[str] = set()
-        self._sought: List[Tuple[str, str]] = []
-        self._listings: List[Tuple[str, List[str]]] = []
-        self._databases: Dict[str, None] = {}
-        self._written: Dict[str, Any] = {}  # with a look at it before: the write may fail
-        self._appended: Set[str] = set()
-        self._made: Tuple[str, ...] = ()  # folders, each with a separator behind it
-        self._own_folders: Dict[str, None] = {}  # those of them that were listed
-        self._left_by_others: Dict[str, Set[str]] = {}  # by folder
-        self._gone: Dict[str, Set[str]] = {}
-        self._ran: Set[int] = set()
-        self._sources: Dict[str, instrument.Compiled] = {}
-        self._unfinished: Dict[str, None] = {}  # modules that are being imported, or could not be
-        self._asked: Dict[str, Asked] = {}  # by module
-        self._asked_before = 0  # how much that was
+        """Incremented whenever rows change that may have been sent already."""
+        self._looks: dict[str, tuple[Any, int]] = {}
+        self._imports: dict[tuple[str, str], str] = {}
+        self._sought_at_top: set[str] = set()
+        self._sought: list[tuple[str, str]] = []
+        self._listings: list[tuple[str, list[str]]] = []
+        self._databases: dict[str, None] = {}
+        self._written: dict[str, Any] = {}  # with its signature before, because the write may fail
+        self._appended: set[str] = set()
+        self._made: tuple[str, ...] = ()  # folders, each with a trailing separator
+        self._own_folders: dict[str, None] = {}  # created folders that were listed
+        self._left_by_others: dict[str, set[str]] = {}  # by folder
+        self._gone: dict[str, set[str]] = {}
+        self._ran: set[int] = set()
+        self._sources: dict[str, instrument.Compiled] = {}
+        self._unfinished: dict[str, None] = {}  # modules whose import is not complete, or failed
+        self._asked: dict[str, RequestedNames] = {}  # by module
+        self._asked_before = 0  # the count when requests were last settled
         self._uses_all_names = False
-        self._awaited: Set[str] = set()  # modules that were made, and have yet to be filled
-        self._named: Set[Tuple[str, str]] = set()
-        self.environment: Dict[str, str] = {}
-        """How the interpreter and what is installed for it were when this process began, by path."""
+        self._awaited: set[str] = set()  # modules that were created and not yet executed
+        self._named: set[tuple[str, str]] = set()
+        self.environment: dict[str, str] = {}
+        """State of the interpreter and of installed libraries when this process began, by path."""
 
-    # What the worker tells
+    # Called by the worker
 
     def begin(self, path: Iterable[str]) -> None:
-        """Note what holds for the whole process; `path` is its `sys.path` before the agent's folders are on it."""
+        """Record what holds for the whole process. `path` is `sys.path` before the agent's folders are added."""
         executable, settings = os.path.abspath(sys.executable), os.path.join(sys.prefix, "pyvenv.cfg")
         installed = [settings, *(folder for folder in map(os.path.abspath, path) if is_library_folder(folder))]
         self.environment = {place: of_environment(place) for place in (executable, *installed)}
@@ -259,25 +259,28 @@ class Recorder:
             self._note("installed", place, of_installed(place))
         self.places.add(path)
         self._inherited = frozenset(os.environ)
-        self.variable_read("PYTHONPATH", os.environ.get("PYTHONPATH"))
+        self.note_variable("PYTHONPATH", os.environ.get("PYTHONPATH"))
 
-    def own_variable(self, name: str) -> None:
-        """A variable that this process has set: what it is then is nobody's business."""
+    def ignore_variable(self, name: str) -> None:
+        """Ignore a variable from now on, because this process set it."""
         self._own_variables.add(name)
         self.known_variables.add(name)
 
-    def left_by_others(self, there: Dict[str, List[str]], *, gone: Dict[str, List[str]]) -> None:
-        """What agents wrote before does not count where its folder is listed, unless somebody else has deleted it."""
+    def add_agent_writes(self, there: dict[str, list[str]], *, gone: dict[str, list[str]]) -> None:
+        """Ignore names that agents wrote earlier when their folder is listed, except those in `gone`: others deleted
+        them since."""
         for left, known, other in ((there, self._left_by_others, self._gone), (gone, self._gone, self._left_by_others)):
             for folder, names in left.items():
                 known.setdefault(folder, set()).update(names)
                 other.get(folder, set()).difference_update(names)
 
-    def enter(self, roots: Iterable[str], *, env_files: List[str], defined: Collection[str], imported: Names) -> None:
-        """The process is the agent's from now on.
+    def enter(
+        self, roots: Iterable[str], *, env_files: list[str], defined: Collection[str], imported: ImportedNames
+    ) -> None:
+        """Note that the process runs the agent from now on.
 
-        `defined` are the variables that the `.env` files define; they are loaded. `imported` are top-level modules that
-        a file in one of the `roots` would replace.
+        `defined` are the variables that the loaded `.env` files define. `imported` are top-level modules that a file in
+        one of the `roots` would replace.
         """
         roots = list(roots)
         self.places.add([*roots, *sys.path])
@@ -286,7 +289,7 @@ class Recorder:
         self._set_before = self._own_variables & self._inherited.union(defined)
         self._correct_early(defined)
         self._kind_of_variable = "variable"
-        self.variables_read("locale")
+        self.note_variables("locale")
         self.known_variables.intersection_update(self._own_variables)
         if env_files:
             self._note("env_files", "\0".join(os.path.abspath(file) for file in env_files), "-")
@@ -295,7 +298,8 @@ class Recorder:
                 self._note("import", f"{root}::{imported.joined}", imported.of_import(root))
 
     def _correct_early(self, defined: Collection[str]) -> None:
-        """What was read before `.env` files had their say is compared by what is in effect, as everything else is."""
+        """Correct the fingerprints of variables that were read before `.env` files were loaded: the values in effect
+        count."""
         early = [name for name in defined if ("early_variable", name) in self._found]
         for name in early:
             self._found["early_variable", name] = of_variable(self._secret, os.environ.get(name))
@@ -303,16 +307,17 @@ class Recorder:
             self.edition += 1
             self._told = [(kind, key, self._found.get((kind, key), value)) for kind, key, value in self._told]
 
-    # What hooks tell
+    # Called by hooks
 
-    def module_for(self, name: str, path: str) -> ModuleType:
-        """The empty module for a source that is about to be imported: it notes which of its names are asked for."""
+    def create_module(self, name: str, path: str) -> ModuleType:
+        """Create the empty module for a source that is about to be imported. It notes which of its names are
+        requested."""
         path = os.path.abspath(path)
         self._awaited.add(path)
-        return make_module(name, self._asked.setdefault(path, Asked()))
+        return make_module(name, self._asked.setdefault(path, RequestedNames()))
 
-    def imported(self, compiled: instrument.Compiled) -> None:
-        """A module is about to run. In a package the agent is at home, however it was found."""
+    def note_import(self, compiled: instrument.Compiled) -> None:
+        """Note that a module is about to run. The folder of a package counts as the agent's own from then on."""
         path = compiled.path
         is_followed = path in self._awaited
         self._awaited.discard(path)
@@ -332,33 +337,36 @@ class Recorder:
         self._use_names(compiled, blocks.rest.mentions if is_followed else [EVERYTHING])
         self._unfinished[path] = None
 
-    def module_ended(self, compiled: instrument.Compiled) -> None:
-        """A module has run to its end. Who asked for its names before then got what was there by then."""
+    def note_module_end(self, compiled: instrument.Compiled) -> None:
+        """Note that a module has run to its end.
+
+        If its names were requested earlier, the requests saw the bindings of that time, so all names count.
+        """
         asked, blocks = self._asked.get(compiled.path), compiled.blocks
-        if asked is not None and blocks is not None and not asked.all_names().isdisjoint(blocks.definitions):
+        if asked is not None and blocks is not None and not asked.collect_names().isdisjoint(blocks.definitions):
             asked.names.add(EVERYTHING)
 
-    def loaded(self, path: str, fingerprint: str) -> None:
-        """A module that is not compiled, or cannot be: it counts as a whole."""
+    def note_load(self, path: str, fingerprint: str) -> None:
+        """Note a module that is not, or cannot be, compiled by us. It counts as a whole."""
         path = os.path.abspath(path)
         if not self._is_own(path) and self.places.is_inside(path) is not False:
             self._note("file", path, fingerprint)
 
-    def sought_at_top(self, folder: str) -> None:
-        """Modules that are in no package are looked for in a folder, also those that are taken for Python's own."""
+    def note_top_level_lookup(self, folder: str) -> None:
+        """Note that top-level modules are looked up in a folder, including those that Python's own library provides."""
         if folder in self._sought_at_top:
             return
         self._sought_at_top.add(folder)
-        own = self.places.own_folder(folder)
+        own = self.places.find_own_folder(folder)
         if own is not None:
             found = _LIBRARY.of_import(own)
             self._note("import", f"{own}::{_LIBRARY.joined}", found)
             if not IMPORTED.isdisjoint(found.split(",")):
-                self._uses_all_names = True  # what an import does that is added to a module, nobody knows
+                self._uses_all_names = True  # an import that someone adds to a module may do anything
 
-    def sought(self, folder: str, name: str) -> Optional[str]:
-        """A module was looked for in a folder. Gives what is there; None where that is not recorded."""
-        own = self.places.own_folder(folder)
+    def note_lookup(self, folder: str, name: str) -> str | None:
+        """Note that a module was looked up in a folder. Return the finding, or None if the folder is not recorded."""
+        own = self.places.find_own_folder(folder)
         if own is None:
             return None
         folder = own
@@ -371,13 +379,13 @@ class Recorder:
             self._sought.append((folder, name))
         return found
 
-    def read(self, path: str) -> None:
-        """What a file (absolute) holds, or whether it is there, was asked for."""
+    def note_read(self, path: str) -> None:
+        """Note that the content or existence of a file (absolute path) was read."""
         if path in self._appended and self._is_written(path):
-            self._found["file", path] = ""  # told at the end, as state
-        if self._is_ours_to_ignore(path):
+            self._found["file", path] = ""  # reported at the end, as state
+        if self._is_ignored(path):
             return
-        look = _look(path)
+        look = _stat_signature(path)
         known = self._looks.get(path)
         if known is not None and look is not None and known[0] == look and _is_settled(look, known[1]):
             return
@@ -385,162 +393,164 @@ class Recorder:
         self._note("file", path, of_file(path))
         self._looks[path] = (look, now)
 
-    def probed(self, path: str) -> None:
-        """Whether a file or folder (absolute) is there was asked."""
-        if path not in self.known_probes and not self._is_ours_to_ignore(path):
+    def note_probe(self, path: str) -> None:
+        """Note that the existence of a file or folder (absolute path) was checked."""
+        if path not in self.known_probes and not self._is_ignored(path):
             self.known_probes.add(path)
             self._note("probe", path, of_probe(path))
 
-    def asked_about(self, path: str, kinds: Iterable[str]) -> None:
-        """The agent wants to know more of a file (absolute) than what it holds; see `kinds_asked`."""
+    def note_metadata(self, path: str, kinds: Iterable[str]) -> None:
+        """Note that the agent read metadata of a file (absolute path); `kinds` as `find_requested_metadata` returns
+        them."""
         for kind in kinds:
-            if (kind, path) in self._found or self._is_ours_to_ignore(path):
+            if (kind, path) in self._found or self._is_ignored(path):
                 continue
             if kind == "mode":
                 self._note(kind, path, of_mode(path))
             elif os.path.isdir(path):
-                self.listed(path)  # what changes its time
+                self.note_listing(path)  # a changed listing changes its time
             elif os.path.basename(path) not in self._left_by_others.get(os.path.dirname(path), ()):
                 self._note(kind, path, of_time(path))
 
-    def listed(self, path: str) -> None:
-        """The names in a folder (absolute) were asked for."""
+    def note_listing(self, path: str) -> None:
+        """Note that a folder (absolute path) was listed."""
         if self._is_written(path) and self.places.is_inside(path):
-            self._own_folders[path] = None  # told at the end: it may be gone by then
-        if ("folder", path) in self._found or self._is_ours_to_ignore(path):
+            self._own_folders[path] = None  # reported at the end: it may be removed by then
+        if ("folder", path) in self._found or self._is_ignored(path):
             return
         try:
-            names = names_in(path)
+            names = list_entries(path)
         except (OSError, ValueError):
             self._note("folder", path, ABSENT)
             return
-        self._found["folder", path] = ""  # told later: what this process writes there does not count
+        self._found["folder", path] = ""  # reported later, without what this process writes there
         self._listings.append((path, names))
 
-    def listed_for_distributions(self, path: str) -> None:
-        """A folder was searched for installed distributions, and nothing else."""
-        if ("installed", path) not in self._found and not self._is_ours_to_ignore(path):
+    def note_distribution_listing(self, path: str) -> None:
+        """Note that a folder was searched for installed distributions only."""
+        if ("installed", path) not in self._found and not self._is_ignored(path):
             self._note("installed", path, of_installed(path))
 
-    def connected(self, path: str) -> None:
-        """A database was opened, by code whose reading and writing nobody sees."""
-        for part in (path, f"{path}-wal"):  # what is written last may be in another file yet
-            if part not in self._databases and not self._is_ours_to_ignore(part):
+    def note_database(self, path: str) -> None:
+        """Note that a database was opened. Its reads and writes happen in native code and cannot be seen."""
+        for part in (path, f"{path}-wal"):  # the latest writes may still be in the log file
+            if part not in self._databases and not self._is_ignored(part):
                 self._note("file", part, of_file(part))
                 self._databases[part] = None
 
-    def wrote(self, path: str, *, keeps: bool = False) -> None:
-        """A file (absolute) is about to be written, moved or removed. What it `keeps` was not this process's doing."""
+    def note_write(self, path: str, *, keeps: bool = False) -> None:
+        """Note that a file (absolute path) is about to be written, moved or removed. With `keeps` it keeps its old
+        content."""
         if path not in self._written:
-            self._written[path] = _look(path)
+            self._written[path] = _stat_signature(path)
             if keeps:
                 self._appended.add(path)
 
-    def removed(self, path: str) -> None:
-        """A file or folder (absolute) is about to be removed, which fails if it is not there."""
-        if _look(path) is None:
-            self.probed(path)
-        self.wrote(path)
+    def note_removal(self, path: str) -> None:
+        """Note that a file or folder (absolute path) is about to be removed, which fails if it does not exist."""
+        if _stat_signature(path) is None:
+            self.note_probe(path)
+        self.note_write(path)
 
-    def created(self, path: str) -> None:
-        """A file (absolute) is about to be created, which fails if something is there."""
-        if self.places.is_inside(path) and not is_called_by("tempfile", within=3):  # that makes up new names
-            self.probed(path)
-            self.probed_above(path)
-        self.wrote(path)
+    def note_creation(self, path: str) -> None:
+        """Note that a file (absolute path) is about to be created, which fails if it exists."""
+        if self.places.is_inside(path) and not has_caller("tempfile", within=3):  # which invents new names
+            self.note_probe(path)
+            self.note_parent_probe(path)
+        self.note_write(path)
 
-    def probed_above(self, path: str) -> None:
-        """Note whether the folder of a file (absolute) is there: else nothing can be written."""
-        self.probed(os.path.dirname(path))
+    def note_parent_probe(self, path: str) -> None:
+        """Note whether the folder of a file (absolute path) exists: without it nothing can be written."""
+        self.note_probe(os.path.dirname(path))
 
-    def moved(self, source: str, target: str) -> None:
-        """A file or folder is about to get another place."""
+    def note_move(self, source: str, target: str) -> None:
+        """Note that a file or folder is about to be moved."""
         if os.path.isdir(source):
             self._made += (target + os.sep,)
-        elif not self._is_ours_to_ignore(source):
-            self.read(source)
-        self.probed_above(target)
-        self.wrote(source)
-        self.wrote(target)
+        elif not self._is_ignored(source):
+            self.note_read(source)
+        self.note_parent_probe(target)
+        self.note_write(source)
+        self.note_write(target)
 
-    def made_folder(self, path: str) -> None:
-        """A folder is about to be made; what is in it will be this process's own."""
-        is_new = _look(path) is None
-        self.created(path)
+    def note_folder_creation(self, path: str) -> None:
+        """Note that a folder is about to be created. Its content will be this process's own."""
+        is_new = _stat_signature(path) is None
+        self.note_creation(path)
         if is_new:
             self._made += (path + os.sep,)
 
-    def variable_read(self, name: str, value: Optional[str]) -> None:
-        """A variable was read; None where it is not set."""
+    def note_variable(self, name: str, value: str | None) -> None:
+        """Note that a variable was read; `value` is None if it is not set."""
         if name not in self.known_variables:
             self.known_variables.add(name)
             self._note(self._kind_of_variable, name, of_variable(self._secret, value))
 
-    def variables_read(self, what: str = "all") -> None:
-        """Several variables were read: `what` as in `fingerprints.which_count`."""
+    def note_variables(self, what: str = "all") -> None:
+        """Note that several variables were read at once; `what` as in `fingerprints.select_variables`."""
         if self._kind_of_variable != "variable" or what in self._read_at_once:
             return
         self._read_at_once.add(what)
-        own = which_count(what, dict.fromkeys(self._set_before, ""), defined=self._defined)
-        values = which_count(what, self._values, defined=self._defined)
+        own = select_variables(what, dict.fromkeys(self._set_before, ""), defined=self._defined)
+        values = select_variables(what, self._values, defined=self._defined)
         self._note("variables", "\0".join([what, *sorted(own)]), of_variables(self._secret, values))
 
-    def opaque(self, why: str) -> None:
-        """Something was done that may read or run anything."""
+    def note_opaque(self, why: str) -> None:
+        """Note an action that may read or run anything."""
         self._note("opaque", why, "-")
 
-    # What is told of it
+    # Rows
 
     @property
-    def written(self) -> Set[str]:
-        """The files that this process has made, changed or removed, and the databases that it has opened.
+    def written_files(self) -> set[str]:
+        """Files that this process created, changed or removed, and databases that it opened.
 
-        Files that it made and removed again are left out.
+        Files that it created and removed again are left out.
         """
         return {path for path in self._written if self._is_written(path)}.union(self._databases)
 
-    def found(self) -> List[Row]:
-        """What was read so far, as rows. Of a folder all names count, whoever wrote them."""
+    def get_current_rows(self) -> list[Row]:
+        """Return everything read so far as rows. All names in a folder count, including those that agents wrote."""
         self._settle_code()
         rows = [(*what, value) for what, value in self._found.items() if what[0] != "folder" or value == ABSENT]
         return [*rows, *(("folder", folder, of_names(names)) for folder, names in self._listings)]
 
-    def rows_before_fork(self) -> Tuple[List[Row], int]:
-        """Rows that all children share, and the position from which a child asks for more.
+    def get_rows_before_fork(self) -> tuple[list[Row], int]:
+        """Return the rows that all children share, and the position from which a child reads more.
 
-        Folders are left to the children: which names count differs from case to case.
+        Folders are left to the children, because the names that count differ from case to case.
         """
         self._settle_code()
         return list(self._told), len(self._told)
 
-    def rows_since(self, position: int) -> Tuple[List[Row], int]:
-        """Rows that are new since a position, and the position to ask from next. The first one is 0."""
+    def read_rows(self, position: int) -> tuple[list[Row], int]:
+        """Return the rows since `position` (0 at first), and the position to continue from."""
         self.settle()
         end = len(self._told)
         return self._told[position:end], end
 
-    def rows_at_the_end(self) -> List[Row]:
-        """Rows about what was written: only the end tells what remains of it."""
+    def build_final_rows(self) -> list[Row]:
+        """Return rows about written files: their final content is known only at the end."""
         rows = []
         for path in list(self._databases):
             if path not in self._written and of_file(path) != self._found["file", path]:
-                self._written[path] = ()  # no look is like this
+                self._written[path] = ()  # equals no signature
         for path in list(self._written):
             if self.places.is_inside(path) and self._is_written(path):
                 is_asked = ("file", path) in self._found or ("probe", path) in self._found
                 rows.append(("state" if is_asked else "written", path, of_file(path)))
         for folder in list(self._own_folders):
             if os.path.isdir(folder):
-                rows.append(self._row_of_listing(folder, names_in(folder)))
+                rows.append(self._build_listing_row(folder, list_entries(folder)))
         return rows
 
     def settle(self) -> None:
-        """Make rows of what is recorded in shorter form."""
+        """Turn everything recorded in a shorter form into rows."""
         self._settle_code()
         listings, self._listings = self._listings, []
-        self._told += [self._row_of_listing(folder, entries) for folder, entries in listings]
+        self._told += [self._build_listing_row(folder, entries) for folder, entries in listings]
 
-    def _row_of_listing(self, folder: str, entries: List[str]) -> Row:
+    def _build_listing_row(self, folder: str, entries: list[str]) -> Row:
         gone = self._gone.get(folder, set())
         written = [path for path in list(self._written) if os.path.dirname(path) == folder]
         own = [os.path.basename(path) for path in written if self._written[path] is None or self._is_written(path)]
@@ -549,27 +559,27 @@ class Recorder:
         return "folder", folder, of_names(entries, without=without, gone=gone)
 
     def _settle_code(self) -> None:
-        """Do that for functions and imports. Done before a fork it need not be done in each child."""
-        for number in sorted(instrument.ran - self._ran):
+        """Turn executed functions and imports into rows. Done before a fork, it need not be done in each child."""
+        for number in sorted(instrument.ran_functions - self._ran):
             self._ran.add(number)
-            compiled, name = instrument.numbered[number]
+            compiled, name = instrument.functions_by_number[number]
             if compiled.blocks is None or ("rest", compiled.path) not in self._found:
-                continue  # this process wrote it
+                continue  # written by this process
             for what in compiled.opaque.get(name, ()):
-                self.opaque(what)
+                self.note_opaque(what)
             if not name:
                 self._unfinished.pop(compiled.path, None)
                 continue
             self._note("block", f"{compiled.path}::{name}", compiled.blocks.bodies[name])
             self._use_names(compiled, compiled.blocks.mentions[name])
-        # Whatever is changed of a module whose import failed, it may be imported then.
+        # After any change a module whose import failed may be importable.
         for path in list(self._unfinished):
             self._use_names(self._sources[path], [EVERYTHING])
         self._settle_asked()
         for path in list(self._sources if self._uses_all_names else ()):
             self._use_names(self._sources[path], [EVERYTHING])
         sought, self._sought = self._sought, []
-        folders: Dict[str, List[str]] = {}
+        folders: dict[str, list[str]] = {}
         for folder, name in sought:
             folders.setdefault(folder, []).append(name)
         for folder, names in folders.items():
@@ -578,15 +588,15 @@ class Recorder:
             self._note("import", f"{folder}::{','.join(names)}", states)
 
     def _settle_asked(self) -> None:
-        """Do that for the names that modules were asked for from outside."""
+        """Turn the names that were requested from modules into rows."""
         for asked in list(self._asked.values()):
-            asked.look_at_modules()
-        while (count := self._count_asked()) != self._asked_before:  # what is used may use what is imported
+            asked.check_modules()
+        while (count := self._count_asked()) != self._asked_before:  # used definitions may use imported names
             self._asked_before = count
             self._use_asked()
 
     def _count_asked(self) -> int:
-        """Greater, the more was asked, and the more is known of what is used."""
+        """Return a number that grows with each request and each newly used name."""
         return len(self._sources) + len(self._named) + sum(asked.count for asked in list(self._asked.values()))
 
     def _use_asked(self) -> None:
@@ -595,36 +605,34 @@ class Recorder:
             if compiled is None:
                 continue
             self._use_names(compiled, list(asked.names))
-            self._use_names(compiled, [self._use_of(*imported) for imported in list(asked.imported)])
+            self._use_names(compiled, [self._describe_use(*imported) for imported in list(asked.imported)])
             self._use_names(compiled, [self._use_as_attribute(*loaded) for loaded in list(asked.loaded)])
 
-    def _use_of(self, name: str, importer: str) -> str:
-        """What a module needs of a name that it imports.
-
-        Only to call it, if nothing else is done with it there; only that it is there, if nobody has used it yet.
-        """
+    def _describe_use(self, name: str, importer: str) -> str:
+        """Return how a module uses a name that it imports: `name()` if it only calls it, `name?` if nothing uses it
+        yet."""
         compiled, asked = self._sources.get(importer), self._asked.get(importer)
         if compiled is None or compiled.blocks is None or asked is None:
             return name
         aliases = compiled.blocks.uses.only_bound(name)
         if aliases and not any((importer, alias) in self._named for alias in (*aliases, EVERYTHING)):
             return f"{name}?"
-        return f"{name}()" if compiled.blocks.uses.are_calls(name, asked=asked.all_names()) else name
+        return f"{name}()" if compiled.blocks.uses.are_calls(name, asked=asked.collect_names()) else name
 
     def _use_as_attribute(self, name: str, asking: str) -> str:
-        """The same of a name that it asks a module for as an attribute."""
+        """Return how a module uses an attribute of another module: `name()` if it only calls it, else the name."""
         compiled = self._sources.get(asking)
         if compiled is None or compiled.blocks is None:
             return name
         return f"{name}()" if compiled.blocks.uses.are_calls_of_attribute(name) else name
 
     def _use_names(self, compiled: instrument.Compiled, names: Iterable[str]) -> None:
-        """Names of a module are used, and with them those that their definitions mention."""
+        """Note that names of a module are used, and with them the names that their definitions mention."""
         path, blocks = compiled.path, compiled.blocks
         assert blocks is not None
         waiting = list(names)
         while waiting:
-            name = blocks.defined_as(waiting.pop())
+            name = blocks.find_definition_name(waiting.pop())
             if (path, name) in self._named:
                 continue
             self._named.add((path, name))
@@ -651,26 +659,26 @@ class Recorder:
     def _taint(self, path: str) -> None:
         self.tainted = self.tainted or f"{path} was read twice, and had changed in between"
 
-    def _is_ours_to_ignore(self, path: str) -> bool:
-        """Whether what a file holds is this process's own doing, or no business of anybody's."""
+    def _is_ignored(self, path: str) -> bool:
+        """Return True if a file does not count: this process wrote it, or it lies outside the agent's folders."""
         if self._is_written(path):
             return True
         inside = self.places.is_inside(path)
-        if self._is_own(path):  # in a folder that was not there before
-            if inside and _look(path) is None:
+        if self._is_own(path):  # in a folder that this process created
+            if inside and _stat_signature(path) is None:
                 return False
-            if inside:  # written by code that nobody sees
+            if inside:  # written by native code
                 self._note("probe", path, ABSENT)
                 self._written[path] = None
             return True
-        return not (is_asked_by_agent() if inside is None else inside)
+        return not (is_agent_request() if inside is None else inside)
 
     def _is_written(self, path: str) -> bool:
-        """Whether this process has written a file: it has set out to, and something came of it."""
-        return path in self._written and _look(path) != self._written[path]
+        """Return True if this process changed the file: it started to write, and the file differs from before."""
+        return path in self._written and _stat_signature(path) != self._written[path]
 
     def _is_own(self, path: str) -> bool:
-        """The same, or it is in a folder that this process has made."""
+        """Return True if this process wrote the file, or created a folder that contains it."""
         if self._is_written(path):
             return True
         within = path + os.sep
@@ -679,8 +687,8 @@ class Recorder:
         )
 
 
-def _look(path: str) -> Any:
-    """What changes when a file is changed, or a folder is replaced; None where there is none."""
+def _stat_signature(path: str) -> Any:
+    """Return values that change when a file is changed or a folder replaced; None if it does not exist."""
     try:
         found = _stat(path)
     except (OSError, ValueError):

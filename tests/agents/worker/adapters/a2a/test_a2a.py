@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.worker.adapters.a2a.reading import Turn
+from workbench.agents.worker.adapters.a2a.a2a_session import Turn
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind
 from workbench.model.trace import SpanKind
@@ -56,7 +56,8 @@ async def test_only_what_adk_serves_says_that_no_tool_was_called(bench: Any, ser
     talk = await bench.talk(reach(serve().url), "message hi", "calls moon")
 
     assert talk.turns[0].calls_unknown == (
-        "the agent does not say which tools were called: A2A has no form for that, and only agents of ADK tell it"
+        "the agent does not say which tools were called: A2A has no format for tool calls, and only ADK agents report "
+        "them"
     )
     assert talk.turns[0].invocation.intermediate_data is None
     assert talk.turns[1].calls_unknown is None
@@ -76,7 +77,7 @@ def test_adk_is_known_by_its_notes_on_what_is_said(task: dict[str, Any], tells: 
 
     turn.take({"task": {"id": "one", "status": {"state": "TASK_STATE_COMPLETED"}, **task}})
 
-    assert turn.tells_calls is tells
+    assert turn.reports_calls is tells
 
 
 async def test_what_adk_tells_beside_it_is_read_where_it_is_streamed(bench: Any, serve: Any, reach: Any) -> None:
@@ -262,7 +263,7 @@ async def test_headers_are_sent_only_to_where_the_target_is(bench: Any, serve: A
 
     assert own.responses == bare.responses == ["said hi"]
     assert refused.error.failure.kind is FailureKind.SETUP
-    assert f"leads to {other.url}/rpc, another scheme, host or port than that of target" in refused.message
+    assert f"names {other.url}/rpc, which has another scheme, host or port than target" in refused.message
     assert seen == 0
 
 
@@ -282,7 +283,7 @@ async def test_what_the_agent_is_is_told_by_its_card(bench: Any, serve: Any, rea
     await session.kill()
 
     assert (told.agents[0].name, told.agents[0].description) == ("lamps", "Knows lamps.\nswitch: Switches lamps.")
-    assert told.untold
+    assert told.unknown
 
 
 @pytest.mark.needs_adk

@@ -22,10 +22,10 @@ pytestmark = [
 async def test_sessions_that_wait_for_one_card_share_one_attempt_and_its_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from workbench.agents.worker.adapters.a2a import card
-    from workbench.agents.worker.variables import Variables
+    from workbench.agents.worker.adapters.a2a import a2a_session
+    from workbench.agents.worker.adapters.external_session import Variables
 
-    monkeypatch.setattr(card, "_CARD_SECONDS", 0.3)
+    monkeypatch.setattr(a2a_session, "_CARD_SECONDS", 0.3)
     asked = 0
 
     async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -37,7 +37,7 @@ async def test_sessions_that_wait_for_one_card_share_one_attempt_and_its_failure
     server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     target = {"name": "x", "kind": "a2a", "location": url, "options": {}}
-    peer = card.Peer(target, Variables(target), url=url, headers={})
+    peer = a2a_session.Peer(target, Variables(target), url=url, headers={})
 
     failures = await asyncio.gather(*(peer.connect() for _ in range(4)), return_exceptions=True)
     counted = asked
@@ -89,8 +89,8 @@ def offering(binding: str, version: str) -> dict[str, Any]:
         (
             offering("GRPC", "1.0"),
             FailureKind.SETUP,
-            "found GRPC 1.0, expected JSONRPC or HTTP+JSON of version 0.3 or newer: gRPC is not spoken here, so let "
-            "the agent serve one of these beside it",
+            "found GRPC 1.0, expected JSONRPC or HTTP+JSON of version 0.3 or newer; gRPC is not supported, so let "
+            "the agent also serve one of these",
         ),
         (
             {

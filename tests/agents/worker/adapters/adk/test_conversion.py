@@ -68,7 +68,7 @@ def test_any_events_become_the_invocation_that_adk_makes_of_them(seed: int) -> N
         turn = TurnEvents()
         for event in events:
             turn.add(event)
-        ours = turn.invocation(user_content=said, told_at=5.0, app_details={})
+        ours = turn.build_invocation(user_content=said, sent_at=5.0, app_details={})
 
         del ours["app_details"]
         assert Invocation.model_validate(ours) == theirs

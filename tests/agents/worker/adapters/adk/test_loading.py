@@ -13,7 +13,7 @@ import pytest
 
 from tests.agents.worker.adapters.adk.conftest import PRELUDE, Agents
 from workbench.agents.worker.adapters import adk
-from workbench.agents.worker.adapters.adk.adk_loading import agent_type
+from workbench.agents.worker.adapters.adk.adk_agents import get_agent_type
 from workbench.agents.worker.adapters.base import LoadError
 
 pytestmark = pytest.mark.needs_adk
@@ -235,9 +235,9 @@ def test_warm_up_leaves_nothing_to_import_and_nothing_open(agents: Agents) -> No
     told = _run_alone(
         PREPARE
         + """
-adapter.warm_up()
+adapter.run_warmup()
 files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-adapter.warm_up()
+adapter.run_warmup()
 gc.collect()
 print(threading.active_count(), (len(os.listdir("/proc/self/fd")) if files else 0) - files)
 loops = [thing for thing in gc.get_objects() if isinstance(thing, asyncio.AbstractEventLoop) and not thing.is_closed()]
@@ -339,7 +339,7 @@ def test_agents_of_adk_1_are_agents(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "google.adk.workflow", None)  # which came with 2.0
 
-    assert agent_type() is BaseAgent
+    assert get_agent_type() is BaseAgent
 
 
 def _no_distribution(name: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.agents.worker.adapters.adk.conftest import Agents
-from workbench.agents.agent_host import AgentError, AgentHost, SessionRequest, host_for
+from workbench.agents.agent_host import AgentError, AgentHost, SessionRequest
+from workbench.agents.worker_host import create_host
 from workbench.model.evalset import Content
 from workbench.model.results import FailureKind, TurnResult
 from workbench.model.target import AgentKind, Isolation, Target
@@ -52,7 +53,7 @@ def target_of(agents: Agents, name: str) -> Target:
 
 @asynccontextmanager
 async def host_of(agents: Agents, name: str, isolation: Isolation) -> AsyncIterator[AgentHost]:
-    host = host_for(target_of(agents, name), isolation=isolation, concurrency=4)
+    host = create_host(target_of(agents, name), isolation=isolation, concurrency=4)
     host.prepare(cases=3)
     try:
         yield host

@@ -117,8 +117,8 @@ async def test_a_program_that_exports_nothing_is_waited_for_and_that_is_said(ben
     talk = await bench.talk_once("hi", **target, options={"otlp": True, "otlp_wait_seconds": 0.1})
 
     assert talk.responses[0].startswith("http://127.0.0.1:")
-    assert talk.spans[0].attributes["workbench.telemetry"] == ["no span came within 0.1 s of the answer"]
-    assert talk.turns[0].calls_unknown == "no span came within 0.1 s of the answer"
+    assert talk.spans[0].attributes["workbench.telemetry"] == ["no span arrived within 0.1 s of the answer"]
+    assert talk.turns[0].calls_unknown == "no span arrived within 0.1 s of the answer"
 
 
 async def test_calls_that_a_program_tells_itself_are_known_without_spans(bench: Any, program: Program) -> None:

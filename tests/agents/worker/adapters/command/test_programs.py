@@ -146,7 +146,7 @@ async def test_what_is_under_way_is_announced_to_a_chat(bench: Any, program: Pro
         (
             "say(type='finished', response='a', usage=3)",
             "agent",
-            'finished with what cannot be taken: "usage" is an int (3), expected a dict',
+            'finished with an invalid value: "usage" is an int (3), expected a dict',
         ),
         ("say(type='failed', message='no books')", "agent", "failed: no books"),
         ("say(type='failed', message='later', kind='infrastructure')", "infrastructure", "failed: later"),
@@ -317,9 +317,9 @@ async def test_one_that_stays_after_its_input_has_ended_is_ended(
 @pytest.mark.parametrize(
     ("location", "message"),
     [
-        ("no-such-program --x", "the program 'no-such-program' of target 'desk' is not there (looked on PATH)"),
-        ("./agent.sh", "the program './agent.sh' of target 'desk' is not there (looked in "),
-        ("./notes.txt", "the program './notes.txt' of target 'desk' is no program that may be run (looked in "),
+        ("no-such-program --x", "the program 'no-such-program' of target 'desk' does not exist (looked on PATH)"),
+        ("./agent.sh", "the program './agent.sh' of target 'desk' does not exist (looked in "),
+        ("./notes.txt", "the program './notes.txt' of target 'desk' is not executable (looked in "),
         ("./broken", "the program './broken' of target 'desk' cannot be started: "),
     ],
 )

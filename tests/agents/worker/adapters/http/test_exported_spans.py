@@ -16,7 +16,7 @@ import pytest
 
 from tests.agents import otlp
 from tests.agents.worker.adapters.http.spans import NOTES, parent_of
-from workbench.agents.worker.otlp.receiver import Receiver
+from workbench.agents.worker.otlp_receiver import Receiver
 from workbench.model.evalset import Content
 from workbench.model.trace import SpanKind
 
@@ -75,7 +75,7 @@ async def test_spans_that_never_come_cost_time_alone(bench: Any, serve: Any, por
     talk = await bench.talk_once("moon", **site.target(otlp_port=port, otlp_wait_seconds=0.2))
 
     assert talk.responses == ["seen"]
-    told = "in a request of no conversation: an exporter sent what is neither JSON nor said to be protobuf"
+    told = "in a request of no conversation: an exporter sent data that is neither JSON nor declared as protobuf"
     assert talk.spans[0].attributes[NOTES] == [told]
 
 
@@ -106,8 +106,8 @@ async def test_a_late_span_of_an_earlier_turn_is_none_of_this_one(bench: Any, se
 
     first, second = (span for span in talk.spans if span.kind is SpanKind.AGENT)
     assert NOTES not in first.attributes
-    assert second.attributes[NOTES] == ["no span came within 0.3 s of the answer"]
-    assert [turn.calls_unknown for turn in talk.turns] == [None, "no span came within 0.3 s of the answer"]
+    assert second.attributes[NOTES] == ["no span arrived within 0.3 s of the answer"]
+    assert [turn.calls_unknown for turn in talk.turns] == [None, "no span arrived within 0.3 s of the answer"]
     assert [span.turn for span in talk.spans if span.name == "late"] == [0]
 
 

@@ -105,7 +105,7 @@ async def test_a_redirection_is_not_followed_with_its_keys(bench: Any, serve: An
 
     talk = await bench.talk_once("hi", **site.target(headers={"X-Key": "k"}))
 
-    assert "answered 307, a redirection: expected the URL to which it leads" in talk.message
+    assert "answered 307, a redirection: set target to the URL it leads to" in talk.message
     assert other.asked == []
 
 
@@ -122,7 +122,7 @@ async def test_where_the_place_of_several_calls_is_missing_that_is_said(bench: A
 
     talk = await bench.talk_once("hi", **site.target(predicted_trajectory="$.output.calls[*]"))
 
-    assert "where $.output.calls[*] finds no place to look (predicted_trajectory)" in talk.message
+    assert "where the parent of $.output.calls[*] is missing (predicted_trajectory)" in talk.message
 
 
 async def test_a_proxy_that_refuses_is_told_without_its_password(
@@ -246,7 +246,7 @@ async def test_an_answer_without_end_is_cut_off(bench: Any, serve: Any) -> None:
         ({"body": '{"q": "{{ prompt }}"}'}, "targets.web.http.body: gives no JSON ("),
         ({"response": "$.a["}, "targets.web.http.response: found '$.a[', expected a JSONPath such as"),
         ({"response": "$.a | $.b"}, "targets.web.http.response: found '$.a | $.b', expected one JSONPath"),
-        ({"method": "GET", "body": "[1]"}, "targets.web.http.body: found no table, expected one: with GET"),
+        ({"method": "GET", "body": "[1]"}, "targets.web.http.body: expected a table for GET"),
         ({"body": {"q": "{{ state.room }}"}}, "targets.web.http.body: 'dict object' has no attribute 'room'"),
         ({"body": {"q": "x {{ state.room }}"}}, "targets.web.http.body: 'dict object' has no attribute 'room'"),
     ],

@@ -86,10 +86,10 @@ async def test_settings_say_where_the_spans_are(bench: Any, serve: Any) -> None:
             otlp.resource_spans(otlp.span("x", startTimeUnixNano="soon")),
             "startTimeUnixNano is a str ('soon'), expected",
         ),
-        (otlp.resource_spans(otlp.tool("look", arguments=None)), "arguments are not told of look"),
+        (otlp.resource_spans(otlp.tool("look", arguments=None)), "no arguments, or no object, for look"),
         (
             otlp.resource_spans(otlp.span("x", startTimeUnixNano="1000", endTimeUnixNano="2000")),
-            "the agent's clock differs: its times are moved by +",
+            "the agent's clock differs: its times are shifted by +",
         ),
     ],
 )
@@ -227,4 +227,4 @@ async def test_json_in_a_span_that_cannot_be_read_costs_itself_alone(bench: Any,
     assert talk.error is None, talk.message
     assert [call.name for call in talk.turns[0].invocation.intermediate_data.tool_uses] == ["look"]
     assert talk.spans[1].request == talk.spans[2].attributes["llm.invocation_parameters"] == text
-    assert talk.spans[0].attributes[NOTES][0].startswith("arguments are not told of look, or are no object")
+    assert talk.spans[0].attributes[NOTES][0].startswith("no arguments, or no object, for look")

@@ -285,7 +285,7 @@ async def test_a_path_of_calls_that_leads_nowhere_is_no_empty_trajectory(bench: 
 
     talk = await bench.talk_once("hi", **site.target(predicted_trajectory="$.calls"))
 
-    assert "nothing is at $.calls (predicted_trajectory); a key that is left out where no tool was" in talk.message
+    assert "nothing is at $.calls (predicted_trajectory); if the key is missing when no tool was" in talk.message
 
 
 async def test_paths_say_where_things_are(bench: Any, serve: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.agents.worker.adapters.langchain.weather import calls_of, results_of
 from workbench.agents.worker.adapters.base import AgentFault
-from workbench.agents.worker.steps import read_steps
+from workbench.agents.worker.adapters.langchain.langchain_messages import read_steps
 
 needs_langchain = pytest.mark.needs_langchain
 

@@ -346,7 +346,7 @@ async def test_a_runnable_gets_what_it_takes(lang: Any, code: str, responses: li
         ),
         (
             "from langchain_core.prompts import PromptTemplate\nanswer = PromptTemplate.from_template('{a} {b}')",
-            "what the user says has no place in the agent's input: found the keys a, b, expected messages, one text",
+            "the agent's input has no key for the user's text: found the keys a, b, expected messages, one text",
         ),
     ],
 )

@@ -105,4 +105,4 @@ async def test_what_an_agent_is_is_told_by_its_tools(lang: Any) -> None:
     (tool,) = told.agents[0].tools
     assert (tool["name"], tool["description"]) == ("weather", "Tell the weather of a city.")
     assert tool["parameters"]["required"] == ["city"]
-    assert told.untold == ("the instructions of answer are in its code",)
+    assert told.unknown == ("the instructions of answer are in its code",)

@@ -15,7 +15,7 @@ from pathlib import Path
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmResponse
 from google.genai import types
-from tests.agents.recording.tools import price, refund
+from .tools import price, refund
 
 class Scripted(BaseLlm):
     model: str = "scripted"

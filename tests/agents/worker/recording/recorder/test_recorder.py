@@ -10,12 +10,12 @@ import pytest
 from workbench.agents.worker.recording import instrument
 from workbench.agents.worker.recording.fingerprints import digest, of_folder, of_names
 from workbench.agents.worker.recording.recorder import Recorder, quiet
-from workbench.agents.worker.recording.scope import Places, is_workspace
+from workbench.agents.worker.recording.scope import AgentFolders, is_workspace
 
 
 def rows(recorder: Recorder) -> dict[tuple[str, str], str]:
-    told, _ = recorder.rows_since(0)
-    return {(kind, key): fingerprint for kind, key, fingerprint in [*told, *recorder.rows_at_the_end()]}
+    told, _ = recorder.read_rows(0)
+    return {(kind, key): fingerprint for kind, key, fingerprint in [*told, *recorder.build_final_rows()]}
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def recorder(tmp_path: Path) -> Recorder:
 
 def test_rows_are_told_once_to_each_who_asks(tmp_path: Path, recorder: Recorder) -> None:
     (tmp_path / "a").write_text("a")
-    recorder.read(str(tmp_path / "a"))
-    first, position = recorder.rows_since(0)
-    recorder.read(str(tmp_path / "a"))
-    recorder.read(str(tmp_path / "b"))
+    recorder.note_read(str(tmp_path / "a"))
+    first, position = recorder.read_rows(0)
+    recorder.note_read(str(tmp_path / "a"))
+    recorder.note_read(str(tmp_path / "b"))
 
-    second, _ = recorder.rows_since(position)
+    second, _ = recorder.read_rows(position)
 
     assert [key for _, key, _ in first] == [str(tmp_path / "a")]
     assert [key for _, key, _ in second] == [str(tmp_path / "b")]
@@ -39,9 +39,9 @@ def test_rows_are_told_once_to_each_who_asks(tmp_path: Path, recorder: Recorder)
 def test_files_that_other_cases_left_do_not_count_in_listings(tmp_path: Path, recorder: Recorder) -> None:
     (tmp_path / "out-of-another.txt").touch()
     (tmp_path / "a").touch()
-    recorder.left_by_others({str(tmp_path): ["out-of-another.txt"]}, gone={})
+    recorder.add_agent_writes({str(tmp_path): ["out-of-another.txt"]}, gone={})
 
-    recorder.listed(str(tmp_path))
+    recorder.note_listing(str(tmp_path))
 
     expected = of_folder(str(tmp_path), without={"out-of-another.txt"})
     assert rows(recorder)["folder", str(tmp_path)] == expected != of_folder(str(tmp_path))
@@ -51,13 +51,13 @@ def test_what_somebody_deleted_of_it_counts_as_long_as_it_is_gone(tmp_path: Path
     folders = {name: str(tmp_path / name) for name in ("gone", "back", "own", "left again")}
     for folder in folders.values():
         Path(folder).mkdir()
-    recorder.left_by_others({}, gone={folder: ["out.txt"] for folder in folders.values()})
-    recorder.left_by_others({folders["left again"]: ["out.txt"]}, gone={})
+    recorder.add_agent_writes({}, gone={folder: ["out.txt"] for folder in folders.values()})
+    recorder.add_agent_writes({folders["left again"]: ["out.txt"]}, gone={})
     (tmp_path / "back/out.txt").touch()
 
-    recorder.wrote(f"{folders['own']}/out.txt")
+    recorder.note_write(f"{folders['own']}/out.txt")
     for folder in folders.values():
-        recorder.listed(folder)
+        recorder.note_listing(folder)
 
     listed = {name: rows(recorder)["folder", folder] for name, folder in folders.items()}
     assert listed["back"] == listed["own"] == listed["left again"] == of_names([])
@@ -69,20 +69,20 @@ def test_a_save_of_the_same_length_in_the_same_second_taints(tmp_path: Path, rec
     for text in ("one", "two"):
         file.write_text(text)
         os.utime(file, (1_700_000_000, 1_700_000_000))
-        recorder.read(str(file))
+        recorder.note_read(str(file))
 
     assert recorder.tainted is not None
 
 
 def test_what_is_in_the_four_folders_of_others_or_in_the_system_never_counts(tmp_path: Path) -> None:
-    places = Places(str(tmp_path))
+    places = AgentFolders(str(tmp_path))
 
     assert places.is_inside(str(tmp_path / "a" / "b"))
     for path in (tmp_path / ".git" / "HEAD", tmp_path / "a" / "__pycache__" / "x.pyc", "/proc/self/stat", "/dev/null"):
         assert places.is_inside(str(path)) is False
     assert places.is_inside(os.__file__) is False
     assert places.is_inside("/elsewhere") is places.is_inside("/elsewhere/file") is None
-    assert places.own_folder("/elsewhere/") == "/elsewhere"  # it is imported from
+    assert places.find_own_folder("/elsewhere/") == "/elsewhere"  # it is imported from
     assert places.is_inside("/elsewhere") and places.is_inside("/elsewhere/file")
     assert places.is_inside("/elsewhere/.git") is False
 
@@ -96,7 +96,7 @@ def test_the_agent_is_at_home_in_its_repository_or_project(tmp_path: Path, sign:
     else:
         (tmp_path / sign).mkdir()
 
-    places = Places(str(home))
+    places = AgentFolders(str(home))
 
     assert places.is_inside(str(tmp_path / "prompts" / "a.txt")) is True
     assert places.is_inside(str(tmp_path / "pyproject.toml")) is True
@@ -110,13 +110,13 @@ def test_a_home_folder_with_a_repository_is_no_project(tmp_path: Path, monkeypat
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".git").mkdir()
 
-    assert Places(str(tmp_path / "code" / "agent")).is_inside(str(tmp_path / "code" / "notes.txt")) is None
+    assert AgentFolders(str(tmp_path / "code" / "agent")).is_inside(str(tmp_path / "code" / "notes.txt")) is None
 
 
 def test_an_environment_inside_the_project_is_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.prefix", str(tmp_path / ".venv"))
 
-    places = Places(str(tmp_path))
+    places = AgentFolders(str(tmp_path))
 
     assert places.is_inside(str(tmp_path / ".venv" / "bin" / "python")) is False
     assert places.is_inside(str(tmp_path / "agent.py"))
@@ -149,8 +149,8 @@ def test_a_source_that_cannot_be_cut_counts_as_a_whole(monkeypatch: pytest.Monke
 
 
 def test_a_project_on_a_disk_that_is_mounted_below_run_is_recorded_as_any_other() -> None:
-    places = Places("/run/media/somebody/disk/project")
+    places = AgentFolders("/run/media/somebody/disk/project")
 
     assert places.is_inside("/run/media/somebody/disk/project/agent.py")
     assert places.is_inside("/proc/self/maps") is False
-    assert Places("/home/somebody/project").is_inside("/run/user/1000/bus") is False
+    assert AgentFolders("/home/somebody/project").is_inside("/run/user/1000/bus") is False

@@ -113,13 +113,13 @@ async def test_variables_are_known_by_how_they_were_read(bench: Any, run: Any, m
     record = await run(env_file=env_file)
 
     assert record.responses == ["from file"]
-    secret = fingerprints.secret_of(str(bench.folder))
+    secret = fingerprints.derive_secret(str(bench.folder))
     expected = {"WB_GET": "value", "WB_ITEM": "value", "WB_IN": "value", "WB_LOOP": "value", "WB_FILE": "from file"}
     absent = dict.fromkeys(("WB_NONE", "WB_BYTES", "WB_MISSING", "WB_AMID"), "absent")
     hashed = {name: fingerprints.of_variable(secret, value) for name, value in expected.items()}
     assert record.of("variable") == {**hashed, **absent}
     in_effect = {"WB_FILE": "from file", "WB_UNREAD": "x", "WB_SET": "y"}  # whatever the agent does to them
-    counted = fingerprints.which_count("all", {**os.environ, **in_effect}, defined=in_effect)
+    counted = fingerprints.select_variables("all", {**os.environ, **in_effect}, defined=in_effect)
     assert record.of("variables")["all"] == fingerprints.of_variables(secret, counted)
     assert record.of("env_files") == {".env": "-"}
 
@@ -164,7 +164,7 @@ async def test_a_variable_that_a_library_read_before_the_env_file_was_loaded_is_
 
     records += [await run(host=host) for _ in range(2)]
 
-    secret = fingerprints.secret_of(str(bench.folder))
+    secret = fingerprints.derive_secret(str(bench.folder))
     assert records[0].of("variable")["WB_EARLY"] == fingerprints.of_variable(secret, "plain")
     assert records[2].of("early_variable")["WB_EARLY"] == fingerprints.of_variable(secret, "plain")
     assert "WB_EARLY" not in records[2].of("variable")

@@ -1,7 +1,6 @@
-"""The adapter for agents that speak A2A. `location` is the URL of an agent card, or where one lies at the usual place.
+"""The adapter for agents that speak A2A. `location` is the URL of an agent card, or of a server that has one.
 
-The library is imported with `card` and `session`; what becomes of the agent's messages, tasks and artefacts is in
-`reading`, which knows nothing of it.
+Only `a2a_session` imports the library.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from ...variables import Variables
 from .. import base
+from ..external_session import Variables
 
 if TYPE_CHECKING:
-    from ...asking import Tools
-    from .session import A2aSession
+    from ...tool_interception import Tools
+    from .a2a_session import A2aSession
 
 
 class Adapter(base.Adapter):
@@ -22,23 +21,23 @@ class Adapter(base.Adapter):
 
     waits_only = True
 
-    def import_own(self) -> None:
-        """See `Adapter.import_own`."""
+    def import_libraries(self) -> None:
+        """See `Adapter.import_libraries`."""
         with contextlib.suppress(ImportError):
-            from . import session  # noqa: F401
+            from . import a2a_session  # noqa: F401
 
     def load(self) -> None:
-        """Look at the settings as far as only a process with the target's environment can."""
+        """Check the settings that need the target's environment."""
         variables = Variables(self.target)
         try:
-            from .card import Peer
+            from .a2a_session import Peer
         except ModuleNotFoundError:
-            raise base.not_installed("a2a-sdk", extra="a2a") from None
+            raise base.make_not_installed_error("a2a-sdk", extra="a2a") from None
         url = variables.fill(self.target["location"], key="target")
         self._peer = Peer(self.target, variables, url=url, headers=variables.headers())
 
     async def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> A2aSession:  # noqa: ARG002
-        """Open a fresh session. See `Adapter.open`. The engine never asks to hear of tools that run elsewhere."""
-        from .session import A2aSession
+        """Open a session. See `Adapter.open`. Tools that run elsewhere are never intercepted."""
+        from .a2a_session import A2aSession
 
         return A2aSession(self._peer, await self._peer.connect(), session, emit_span)

@@ -1,7 +1,7 @@
-"""The adapter for agents written with google-adk, in the worker.
+"""The adapter for agents written with google-adk.
 
-google.adk is imported inside functions: this package can be imported, and its pure parts tested, without it.
-google.adk.evaluation is never imported; it costs 6 s and 340 MB, and nothing of it is needed to run an agent.
+google.adk is imported inside functions, so that this package can be imported and its pure parts tested without it.
+google.adk.evaluation is never imported: it costs 6 s and 340 MB, and running an agent does not need it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import warnings
 from typing import Any
 
 from .. import base
-from .adk_loading import (
+from .adk_agents import (
     AgentSource,
     agent_folder,
     find_agent,
+    find_env_file,
     import_roots,
     make_agent,
-    nearest_env_file,
+    refuse_unknown_tools,
     require_adk,
     sub_agent,
 )
-from .adk_session import AdkSession, open_session
-from .adk_tools import refuse_unknown_tools
+from .adk_session import AdkSession, open_session, run_dummy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...asking import Tools
+    from ...tool_interception import Tools
 
 
 class Adapter(base.Adapter):
@@ -52,23 +52,21 @@ class Adapter(base.Adapter):
         warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]", module=r"google\.adk\.")
 
     def import_roots(self) -> list[str]:
-        """The folder that holds the agent's, so that `from my_agent.tools import x` works; then the target's path."""
+        """Return the folder above the agent's, so that `from my_agent.tools import x` works, and the target's path."""
         return list(dict.fromkeys([*import_roots(self._folder), self.target["path"]]))
 
     def env_files(self) -> list[str]:
-        """The target's own, else the nearest `.env` from the agent's folder upwards, as ADK looks for it."""
+        """Return the target's own file, else the nearest `.env` from the agent's folder upwards, as ADK does."""
         configured = super().env_files()
-        nearest = None if configured else nearest_env_file(self._folder)
+        nearest = None if configured else find_env_file(self._folder)
         return configured or ([nearest] if nearest else [])
 
-    def warm_up(self) -> None:
-        """Run an agent with a model and a tool of ours once. See `Adapter.warm_up`."""
-        from .warmup import run_dummy
-
+    def run_warmup(self) -> None:
+        """Run a dummy agent with a model and a tool once. See `Adapter.run_warmup`."""
         run_dummy()
 
     def load(self) -> None:
-        """Import the agent. A factory is called later, for each session: it may need the event loop."""
+        """Import the agent. A factory is called later for each session, because it may need the event loop."""
         require_adk()
         self._source = find_agent(self._folder)
 
@@ -86,7 +84,7 @@ class Adapter(base.Adapter):
             app = app if app is None else app.model_copy(update={"root_agent": agent})
         if tools is not None:
             refuse_unknown_tools(tools, agent if app is None else app.root_agent)
-        # An agent that a factory made is this session's alone; any other is closed by the last session that uses it.
+        # A factory makes an agent for this session only. The last session that uses any other agent closes it.
         users = self._users if source.factory is None else set()
         user = object()
         release = functools.partial(_release, users, user)
@@ -96,6 +94,6 @@ class Adapter(base.Adapter):
 
 
 def _release(users: set[object], user: object) -> bool:
-    """Count a session out of those that use an agent; whether none is left."""
+    """Remove a session from the users of an agent; return True if none is left."""
     users.discard(user)
     return not users

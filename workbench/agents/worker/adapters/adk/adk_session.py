@@ -1,22 +1,22 @@
-"""One conversation with an ADK agent, on services that live in memory and end with it."""
+"""Sessions with ADK agents, on in-memory services that end with them, and the warm-up of the framework."""
 
 from __future__ import annotations
 
 import time
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
-from ...steps import as_json
 from ..base import AgentFault, EmitSpan, Session
-from .adk_tools import description_of
-from .adk_tracing import Trace, TurnEvents, app_details_of
+from ..object_json import as_json
+from .adk_agents import describe_agent
+from .adk_tracing import Trace, TurnEvents, build_app_details
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from workbench.agents.worker.asking import Tools
+    from ...tool_interception import Tools
 
 
 # What `adk eval` uses for a case without session_input.
@@ -29,10 +29,10 @@ _PASSING_CODES = frozenset({"408", "429", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "
 
 
 class AdkSession(Session):
-    """A runner with services of its own.
+    """A runner with its own services.
 
-    `release` is called when the session is over, and tells whether the agent's tools and plugins may be closed with it;
-    `stack` is the exit stack that came with the agent, or None.
+    `release` is called when the session is over; it returns True if the agent's tools and plugins may be closed.
+    `stack` is the exit stack of the agent, or None.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class AdkSession(Session):
 
     async def turn(self, content: dict[str, Any], index: int) -> dict[str, Any]:
         """Run the agent on one user content. See `Session.turn`."""
-        message = _user_content(content)
+        message = _parse_user_content(content)
         self._trace.begin_turn(index)
         events = TurnEvents()
-        told_at, started = time.time(), time.perf_counter()
+        sent_at, started = time.time(), time.perf_counter()
         try:
             stream = self._runner.run_async(
                 user_id=self._session.user_id, session_id=self._session.id, new_message=message
@@ -60,7 +60,7 @@ class AdkSession(Session):
                     events.add(event)
             duration = time.perf_counter() - started
             _check_answered(events)
-        except BaseException:  # cancelled, too. A session that failed is not closed: its process ends, or serves others
+        except BaseException:  # including cancellation. A failed session is not closed
             self._release()
             raise
         finally:
@@ -68,9 +68,9 @@ class AdkSession(Session):
         calls, usage = self._trace.inference_calls, self._trace.usage
         if not calls:
             calls, usage = events.model_calls, events.usage
-        details = app_details_of(events.authors, self._trace.requests)
+        details = build_app_details(events.authors, self._trace.requests)
         return {
-            "invocation": events.invocation(user_content=message, told_at=told_at, app_details=details),
+            "invocation": events.build_invocation(user_content=message, sent_at=sent_at, app_details=details),
             "duration_seconds": duration,
             "inference_calls": calls,
             "usage": usage or None,
@@ -78,7 +78,7 @@ class AdkSession(Session):
         }
 
     async def state(self) -> dict[str, Any]:
-        """What the session service holds, without what ends with a turn. See `Session.state`."""
+        """Return the state of the session service without temporary keys. See `Session.state`."""
         session = await self._runner.session_service.get_session(
             app_name=self._session.app_name, user_id=self._session.user_id, session_id=self._session.id
         )
@@ -90,7 +90,7 @@ class AdkSession(Session):
 
     def describe(self) -> dict[str, Any]:
         """See `Session.describe`."""
-        return description_of(self._agent)
+        return describe_agent(self._agent)
 
     async def close(self) -> dict[str, Any]:
         """Read the final state and close the runner. See `Session.close`."""
@@ -100,7 +100,7 @@ class AdkSession(Session):
                 await self._runner.close()
             if self._stack is not None:
                 await self._stack.aclose()
-        except Exception:  # tools and plugins of the user: by now all is answered, and a bad end is no bad answer
+        except Exception:  # tools and plugins of the user: errors on closing do not affect the answers
             traceback.print_exc()
         return {"final_state": state}
 
@@ -115,23 +115,23 @@ async def open_session(
     stack: Any,
     tools: Tools | None = None,
 ) -> AdkSession:
-    """Open a fresh session for `app`, or for `agent` where there is no app."""
+    """Open a session for `app`, or for `agent` if there is no app."""
     from google.adk.apps.app import App
     from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
     from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
     from google.adk.runners import Runner
     from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-    from .adk_plugin import WatchPlugin
-    from .adk_tools import ToolCalls
+    from .adk_agents import ToolCalls
+    from .adk_plugin import TracePlugin
 
     app_name = session.get("app_name") or DEFAULT_APP_NAME
     trace = Trace(
         emit_span if session.get("collect_spans", True) else None, announce=session.get("announce_spans", False)
     )
-    watch = WatchPlugin(trace, None if tools is None else ToolCalls(tools))
+    watch = TracePlugin(trace, None if tools is None else ToolCalls(tools))
     if app is None:
-        # Unchecked, as ADK itself wraps a bare agent: the name need not be one that a new App may have.
+        # Without validation, as ADK wraps a bare agent: the name may be invalid for an App.
         watched = App.model_construct(name=app_name, root_agent=agent, plugins=[watch])
     else:
         watched = app.model_copy(update={"name": app_name, "plugins": [watch, *app.plugins]})
@@ -143,7 +143,7 @@ async def open_session(
         session_id=session.get("session_id") or f"adk-eval-session-{uuid.uuid4()}",
     )
     runner = Runner(
-        app=watched,  # its name is the session's: 1.x refuses another one beside it
+        app=watched,  # named like the session's app: 1.x refuses a different name
         session_service=services,
         artifact_service=InMemoryArtifactService(),
         memory_service=InMemoryMemoryService(),
@@ -152,17 +152,17 @@ async def open_session(
     return AdkSession(runner=runner, session=opened, agent=root, trace=trace, release=release, stack=stack)
 
 
-def _user_content(content: dict[str, Any]) -> Any:
+def _parse_user_content(content: dict[str, Any]) -> Any:
     from google.genai import types
 
     try:
         return types.Content.model_validate(content)
     except ValueError as error:
-        raise AgentFault(f"the user content is none that google.genai reads: {error}", kind="unsupported") from None
+        raise AgentFault(f"google.genai cannot read the user content: {error}", kind="unsupported") from None
 
 
 def _check_answered(events: TurnEvents) -> None:
-    """Raise AgentFault where the turn brought nothing, or an error of the model instead of an answer."""
+    """Raise AgentFault if the turn has no events, or an error of the model instead of an answer."""
     if events.invocation_id is None:
         raise AgentFault("the agent yielded no events: expected at least one in every turn")
     error = events.error
@@ -172,3 +172,45 @@ def _check_answered(events: TurnEvents) -> None:
     message = f"{error.author}: the model answered with error {code}: {error.error_message or 'no message'}"
     is_passing = code in _PASSING_CODES or (code.isdecimal() and 500 <= int(code) <= 599)
     raise AgentFault(message, kind="infrastructure" if is_passing else "agent")
+
+
+# Warm-up: a dummy run makes google-adk import its late modules before processes fork.
+
+
+def run_dummy() -> None:
+    """Run one turn of an agent with a model and a tool, on an event loop that is closed afterwards."""
+    import asyncio
+
+    asyncio.run(_run_dummy())
+
+
+async def _run_dummy() -> None:
+    from google.adk.agents import LlmAgent
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.genai import types
+
+    class DummyModel(BaseLlm):  # type: ignore[misc]  # google.adk is untyped here: it may not be installed
+        """Calls the tool, then answers. No network."""
+
+        model: str = "dummy"
+
+        async def generate_content_async(self, llm_request: Any, *_: Any, **__: Any) -> AsyncGenerator[Any, None]:
+            called = any(part.function_response for content in llm_request.contents for part in content.parts or ())
+            call = types.Part(function_call=types.FunctionCall(name="dummy_tool", args={"number": 1}))
+            part = types.Part(text="done") if called else call
+            usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=1, total_token_count=1)
+            yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
+
+    agent = LlmAgent(name="dummy", model=DummyModel(), tools=[dummy_tool])
+    session = await open_session({"app_name": "dummy"}, _drop, app=None, agent=agent, release=lambda: True, stack=None)
+    await session.turn({"role": "user", "parts": [{"text": "hello"}]}, 0)
+    await session.close()
+
+
+async def dummy_tool(number: int) -> dict[str, int]:
+    """Return the number."""
+    return {"number": number}
+
+
+def _drop(_span: dict[str, Any]) -> None:
+    """Drop a span. With it the dummy run also imports what emits spans."""

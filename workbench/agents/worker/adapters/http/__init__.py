@@ -1,7 +1,7 @@
-"""Agents behind a URL that takes and gives JSON.
+"""The adapter for agents behind a URL that takes and returns JSON.
 
-What is sent is in `sending`, what is understood of the answers in `reading`, the requests are made in `session` (by
-aiohttp: with a hundred of them at a time it costs a fiftieth of what httpx does).
+`http_mapping` builds requests and reads answers as the settings say; `http_session` sends requests with aiohttp, which
+costs a fiftieth of httpx with a hundred requests at a time.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ...recording.recorder import quiet
-from ...variables import Variables
 from .. import base
-from .certificates import read_certificates, unread_certificates
-from .reading import MAPPED, Reading
-from .sending import Sending
+from ..external_session import Variables
+from .http_mapping import MAPPED, AnswerMapping, RequestMapping, defer_certificates, read_certificates
 
 if TYPE_CHECKING:
-    from ...asking import Tools
-    from .session import HttpSession
+    from ...tool_interception import Tools
+    from .http_session import HttpSession
 
 
 class Adapter(base.Adapter):
@@ -26,30 +24,30 @@ class Adapter(base.Adapter):
 
     waits_only = True
 
-    def import_own(self) -> None:
-        """See `Adapter.import_own`."""
+    def import_libraries(self) -> None:
+        """See `Adapter.import_libraries`."""
         options = self.target["options"]
-        with contextlib.suppress(ImportError), unread_certificates():
-            from . import session  # noqa: F401
+        with contextlib.suppress(ImportError), defer_certificates():
+            from . import http_session  # noqa: F401
         if "body" in options:
             with contextlib.suppress(ImportError):
-                from . import templates  # noqa: F401
+                from . import http_templates  # noqa: F401
         if not options.keys().isdisjoint(MAPPED):
             with contextlib.suppress(ImportError):
-                from . import paths  # noqa: F401
+                from . import http_paths  # noqa: F401
 
-    def make_room(self) -> None:
-        """See `Adapter.make_room`."""
+    def prepare_for_metrics(self) -> None:
+        """See `Adapter.prepare_for_metrics`."""
         with quiet:
             read_certificates()
 
     def load(self) -> None:
-        """Look at the settings as far as only a process with the target's environment can."""
+        """Check the settings that need the target's environment."""
         variables = Variables(self.target)
         try:
-            from .session import Connections
+            from .http_session import Connections
 
-            sending, reading = Sending(self.target), Reading(self.target)
+            sending, reading = RequestMapping(self.target), AnswerMapping(self.target)
         except ModuleNotFoundError as error:
             raise base.LoadError(
                 f"{error.name} is not installed for the interpreter of target {self.target['name']!r}: install it "
@@ -61,7 +59,7 @@ class Adapter(base.Adapter):
         )
 
     async def open(self, session: dict[str, Any], emit_span: base.EmitSpan, tools: Tools | None = None) -> HttpSession:  # noqa: ARG002
-        """Open a fresh session. See `Adapter.open`. The engine never asks to hear of tools that run elsewhere."""
-        from .session import HttpSession
+        """Open a session. See `Adapter.open`. Tools that run elsewhere are never intercepted."""
+        from .http_session import HttpSession
 
         return HttpSession(self._connections, session, emit_span)

@@ -1,7 +1,7 @@
-"""The adapter for LangChain and LangGraph, in the worker: runnables, AgentExecutors, compiled graphs and agents.
+"""The adapter for LangChain and LangGraph: runnables, AgentExecutors, compiled graphs and agents.
 
-langchain_core is imported inside functions and in the modules that `open` imports; langgraph and langchain_classic
-never: whoever made such an object has imported them, and it is known by what it is.
+langchain_core is imported inside functions and by modules that `open` imports. langgraph and langchain_classic are
+never imported: whoever created such an object has imported them, and its class names identify it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from ...json_safe import describe
 from ...loading import find_object
-from ...wire import describe
 from .. import base
-from .langchain_messages import form_of
+from .langchain_messages import choose_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...asking import Tools
+    from ...tool_interception import Tools
     from .langchain_session import LangchainSession
 
 _EXPECTED = (
@@ -26,7 +26,7 @@ _EXPECTED = (
 
 
 class Adapter(base.Adapter):
-    """One LangChain object, or a factory of such, in one process. `location` is `module:name`."""
+    """One LangChain object, or a factory of them, in one process. `location` is `module:name`."""
 
     preload = (
         "langchain_core.callbacks.base",
@@ -43,7 +43,7 @@ class Adapter(base.Adapter):
         except ModuleNotFoundError as error:
             if error.name not in ("langchain_core", "langchain_core.runnables"):
                 raise
-            raise base.not_installed("langchain-core", extra="langchain") from None
+            raise base.make_not_installed_error("langchain-core", extra="langchain") from None
         location = self.target["location"]
         found = find_object(location, self.import_roots(), wanted="the agent")
         self._factory = None
@@ -62,7 +62,7 @@ class Adapter(base.Adapter):
         """Open a fresh session. See `Adapter.open`."""
         from .langchain_session import LangchainSession
 
-        runnable = self._runnable if self._factory is None else await self._made_by(self._factory)
+        runnable = self._runnable if self._factory is None else await self._call_factory(self._factory)
         name = self.target["location"].partition(":")[2]
         calls = None
         if tools is not None:
@@ -70,16 +70,21 @@ class Adapter(base.Adapter):
 
             calls = ToolCalls(tools, runnable, self.import_roots())
         return LangchainSession(
-            name=name, runnable=runnable, form=form_of(runnable, session), request=session, emit=emit_span, calls=calls
+            name=name,
+            runnable=runnable,
+            form=choose_form(runnable, session),
+            request=session,
+            emit=emit_span,
+            calls=calls,
         )
 
-    async def _made_by(self, factory: Any) -> Any:
-        """What a factory gives, at once or awaited: without arguments, or as LangGraph's own get a configuration."""
+    async def _call_factory(self, factory: Any) -> Any:
+        """Call a factory, plain or async: without arguments, or with a configuration as in LangGraph."""
         from langchain_core.runnables import Runnable
 
         location = self.target["location"]
         possible: tuple[tuple[Any, ...], ...] = ((), ({"configurable": {}},))
-        arguments = next((given for given in possible if _takes(factory, given)), None)
+        arguments = next((given for given in possible if _accepts(factory, given)), None)
         if arguments is None:
             raise base.LoadError(f"{location} is a function that wants several arguments, expected {_EXPECTED}")
         made = factory(*arguments)
@@ -90,11 +95,11 @@ class Adapter(base.Adapter):
         return made
 
 
-def _takes(function: Any, arguments: tuple[Any, ...]) -> bool:
+def _accepts(function: Any, arguments: tuple[Any, ...]) -> bool:
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError:
         return False
-    except ValueError:  # one that is not written in Python tells no signature
+    except ValueError:  # not written in Python: no signature
         return not arguments
     return True

@@ -1,4 +1,4 @@
-"""What LangChain agents take and give, in each form."""
+"""Inputs and outputs of LangChain agents: forms of runnables, results of turns, messages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import typing
 from collections.abc import Iterable
 from typing import Any
 
-from ...steps import as_json, read_steps
-from ...wire import CUSTOM, UNNAMED_ARGUMENT, describe
+from ...json_safe import CUSTOM, UNNAMED_ARGUMENT, describe, parse_text
 from ..base import AgentFault, LoadError
+from ..object_json import as_json
 
-# What kinds of runnable there are: what each is given of a conversation, and how it is called.
+# Forms of runnables.
 
 _INPUT_KEYS = ("input", "question", "query", "prompt", "text", "message", "user_input", "human_input", "topic")
 _HISTORY_KEYS = ("chat_history", "history")
@@ -21,43 +21,43 @@ _MESSAGES = "messages"
 
 
 class Form:
-    """How one session talks to one runnable. `state` is the session's initial state."""
+    """How one session calls one runnable. `state` is the session's initial state."""
 
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
         self._runnable = runnable
         self._state = state
         self._history: list[Any] = []
 
-    def given(self, message: Any, text: str) -> Any:
-        """What the runnable gets for a user message, which is here as a HumanMessage and as its text."""
+    def build_input(self, message: Any, text: str) -> Any:
+        """Build the input for a user message, given as a HumanMessage and as its text."""
         raise NotImplementedError
 
     async def run(self, given: Any, config: dict[str, Any]) -> Any:
         """Call the runnable."""
         return await self._runnable.ainvoke(given, config)
 
-    def heard(self, messages: list[Any], _result: Any) -> None:
-        """What a turn brought: its messages, the user's first, and what the runnable gave."""
-        self._history = [*self._history, *messages]  # a new list: the runnable may hold the one that it was given
+    def add_turn(self, messages: list[Any], _result: Any) -> None:
+        """Take the messages of a turn, the user's first, and the result of the runnable."""
+        self._history = [*self._history, *messages]  # a new list, because the runnable may keep its input
 
     async def state(self, _config: dict[str, Any]) -> dict[str, Any] | None:
-        """The state of the conversation as JSON data, without its messages; None where there is none."""
+        """Return the conversation state as JSON without messages, or None."""
         return None
 
 
 class _Graph(Form):
-    """A compiled graph. With a checkpointer it remembers by itself; else it is given what it gave before."""
+    """A compiled graph. With a checkpointer it stores its state itself; otherwise it gets its previous output again."""
 
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
         super().__init__(runnable, state)
         self._remembers = bool(getattr(runnable, "checkpointer", None))
-        self._keys = _graph_keys(runnable)
+        self._keys = _read_graph_keys(runnable)
         self._values = {key: value for key, value in state.items() if key in self._keys}
         self._text_key = ""
         if _MESSAGES not in self._keys:
-            self._text_key = _text_key(self._keys, taken=state)
+            self._text_key = _choose_text_key(self._keys, taken=state)
 
-    def given(self, message: Any, text: str) -> Any:
+    def build_input(self, message: Any, text: str) -> Any:
         if self._text_key:
             said: dict[str, Any] = {self._text_key: text}
             said.update((key, self._history) for key in _HISTORY_KEYS if key in self._keys)
@@ -71,11 +71,11 @@ class _Graph(Form):
             return await asyncio.to_thread(self._runnable.invoke, given, config)
         return await super().run(given, config)
 
-    def heard(self, messages: list[Any], result: Any) -> None:
+    def add_turn(self, messages: list[Any], result: Any) -> None:
         if isinstance(result, dict) and isinstance(result.get(_MESSAGES), list) and not self._text_key:
-            self._history = result[_MESSAGES]  # as the graph left it, which may have shortened it
+            self._history = result[_MESSAGES]  # the graph may have shortened it
         else:
-            super().heard(messages, result)
+            super().add_turn(messages, result)
         if self._remembers:
             self._values = {}
         elif isinstance(result, dict):
@@ -93,35 +93,37 @@ class _Graph(Form):
 
 
 class _Executor(Form):
-    """An AgentExecutor. Its intermediate steps are the trajectory: they are asked for where its author did not."""
+    """An AgentExecutor. Its intermediate steps are the trajectory, so they are always requested."""
 
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
         if not runnable.return_intermediate_steps:
             runnable = runnable.model_copy(update={"return_intermediate_steps": True})
         super().__init__(runnable, state)
 
-    def given(self, _message: Any, text: str) -> Any:
-        if self._runnable.memory is not None:  # it keeps the history by itself, and takes one input only
+    def build_input(self, _message: Any, text: str) -> Any:
+        if self._runnable.memory is not None:  # it stores the history and takes one input
             return {"input": text}
         return {**self._state, "input": text, "chat_history": self._history}
 
 
 class _Messages(Form):
-    """A chat model, or a chain that begins with one: all messages of the conversation."""
+    """A chat model, or a chain that begins with one: it gets all messages of the conversation."""
 
-    def given(self, message: Any, _text: str) -> Any:
+    def build_input(self, message: Any, _text: str) -> Any:
         return [*self._history, message]
 
 
 class _Keys(Form):
-    """A chain that takes a dict: one key has the text, others the history, or what the session's state has for them."""
+    """A chain that takes a dict: one key gets the text, others the history or values of the session state."""
 
     def __init__(self, runnable: Any, state: dict[str, Any], keys: dict[str, bool]) -> None:
         super().__init__(runnable, state)
         self._keys = keys
-        self._text_key = "input" if not keys else _MESSAGES if _MESSAGES in keys else _text_key(keys, taken=state)
+        self._text_key = (
+            "input" if not keys else _MESSAGES if _MESSAGES in keys else _choose_text_key(keys, taken=state)
+        )
 
-    def given(self, message: Any, text: str) -> Any:
+    def build_input(self, message: Any, text: str) -> Any:
         given = {key: value for key, value in self._state.items() if key in self._keys}
         given.update((key, self._history) for key in _HISTORY_KEYS if key in self._keys)
         given[self._text_key] = [*self._history, message] if self._text_key == _MESSAGES else text
@@ -129,20 +131,20 @@ class _Keys(Form):
 
 
 class _Text(Form):
-    """Anything else: the text."""
+    """Any other runnable: it gets the text."""
 
-    def given(self, _message: Any, text: str) -> Any:
+    def build_input(self, _message: Any, text: str) -> Any:
         return text
 
 
-def form_of(runnable: Any, session: dict[str, Any]) -> Form:
-    """How a session talks to a runnable. Raises LoadError where it cannot be told what that takes."""
+def choose_form(runnable: Any, session: dict[str, Any]) -> Form:
+    """Return the form for a runnable. Raises LoadError if its input is unclear."""
     state = session.get("state") or {}
     if is_graph(runnable):
         return _Graph(runnable, state)
-    if _is_a(runnable, "AgentExecutor"):
+    if _has_class_named(runnable, "AgentExecutor"):
         return _Executor(runnable, state)
-    schema = _schema(runnable)
+    schema = _read_schema(runnable)
     if schema.get("type") == "object":
         properties = schema.get("properties") or {}
         return _Keys(runnable, state, {key: _is_text_schema(value) for key, value in properties.items()})
@@ -152,16 +154,16 @@ def form_of(runnable: Any, session: dict[str, Any]) -> Form:
 
 
 def is_graph(runnable: Any) -> bool:
-    """Whether it is a compiled graph of LangGraph, `create_agent`'s among them. An entrypoint is like any function."""
-    return _is_a(runnable, "Pregel") and hasattr(runnable, "builder")
+    """Return True for a compiled graph of LangGraph, including `create_agent`. An entrypoint counts as a function."""
+    return _has_class_named(runnable, "Pregel") and hasattr(runnable, "builder")
 
 
-def _is_a(value: Any, name: str) -> bool:
+def _has_class_named(value: Any, name: str) -> bool:
     return any(base.__name__ == name for base in type(value).__mro__)
 
 
 def _is_synchronous(checkpointer: Any) -> bool:
-    """Whether a checkpointer has no asynchronous way, as the one for SQLite."""
+    """Return True if a checkpointer has no asynchronous methods, such as the one for SQLite."""
     own = next((base for base in type(checkpointer).__mro__ if "aget_tuple" in vars(base)), None)
     return own is None or own.__name__ in (
         "BaseCheckpointSaver",
@@ -171,23 +173,24 @@ def _is_synchronous(checkpointer: Any) -> bool:
     )
 
 
-def _schema(runnable: Any) -> dict[str, Any]:
+def _read_schema(runnable: Any) -> dict[str, Any]:
     try:
         schema = runnable.get_input_jsonschema()
-    except Exception:  # types of the user's that have no JSON form
+    except Exception:  # custom types without a JSON schema
         return {}
     return schema if isinstance(schema, dict) else {}
 
 
-def _graph_keys(graph: Any) -> dict[str, bool]:
-    """The keys that a graph takes, and whether text fits each. (Its JSON schema fails for a TypedDict of `typing`.)"""
+def _read_graph_keys(graph: Any) -> dict[str, bool]:
+    """Return the keys that a graph takes, and whether each takes text. Its JSON schema fails for TypedDicts of
+    `typing`."""
     schema = getattr(graph.builder, "input_schema", None)
     try:
         hints = typing.get_type_hints(schema)
-    except Exception:  # names that are not there while the graph runs
+    except Exception:  # names that do not exist at run time
         hints = dict(getattr(schema, "__annotations__", {}))
     keys = {key: hint is Any or hint is str or str in typing.get_args(hint) for key, hint in hints.items()}
-    return keys or {_MESSAGES: False}  # nothing is told of them: nearly every graph has messages
+    return keys or {_MESSAGES: False}  # unknown: nearly every graph has messages
 
 
 def _is_text_schema(schema: dict[str, Any]) -> bool:
@@ -195,24 +198,24 @@ def _is_text_schema(schema: dict[str, Any]) -> bool:
     return "string" in kinds or kinds == {None}
 
 
-def _text_key(keys: dict[str, bool], *, taken: dict[str, Any]) -> str:
-    """The key for what the user says: the only one that takes text, or one with a usual name. Raises LoadError."""
+def _choose_text_key(keys: dict[str, bool], *, taken: dict[str, Any]) -> str:
+    """Return the key for the user's text: the only one that takes text, or one with a usual name. Raises LoadError."""
     texts = [key for key, fits in keys.items() if fits and key not in taken and key not in _HISTORY_KEYS]
     usual = next((key for key in _INPUT_KEYS if key in texts), None)
     if usual is not None or len(texts) == 1:
         return usual or texts[0]
     raise LoadError(
-        f"what the user says has no place in the agent's input: found the keys {', '.join(keys) or '(none)'}, expected "
+        f"the agent's input has no key for the user's text: found the keys {', '.join(keys) or '(none)'}, expected "
         f"messages, one text, or one named {', '.join(_INPUT_KEYS[:3])}; put a function before it that makes its input"
     )
 
 
-# What a runnable gave in a turn, brought into the shape of `answers.read_answer`: response, calls, their results.
+# What a runnable gave in a turn, brought into the shape of `read_answer`: response, calls, their results.
 
 _OUTPUT_KEYS = ("output", "response", "answer", "result", "text", "generation", "content")
 _KEYS_OF_CALLS = ("toolUse", "functionCall", "function_call")  # Bedrock, Gemini
 _IN_TOOL_CALLS = frozenset({"tool_use", "tool_call", "function_call", "custom_tool_call", "invalid_tool_call"})
-"""Types of content that say again what a message has in `tool_calls`."""
+"""Types of content blocks that repeat `tool_calls`."""
 _NO_CALLS = frozenset(
     {
         "", "text", "output_text", "refusal", "thinking", "redacted_thinking", "thought", "citation", "search_result",
@@ -222,7 +225,7 @@ _NO_CALLS = frozenset(
         "tool_call_chunk", "server_tool_call_chunk", "server_tool_result", "mcp_list_tools", "mcp_approval_request",
     }
 )  # fmt: skip
-"""Blocks of a message, by type or key, that are no call even if they have a name."""
+"""Types or keys of content blocks that are no calls even if they have a name."""
 _OTHERS = ("text-", "reasoning", "image", "audio", "video", "input_")
 _NAMES_OF_TOOLS = frozenset({"name", "tool", "toolName", "tool_name"})
 _MAY_BE_CALL = re.compile("tool|function|call|invoke", re.IGNORECASE)
@@ -230,15 +233,16 @@ _SHAPES = f"messages, text, or a dict with messages or one of {', '.join(_OUTPUT
 
 
 def read_result(result: Any, *, said: Any, known: set[str], is_graph: bool) -> tuple[dict[str, Any], list[Any]]:
-    """What a turn brought, and its new messages, the user's `said` first. `known` are the ids of earlier messages.
+    """Read the result of a turn; return it with its new messages, the user's `said` first. `known` are ids of earlier
+    messages.
 
-    Raises AgentFault where a graph waits at an interrupt, or nothing can be read.
+    Raises AgentFault if a graph waits at an interrupt, or the result cannot be read.
     """
     if isinstance(result, dict):
         _refuse_interrupt(result)
         messages = result.get("messages")
         if isinstance(messages, list):
-            new = _new_messages(messages, said, known)
+            new = _select_new_messages(messages, said, known)
             if not new:
                 raise AgentFault("the agent ended the turn without a message of its own")
             return read_messages(new), [said, *new]
@@ -248,14 +252,14 @@ def read_result(result: Any, *, said: Any, known: set[str], is_graph: bool) -> t
     elif isinstance(result, list) and result and all(map(_is_message, result)):
         return read_messages(result), [said, *result]
     else:
-        answer = _answer(_text(result))
+        answer = _make_answer(_read_text(result))
     from langchain_core.messages import AIMessage
 
     return answer, [said, AIMessage(content=answer["response"] or "")]
 
 
 def read_messages(messages: list[Any]) -> dict[str, Any]:
-    """Calls and results of a turn's messages; the last one of the agent with text is the response."""
+    """Read calls and results from a turn's messages; the agent's last message with text is the response."""
     uses, responses = [], []
     names = {}
     for message in messages:
@@ -264,36 +268,36 @@ def read_messages(messages: list[Any]) -> dict[str, Any]:
             names[use["id"]] = use["name"]
             uses.append(use)
         if message.type != "tool":
-            in_content = _calls_in_content(message)
+            in_content = _read_content_calls(message)
             names.update((use["id"], use["name"]) for use in in_content)
             uses += in_content
-        # What a model wrote wrongly is a call, too: the tool is known, its arguments are not.
+        # A malformed call is a call too: its tool is known, its arguments are not.
         for call in getattr(message, "invalid_tool_calls", None) or ():
             uses.append({"id": call.get("id"), "name": call.get("name") or "", "args": None})
         if message.type == "tool":
             name = message.name or names.get(message.tool_call_id) or ""
-            responses.append({"id": message.tool_call_id, "name": name, "response": tool_response(message)})
-    # What agents of a team say to each other is often written as of a human: the user's own message is not here.
+            responses.append({"id": message.tool_call_id, "name": name, "response": read_tool_response(message)})
+    # Agents of a team often address each other as human; the user's own message is not in the list.
     spoken = [item for item in messages if item.type in ("ai", "AIMessageChunk", "chat", "assistant", "human")]
     last = messages[-1]
-    # A tool that ends the turn by itself (return_direct) has the last word. What comes with calls is said on the way.
-    texts = [item for item in spoken if message_text(item)]
+    # A tool that ends the turn (return_direct) gives the response. Text beside calls is intermediate.
+    texts = [item for item in spoken if read_message_text(item)]
     answers = [item for item in texts if item is last or not getattr(item, "tool_calls", None)]
     final = last if last.type == "tool" else answers[-1] if answers else None
     between = [item for item in texts if item is not final]
     return {
-        "response": None if final is None else message_text(final),
+        "response": None if final is None else read_message_text(final),
         "tool_uses": uses,
         "tool_responses": responses,
         "intermediate_responses": [
-            {"author": item.name or "agent", "parts": [{"text": message_text(item)}]} for item in between
+            {"author": item.name or "agent", "parts": [{"text": read_message_text(item)}]} for item in between
         ],
         "usage": None,
     }
 
 
-def tool_response(message: Any) -> dict[str, Any]:
-    """What a tool gave: the object it gave, which its message has as JSON; anything else under `result`, or `error`."""
+def read_tool_response(message: Any) -> dict[str, Any]:
+    """Return a tool's response: the object in its message as JSON, else the value under `result` or `error`."""
     if not hasattr(message, "tool_call_id"):
         plain = as_json(message)
         return plain if isinstance(plain, dict) else {"result": plain}
@@ -309,27 +313,27 @@ def tool_response(message: Any) -> dict[str, Any]:
 
 
 def _read_call(call: Any) -> dict[str, Any]:
-    """A call of a tool as LangChain has it, or as chat completions do. Raises AgentFault for anything else."""
-    told = call
+    """Read a tool call of LangChain or of chat completions. Raises AgentFault for anything else."""
+    data = call
     if isinstance(call, dict):
-        told = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), dict)), call)
-    if not isinstance(told, dict) or not isinstance(told.get("name"), str):
+        data = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), dict)), call)
+    if not isinstance(data, dict) or not isinstance(data.get("name"), str):
         raise AgentFault(f'the agent\'s "tool_calls" have {describe(call)}, expected a call with a name')
-    args = told.get("args", told.get("arguments"))
-    if call.get("type") in CUSTOM and "input" in told:
-        args = {UNNAMED_ARGUMENT: told["input"]}
+    args = data.get("args", data.get("arguments"))
+    if call.get("type") in CUSTOM and "input" in data:
+        args = {UNNAMED_ARGUMENT: data["input"]}
     if isinstance(args, str):
         try:
             args = json.loads(args or "{}")
-        except ValueError:  # what a model wrote wrongly: the tool is known, its arguments are not
-            return {"id": call.get("id"), "name": told["name"], "args": None}
+        except ValueError:  # malformed: the tool is known, its arguments are not
+            return {"id": call.get("id"), "name": data["name"], "args": None}
     if not isinstance(args, (dict, type(None))):
-        raise AgentFault(f"the arguments of {told['name']} are {describe(args)}, expected a dict")
-    return {"id": call.get("id"), "name": told["name"], "args": as_json(args or {})}
+        raise AgentFault(f"the arguments of {data['name']} are {describe(args)}, expected a dict")
+    return {"id": call.get("id"), "name": data["name"], "args": as_json(args or {})}
 
 
-def _calls_in_content(message: Any) -> list[dict[str, Any]]:
-    """Calls that only the content has: of tools that ran on the server of the model, or of another SDK's message."""
+def _read_content_calls(message: Any) -> list[dict[str, Any]]:
+    """Return calls that only the content has: tools that ran on the model's server, or messages of another SDK."""
     has_field = getattr(message, "tool_calls", None) or getattr(message, "invalid_tool_calls", None)
     uses = []
     for block in message.content if isinstance(message.content, list) else ():
@@ -355,7 +359,7 @@ def _calls_in_content(message: Any) -> list[dict[str, Any]]:
 
 
 def _looks_like_a_call(block: dict[str, Any]) -> bool:
-    """Whether a block of no known kind has the name of a tool, or a type or key that speaks of a call."""
+    """Return True if an unknown block has a tool's name, or a type or key that suggests a call."""
     kinds = [str(block["type"])] if block.get("type") else [str(key) for key, value in block.items() if value]
     unknown = [kind for kind in kinds if kind not in _NO_CALLS and not kind.endswith(("_tool_result", "_call_output"))]
     unknown = [kind for kind in unknown if not kind.startswith(_OTHERS)]
@@ -365,8 +369,8 @@ def _looks_like_a_call(block: dict[str, Any]) -> bool:
     return any(map(_MAY_BE_CALL.search, unknown)) or any(_NAMES_OF_TOOLS & item.keys() for item in (block, *nested))
 
 
-def message_text(message: Any) -> str:
-    """The text of a message; of content in blocks the text ones that are no thoughts."""
+def read_message_text(message: Any) -> str:
+    """Return the text of a message without thoughts."""
     content = message.content
     if isinstance(content, str):
         return content
@@ -375,8 +379,8 @@ def message_text(message: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def usage_of(messages: Iterable[Any]) -> dict[str, int] | None:
-    """Tokens, summed over messages; None where none tells of any."""
+def sum_usage(messages: Iterable[Any]) -> dict[str, int] | None:
+    """Sum the tokens of messages; None if none reports any."""
     total: dict[str, int] = {}
     for message in messages:
         add_usage(total, getattr(message, "usage_metadata", None))
@@ -384,7 +388,7 @@ def usage_of(messages: Iterable[Any]) -> dict[str, int] | None:
 
 
 def add_usage(total: dict[str, int], usage: Any) -> dict[str, int]:
-    """Add LangChain's usage metadata to `total`; what it does not say is left alone. Gives back what was added."""
+    """Add LangChain's usage metadata to `total`; return the added counts."""
     if not isinstance(usage, dict):
         return {}
     reasoning = (usage.get("output_token_details") or {}).get("reasoning")
@@ -396,18 +400,18 @@ def add_usage(total: dict[str, int], usage: Any) -> dict[str, int]:
         "cached": (usage.get("input_token_details") or {}).get("cache_read"),
         "total": usage.get("total_tokens"),
     }
-    told = {name: count for name, count in found.items() if isinstance(count, int)}
-    for name, count in told.items():
+    added = {name: count for name, count in found.items() if isinstance(count, int)}
+    for name, count in added.items():
         total[name] = total.get(name, 0) + count
-    return told
+    return added
 
 
 def _is_message(value: Any) -> bool:
     return isinstance(getattr(value, "type", None), str) and hasattr(value, "content")
 
 
-def _new_messages(messages: list[Any], said: Any, known: set[str]) -> list[Any]:
-    """The messages after the user's; where that is gone from the list, those that were not there before."""
+def _select_new_messages(messages: list[Any], said: Any, known: set[str]) -> list[Any]:
+    """Return the messages after the user's; if that is missing from the list, those that are not known."""
     from langchain_core.messages import convert_to_messages
 
     if not all(map(_is_message, messages)):  # a graph may hold them as dicts
@@ -434,16 +438,16 @@ def _refuse_interrupt(result: dict[str, Any]) -> None:
 
 
 def _read_dict(result: dict[str, Any], *, is_graph: bool) -> dict[str, Any]:
-    text = next((_text(result[key]) for key in _OUTPUT_KEYS if result.get(key) is not None), None)
+    text = next((_read_text(result[key]) for key in _OUTPUT_KEYS if result.get(key) is not None), None)
     if text is None and is_graph:
         raise AgentFault(f"the agent gave {describe(result)}, expected {_SHAPES}")
-    answer = _answer(_text(result) if text is None else text)
+    answer = _make_answer(_read_text(result) if text is None else text)
     if "intermediate_steps" in result:
         answer.update(read_steps(result["intermediate_steps"]))
     return answer
 
 
-def _answer(text: str) -> dict[str, Any]:
+def _make_answer(text: str) -> dict[str, Any]:
     return {
         "response": text,
         "tool_uses": [],
@@ -453,10 +457,54 @@ def _answer(text: str) -> dict[str, Any]:
     }
 
 
-def _text(value: Any) -> str:
-    """A text as it is; anything else, such as structured output, as JSON."""
+def _read_text(value: Any) -> str:
+    """Return text as it is, and anything else, such as structured output, as JSON."""
     if _is_message(value):
-        return message_text(value)
+        return read_message_text(value)
     if value is None:
         raise AgentFault(f"the agent gave None, expected {_SHAPES}")
     return value if isinstance(value, str) else json.dumps(as_json(value), ensure_ascii=False)
+
+
+# Intermediate steps, as objects or as the JSON of Agent Engine.
+
+_SHAPE = '[{"kwargs": {"tool": "...", "tool_input": {...}}}, observation]'
+_NO_TOOL = "_Exception"
+"""The tool name that an AgentExecutor uses if it could not parse the model's output."""
+
+
+def read_steps(steps: Any, place: str = "intermediate_steps") -> dict[str, Any]:
+    """Read `tool_uses` and `tool_responses` from intermediate steps. Raises AgentFault if a step cannot be read."""
+    if steps is None:
+        steps = []
+    if not isinstance(steps, (list, tuple)):
+        raise AgentFault(f'"{place}" is {describe(steps)}, expected a list of steps such as {_SHAPE}')
+    uses: list[dict[str, Any]] = []
+    responses: list[dict[str, Any]] = []
+    for index, step in enumerate(steps):
+        name, args, call_id, observation = _read_step(step, f"{place}[{index}]")
+        if name == _NO_TOOL:
+            continue
+        use = {"name": name, "args": args}
+        uses.append(use if call_id is None else {"id": call_id, **use})
+        response = as_json(observation)
+        response = response if isinstance(response, dict) else {"result": response}
+        responses.append({"id": call_id, "name": name, "response": response})
+    return {"tool_uses": uses, "tool_responses": responses}
+
+
+def _read_step(step: Any, place: str) -> tuple[str, dict[str, Any], str | None, Any]:
+    if isinstance(step, dict) and "action" in step:
+        step = (step["action"], step.get("observation"))
+    if not isinstance(step, (list, tuple)) or len(step) != 2:
+        raise AgentFault(f'"{place}" is {describe(step)}, expected {_SHAPE}')
+    action, observation = step
+    data = action.get("kwargs", action) if isinstance(action, dict) else action
+    read = data.get if isinstance(data, dict) else lambda key, _told=data: getattr(_told, key, None)
+    name, args, call_id = read("tool"), read("tool_input"), read("tool_call_id")
+    if not isinstance(name, str):
+        raise AgentFault(f'"{place}[0]" is {describe(action)}, expected {_SHAPE}')
+    args = parse_text(args)
+    if args is not None and not isinstance(args, dict):
+        args = {UNNAMED_ARGUMENT: args}
+    return name, as_json(args or {}), call_id if isinstance(call_id, str) else None, observation

@@ -1,4 +1,4 @@
-"""One conversation with a LangChain object."""
+"""Sessions with LangChain objects."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from ...conventions import model_calls
-from ...limits import MOST_STEPS, why_cut
-from ...responses import turn_result
-from ...telemetry import begin_turn
-from ..base import AgentFault, EmitSpan, Session
-from .langchain_messages import Form, is_graph, read_result, usage_of
-from .langchain_tracing import Watch, args_text, description_of
+from ...responses import make_turn_result
+from ...telemetry import begin_turn, count_model_calls
+from ..base import MOST_STEPS, AgentFault, EmitSpan, Session, explain_truncation
+from .langchain_messages import Form, is_graph, read_result, sum_usage
+from .langchain_tracing import CallbackTracer, describe_agent, format_args
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ _NO_ID, _ANY_ID = object(), object()
 
 
 class LangchainSession(Session):
-    """A runnable with a thread of its own: a checkpointer keeps what it remembers under an id that no other has."""
+    """A runnable with its own thread id, under which a checkpointer stores its state."""
 
     def __init__(
         self,
@@ -38,7 +36,7 @@ class LangchainSession(Session):
         emit: EmitSpan,
         calls: ToolCalls | None = None,
     ) -> None:
-        """`calls`: where the engine wants to hear of calls of tools before they are made."""
+        """`calls` intercepts tool calls, if set."""
         self._name = name
         self._runnable = runnable
         self._form = form
@@ -47,7 +45,7 @@ class LangchainSession(Session):
         self._opened = time.perf_counter()
         self._emit = emit
         self._collect_spans: bool = request.get("collect_spans", True)
-        self._watch = Watch(
+        self._watch = CallbackTracer(
             emit if self._collect_spans else None,
             announce=request.get("announce_spans", False),
             name=name,
@@ -60,8 +58,8 @@ class LangchainSession(Session):
 
     async def turn(self, content: dict[str, Any], index: int) -> dict[str, Any]:
         """Run the agent on one user content. See `Session.turn`."""
-        said = HumanMessage(content=_blocks(content), id=str(uuid.uuid4()))
-        given = self._form.given(said, _text(content))
+        said = HumanMessage(content=_convert_content(content), id=str(uuid.uuid4()))
+        given = self._form.build_input(said, _join_text(content))
         self._watch.begin_turn(index)
         if self._calls is not None:
             self._calls.enter(self._watch)
@@ -72,24 +70,26 @@ class LangchainSession(Session):
         finally:
             duration = time.perf_counter() - started
             self._watch.end_turn()
-            heard = [] if hearing is None else self._unseen(hearing.end())
+            heard = [] if hearing is None else self._select_unseen(hearing.end())
             if self._collect_spans:
                 for span in heard:
                     self._emit(span)
         answer, messages = read_result(result, said=said, known=self._known, is_graph=is_graph(self._runnable))
-        self._form.heard(messages, result)
+        self._form.add_turn(messages, result)
         self._known.update(str(item.id) for item in messages if getattr(item, "id", None))
         _add_tools_that_ran(answer, self._watch.tools)
         if self._watch.tools_ran > MOST_STEPS:
-            answer["calls_unknown"] = why_cut(max(self._watch.tools_ran, len(answer["tool_uses"])))
-        # A model that was called past LangChain is not seen: how many calls there were is then not known.
-        calls, usage = (self._watch.model_calls, self._watch.usage) if self._watch.model_calls else model_calls(heard)
+            answer["calls_unknown"] = explain_truncation(max(self._watch.tools_ran, len(answer["tool_uses"])))
+        # Calls outside LangChain are invisible, so the number of model calls is then unknown.
+        calls, usage = (
+            (self._watch.model_calls, self._watch.usage) if self._watch.model_calls else count_model_calls(heard)
+        )
         answer["inference_calls"] = calls
-        answer["usage"] = usage or usage_of(messages) or None
-        return turn_result(content, answer, duration=duration, spans=[])
+        answer["usage"] = usage or sum_usage(messages) or None
+        return make_turn_result(content, answer, duration=duration, spans=[])
 
-    def _unseen(self, heard: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The spans of OpenTelemetry of which callbacks told nothing: calls of models or tools past LangChain."""
+    def _select_unseen(self, heard: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return OpenTelemetry spans without callbacks: calls of models or tools outside LangChain."""
         seen = {"model": self._watch.model_calls, "tool": len(self._watch.tools)}
         left = [span for span in heard if seen.get(span["kind"]) == 0]
         ids = {span["id"] for span in left}
@@ -99,12 +99,12 @@ class LangchainSession(Session):
         return left
 
     async def state(self) -> dict[str, Any] | None:
-        """The values of a graph without its messages; None for anything else. See `Session.state`."""
+        """Return the values of a graph without its messages; None for anything else. See `Session.state`."""
         return await self._form.state(self._config)
 
     def describe(self) -> dict[str, Any]:
         """See `Session.describe`."""
-        return description_of(self._runnable, name=self._name)
+        return describe_agent(self._runnable, name=self._name)
 
     async def close(self) -> dict[str, Any]:
         """See `Session.close`."""
@@ -114,9 +114,9 @@ class LangchainSession(Session):
 
 
 def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> None:
-    """Add tools that ran and that nothing the agent gave tells of: called by a node, or by an agent inside a node.
+    """Add tools that ran but are missing from the result: called by a node, or by an agent inside a node.
 
-    They stand where they ran: what was called before them comes first.
+    They are inserted where they ran, after earlier calls.
     """
     reported: list[dict[str, Any]] = answer["tool_uses"]
     left = _Calls(reported)
@@ -132,17 +132,17 @@ def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> No
         use = {"name": tool["name"], "args": tool["args"]}
         ran_before.setdefault(place, []).append(use if tool["id"] is None else {"id": tool["id"], **use})
         if tool["response"] is not None:
-            told_response = {"id": tool["id"], "name": tool["name"], "response": tool["response"]}
-            answer["tool_responses"].append(told_response)
+            response = {"id": tool["id"], "name": tool["name"], "response": tool["response"]}
+            answer["tool_responses"].append(response)
     if ran_before:
         places = range(len(reported) + 1)
         answer["tool_uses"] = [use for at in places for use in (*ran_before.get(at, ()), *reported[at : at + 1])]
 
 
 class _Calls:
-    """Calls that a model reported, each to be found once: by name, and by id where both sides have one.
+    """Calls that a model reported, each matched once: by name, and by id if both sides have one.
 
-    Ids may be used again by another agent below, and names by the same one: a call with the same arguments comes first.
+    Ids and names may repeat, so a call with equal arguments is preferred.
     """
 
     def __init__(self, calls: list[dict[str, Any]]) -> None:
@@ -150,40 +150,40 @@ class _Calls:
         self._places: dict[tuple[str, Any, str | None], deque[int]] = {}
         for place, call in enumerate(calls):
             for call_id in (call.get("id") or _NO_ID, _ANY_ID):
-                for args in (args_text(call["args"]), None):
+                for args in (format_args(call["args"]), None):
                     self._places.setdefault((call["name"], call_id, args), deque()).append(place)
 
     def take(self, tool: dict[str, Any]) -> int | None:
-        """The place of the first call that a tool ran for and that was not taken before; None if there is none."""
+        """Return the position of the first unmatched call for a tool that ran, or None."""
         ids = (tool["id"], _NO_ID) if tool["id"] else (_ANY_ID,)
-        for args in (args_text(tool["args"]), None):
-            places = [self._first((tool["name"], call_id, args)) for call_id in ids]
+        for args in (format_args(tool["args"]), None):
+            places = [self._find_first((tool["name"], call_id, args)) for call_id in ids]
             found = min((place for place in places if place is not None), default=None)
             if found is not None:
                 self._taken.add(found)
                 return found
         return None
 
-    def _first(self, key: tuple[str, Any, str | None]) -> int | None:
+    def _find_first(self, key: tuple[str, Any, str | None]) -> int | None:
         queue = self._places.get(key, ())
         while queue and queue[0] in self._taken:
             queue.popleft()
         return queue[0] if queue else None
 
 
-def _text(content: dict[str, Any]) -> str:
+def _join_text(content: dict[str, Any]) -> str:
     return "\n".join(part["text"] for part in content.get("parts") or () if part.get("text"))
 
 
-def _blocks(content: dict[str, Any]) -> Any:
-    """A user content as that of a message: its text, or blocks where it holds data too. Raises AgentFault."""
+def _convert_content(content: dict[str, Any]) -> Any:
+    """Convert a user content to that of a message: its text, or blocks if it contains data. Raises AgentFault."""
     parts = [part for part in content.get("parts") or () if part]
     if all(part.get("text") is not None for part in parts):
-        return _text(content)
-    return [_block(part) for part in parts]
+        return _join_text(content)
+    return [_convert_part(part) for part in parts]
 
 
-def _block(part: dict[str, Any]) -> dict[str, Any]:
+def _convert_part(part: dict[str, Any]) -> dict[str, Any]:
     if part.get("text") is not None:
         return {"type": "text", "text": part["text"]}
     data = part.get("inline_data") or {}

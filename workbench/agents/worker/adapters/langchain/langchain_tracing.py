@@ -1,4 +1,4 @@
-"""LangChain agents traced and described."""
+"""LangChain agents: spans, tools, descriptions, and interception of tool calls."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 
 from ... import faults
-from ...asking import MARK, Tools
-from ...limits import MOST_STEPS
-from ...responses import docstring_to_tell, schema_to_tell
-from ...steps import as_json
-from .langchain_messages import add_usage, tool_response
+from ...responses import clean_docstring, redact_schema
+from ...tool_interception import MARK, Tools
+from ..base import MOST_STEPS
+from ..object_json import as_json
+from .langchain_messages import add_usage, read_tool_response
 
-# What LangChain reports of a turn through callbacks: its spans, its calls of models with their tokens, its tools.
+# Callbacks: spans, model calls with their tokens, tools.
 
 _HIDDEN = "langsmith:hidden"
 _NO_TOOLS = ("_Exception", "invalid_tool")
-"""What an AgentExecutor runs where it cannot read what the model wrote, or has no such tool: its steps tell of it."""
+"""Tools that an AgentExecutor runs for unreadable output or unknown tools: its steps report them."""
 
 
 class _Run:
-    """A step that has begun; one that makes no span stands for the nearest step around it that does."""
+    """A step that has begun. A step without a span uses that of the nearest step around it."""
 
     __slots__ = ("attributes", "in_tool", "kind", "name", "request", "span_id", "start", "tool")
 
@@ -45,16 +45,16 @@ class _Run:
         self.start = start
         self.request: Any = None
         self.attributes: dict[str, Any] = {}
-        self.tool: dict[str, Any] | None = None  # its call, where it is one of those that are kept
+        self.tool: dict[str, Any] | None = None  # its call, if kept
 
 
-class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is untyped here: it may not be installed
-    """Hears of every step of one session. `emit` gets each span when it has ended; None where nobody wants spans.
+class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is untyped here: it may not be installed
+    """Observes every step of one session. `emit` gets each span when it has ended; None if no spans are needed.
 
-    With `announce` it gets those that have begun too, without an end. Times are seconds since this was made.
+    With `announce` it also gets spans when they begin, without an end. Times are seconds since this was created.
     """
 
-    run_inline = True  # in order, and at the time it happens
+    run_inline = True  # synchronously and in order
 
     def __init__(self, emit: Callable[[dict[str, Any]], None] | None, *, announce: bool, name: str) -> None:
         self._emit = emit
@@ -68,24 +68,24 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
         self.begin_turn(0)
 
     def begin_turn(self, turn: int) -> None:
-        """Start over with what a turn sums up."""
+        """Reset the sums of a turn."""
         self._turn = turn
         self.outermost: str | None = None
-        """The span that all others of the turn are in, once it has begun."""
+        """The span that contains all others of the turn, once it has begun."""
         self.model_calls = 0
         self.usage: dict[str, int] = {}
         self.tools_ran = 0
-        """Calls of tools, but for those inside others: `tools` keeps the first MOST_STEPS."""
+        """Number of tool calls, without nested ones; `tools` keeps the first MOST_STEPS."""
         self._tools: list[dict[str, Any]] = []
-        self._asked: list[list[tuple[Any, str]]] = []  # ids and names of the calls in each message of a model
+        self._asked: list[list[tuple[Any, str]]] = []  # ids and names of the calls in each model message
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """Tools that ran, but for those inside others: `id` (of the model's call, or None), `name`, `args`, `response`
-        (None where it raised), `is_retry` (of a call that ran before).
+        """Tools that ran, without nested ones: `id` (of the model's call, or None), `name`, `args`, `response` (None if
+        it raised), `is_retry` (repeats an earlier call).
 
-        They are in the order in which they began; those that one message of a model asks for in the order of the
-        message: they run in threads, which begin in any order.
+        They are in the order in which they began. Calls of one model message are in its order, because their threads
+        begin in any order.
         """
         with self._lock:
             tools, asked = list(self._tools), list(self._asked)
@@ -97,9 +97,9 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
         ran_before: set[tuple[Any, str, str]] = set()
         for number, tool in enumerate(tools):
             messages = left.get((tool["id"], tool["name"]), {})
-            # Ids may be used again in a later message: the latest one that was there when the tool began.
+            # Ids may repeat in later messages: use the latest message before the tool began.
             asks = next((message for message in reversed(messages) if message < tool["messages"]), None)
-            ran = (tool["id"], tool["name"], args_text(tool["args"]))
+            ran = (tool["id"], tool["name"], format_args(tool["args"]))
             tool["is_retry"] = asks is None and tool["id"] is not None and ran in ran_before
             ran_before.add(ran)
             if asks is not None:
@@ -113,13 +113,13 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
         return ordered
 
     def end_turn(self) -> None:
-        """Close what was not seen to end."""
+        """Close steps whose end was not seen."""
         for run_id in reversed(list(self._runs)):
-            self._ended(run_id)
+            self._end_run(run_id)
         self._parents.clear()
 
     def note(self, run_id: Any, **attributes: Any) -> None:
-        """Add facts to a step that is under way."""
+        """Add attributes to a running step."""
         run = self._runs.get(run_id)
         if run is not None:
             run.attributes.update(attributes)
@@ -137,49 +137,49 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
             kind = "other"
         elif name in ("LangGraph", "AgentExecutor") or name == metadata.get("lc_agent_name"):
             kind = "agent"
-        else:  # how a chain is built, which tells nothing of what the agent did
+        else:  # internal steps of a chain
             kind = ""
-        self._begun(run_id, parent_run_id, kind, name, inputs if kind == "agent" else None)
+        self._begin_run(run_id, parent_run_id, kind, name, inputs if kind == "agent" else None)
 
     def on_chain_end(self, outputs: Any, *, run_id: Any, **_: Any) -> None:
         run = self._runs.get(run_id)
-        self._ended(run_id, response=outputs if run is not None and run.kind == "agent" else None)
+        self._end_run(run_id, response=outputs if run is not None and run.kind == "agent" else None)
 
     def on_chain_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        self._ended(run_id, error=error)
+        self._end_run(run_id, error=error)
 
     def on_chat_model_start(
         self, _serialized: Any, messages: Any, *, run_id: Any, parent_run_id: Any = None, **facts: Any
     ) -> None:
         request = {"messages": messages[0] if len(messages) == 1 else messages}
-        self._model_began(run_id, parent_run_id, request, facts)
+        self._begin_model(run_id, parent_run_id, request, facts)
 
     def on_llm_start(
         self, _serialized: Any, prompts: Any, *, run_id: Any, parent_run_id: Any = None, **facts: Any
     ) -> None:
-        self._model_began(run_id, parent_run_id, {"prompt": prompts[0] if len(prompts) == 1 else prompts}, facts)
+        self._begin_model(run_id, parent_run_id, {"prompt": prompts[0] if len(prompts) == 1 else prompts}, facts)
 
     def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
         generations = [item for batch in response.generations for item in batch]
         messages = [item.message for item in generations if hasattr(item, "message")]
-        told: dict[str, int] = {}
+        tokens: dict[str, int] = {}
         for usage in [getattr(message, "usage_metadata", None) for message in messages] if messages else []:
-            add_usage(told, usage)
-        if not told:
-            add_usage(told, _older_usage(response.llm_output))
+            add_usage(tokens, usage)
+        if not tokens:
+            add_usage(tokens, _read_older_usage(response.llm_output))
         with self._lock:
             self.model_calls += 1
             for message in messages:
                 calls = getattr(message, "tool_calls", None) or ()
                 self._asked.append([(call.get("id"), str(call.get("name"))) for call in calls])
-            for name, count in told.items():
+            for name, count in tokens.items():
                 self.usage[name] = self.usage.get(name, 0) + count
-        self.note(run_id, **({"usage": told} if told else {}))
+        self.note(run_id, **({"usage": tokens} if tokens else {}))
         given = messages or [item.text for item in generations]
-        self._ended(run_id, response=given[0] if len(given) == 1 else given)
+        self._end_run(run_id, response=given[0] if len(given) == 1 else given)
 
     def on_llm_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        self._ended(run_id, error=error)
+        self._end_run(run_id, error=error)
 
     def on_tool_start(
         self, serialized: Any, input_str: str, *, run_id: Any, parent_run_id: Any = None, **facts: Any
@@ -188,7 +188,7 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
         inputs = facts.get("inputs")
         args = as_json(inputs) if isinstance(inputs, dict) else {"input": input_str}
         call_id = facts.get("tool_call_id")
-        self._begun(run_id, parent_run_id, "tool", name, args)
+        self._begin_run(run_id, parent_run_id, "tool", name, args)
         run = self._runs[run_id]
         if call_id:
             run.attributes["function_call_id"] = call_id
@@ -201,35 +201,35 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
                     self._tools.append(run.tool)
 
     def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
-        response = tool_response(output)
+        response = read_tool_response(output)
         run = self._runs.get(run_id)
         if run is not None and run.tool is not None:
             run.tool["response"] = response
-        self._ended(run_id, response=response)
+        self._end_run(run_id, response=response)
 
     def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        self._ended(run_id, error=error)
+        self._end_run(run_id, error=error)
 
     def on_retriever_start(
         self, _serialized: Any, query: str, *, run_id: Any, parent_run_id: Any = None, **facts: Any
     ) -> None:
-        self._begun(run_id, parent_run_id, "other", str(facts.get("name") or "retriever"), query)
+        self._begin_run(run_id, parent_run_id, "other", str(facts.get("name") or "retriever"), query)
 
     def on_retriever_end(self, documents: Sequence[Any], *, run_id: Any, **_: Any) -> None:
-        self._ended(run_id, response=documents)
+        self._end_run(run_id, response=documents)
 
     def on_retriever_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        self._ended(run_id, error=error)
+        self._end_run(run_id, error=error)
 
-    def _model_began(self, run_id: Any, parent_run_id: Any, request: dict[str, Any], facts: dict[str, Any]) -> None:
+    def _begin_model(self, run_id: Any, parent_run_id: Any, request: dict[str, Any], facts: dict[str, Any]) -> None:
         options = facts.get("invocation_params") or {}
         metadata = facts.get("metadata") or {}
         model = metadata.get("ls_model_name") or options.get("model") or options.get("model_name") or facts.get("name")
         if options.get("tools"):
             request["tools"] = options["tools"]
-        self._begun(run_id, parent_run_id, "model", str(model or "model"), request)
+        self._begin_run(run_id, parent_run_id, "model", str(model or "model"), request)
 
-    def _begun(self, run_id: Any, parent_run_id: Any, kind: str, name: str, request: Any) -> None:
+    def _begin_run(self, run_id: Any, parent_run_id: Any, kind: str, name: str, request: Any) -> None:
         parent = self._runs.get(parent_run_id)
         with self._lock:
             self._count += 1
@@ -243,22 +243,22 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
             name=name,
             span_id=span_id if kind else around,
             in_tool=parent is not None and (parent.in_tool or parent.kind == "tool"),
-            start=self._now(),
+            start=self._get_time(),
         )
         if kind and self._emit is not None:
-            run.request = _plain(request)
+            run.request = _convert_value(request)
         self._runs[run_id] = run
         if kind and self._announce:
-            self._tell(run)
+            self._emit_span(run)
 
-    def _ended(self, run_id: Any, *, response: Any = None, error: BaseException | None = None) -> None:
+    def _end_run(self, run_id: Any, *, response: Any = None, error: BaseException | None = None) -> None:
         run = self._runs.pop(run_id, None)
         if run is None or not run.kind or self._emit is None:
             return
-        told = None if error is None else f"{type(error).__name__}: {error}"
-        self._tell(run, end=self._now(), response=_plain(response), error=told)
+        text = None if error is None else f"{type(error).__name__}: {error}"
+        self._emit_span(run, end=self._get_time(), response=_convert_value(response), error=text)
 
-    def _tell(self, run: _Run, **outcome: Any) -> None:
+    def _emit_span(self, run: _Run, **outcome: Any) -> None:
         assert self._emit is not None
         self._emit(
             {
@@ -274,30 +274,30 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # langchain_core is unt
             }
         )
 
-    def _now(self) -> float:
+    def _get_time(self) -> float:
         return time.perf_counter() - self._zero
 
 
-def args_text(args: Any) -> str:
-    """The arguments of a call as JSON, the same text for equal arguments."""
+def format_args(args: Any) -> str:
+    """Return the arguments of a call as JSON; equal arguments give equal text."""
     return json.dumps(as_json(args), sort_keys=True)
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON data, messages without their many empty fields."""
+def _convert_value(value: Any) -> Any:
+    """Return the value as JSON; empty fields of messages are omitted."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _convert_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    told = as_json(value)
-    if isinstance(told, dict) and hasattr(value, "content"):
-        return {key: item for key, item in told.items() if item not in ({}, [], "", None, False)}
-    return told
+        return [_convert_value(item) for item in value]
+    data = as_json(value)
+    if isinstance(data, dict) and hasattr(value, "content"):
+        return {key: item for key, item in data.items() if item not in ({}, [], "", None, False)}
+    return data
 
 
-def _older_usage(told: Any) -> dict[str, Any] | None:
-    """Tokens as models tell of them whose messages do not."""
-    usage = (told or {}).get("token_usage") or (told or {}).get("usage")
+def _read_older_usage(output: Any) -> dict[str, Any] | None:
+    """Return tokens in the form of older models, whose messages have none."""
+    usage = (output or {}).get("token_usage") or (output or {}).get("usage")
     if not isinstance(usage, dict):
         return None
     return {
@@ -307,26 +307,26 @@ def _older_usage(told: Any) -> dict[str, Any] | None:
     }
 
 
-# The tools that a runnable is made of, found by looking: nothing of it is called.
+# Tools of a runnable, found without calling it.
 
-# Where chains, executors and graphs hold what they are made of.
+# Attributes of chains, executors and graphs that hold their parts.
 _PARTS = (
     "agent", "bound", "branches", "default", "deps", "fallbacks", "nodes", "runnable", "runnables", "steps", "steps__",
     "subgraphs", "tools", "_tools_by_name", "tools_by_name",
 )  # fmt: skip
-_MOST = 5000  # objects that are looked at: more than any agent is made of
+_MOST = 5000  # objects to search; more than any agent has
 
 
-def tools_of(runnable: Any) -> list[Any]:
-    """The tools below a runnable, each once; those that only a function of the user's knows are not seen."""
+def list_tools(runnable: Any) -> list[Any]:
+    """List the tools below a runnable, each once. Tools used only inside functions are not found."""
     found: dict[int, Any] = {}
-    for item in _parts_of(runnable):
+    for item in _walk_parts(runnable):
         if isinstance(item, BaseTool):
             found.setdefault(id(item), item)
     return list(found.values())
 
 
-def _parts_of(runnable: Any) -> Iterator[Any]:
+def _walk_parts(runnable: Any) -> Iterator[Any]:
     seen: dict[int, Any] = {}  # held, so that identities stay unique
     waiting = [runnable]
     while waiting and len(seen) < _MOST:
@@ -344,73 +344,78 @@ def _parts_of(runnable: Any) -> Iterator[Any]:
             for name in _PARTS:
                 try:
                     waiting.append(getattr(item, name, None))
-                except Exception:  # a property of the user's
+                except Exception:  # a custom property may raise
                     continue
 
 
-# What a LangChain agent says of itself, read from the objects: nothing of it runs.
+# Description.
 
 
-def description_of(runnable: Any, *, name: str) -> dict[str, Any]:
-    """The agent as the answer to `describe`. What its models are told is in the code of its nodes and prompts."""
+def describe_agent(runnable: Any, *, name: str) -> dict[str, Any]:
+    """Describe the agent. The instructions of its models are in the code of its nodes and prompts."""
     part = {
         "name": name,
         "type": type(runnable).__name__,
-        "tools": [declaration_of(tool) for tool in tools_of(runnable)],
+        "tools": [describe_tool(tool) for tool in list_tools(runnable)],
     }
-    untold = [f"the instructions of {name} are in its code"]
-    return {"agents": [{key: value for key, value in part.items() if value}], "untold": untold}
+    unknown = [f"the instructions of {name} are in its code"]
+    return {"agents": [{key: value for key, value in part.items() if value}], "unknown": unknown}
 
 
-def declaration_of(tool: Any) -> dict[str, Any]:
-    """What a model is told of a tool."""
-    told = {"name": tool.name, "description": docstring_to_tell(getattr(tool, "func", None), tool.description or "")}
+def describe_tool(tool: Any) -> dict[str, Any]:
+    """Return the declaration of a tool, as models get it."""
+    declaration = {
+        "name": tool.name,
+        "description": clean_docstring(getattr(tool, "func", None), tool.description or ""),
+    }
     try:
         schema = tool.tool_call_schema
         parameters = schema if isinstance(schema, dict) else schema.model_json_schema()
-    except Exception:  # a schema of the user's own making
-        return told
-    return {**told, "parameters": schema_to_tell(parameters)}
+    except Exception:  # a custom schema
+        return declaration
+    return {**declaration, "parameters": redact_schema(parameters)}
 
 
-# Calls of LangChain tools that the engine wants to hear of: asked about before, told of after they were made.
+# Interception of tool calls.
 
-_here: ContextVar[ToolCalls | None] = ContextVar("workbench_langchain_tools", default=None)
-_within: ContextVar[Any] = ContextVar("workbench_langchain_tool", default=None)
+_current_calls: ContextVar[ToolCalls | None] = ContextVar("workbench_langchain_tools", default=None)
+_current_tool: ContextVar[Any] = ContextVar("workbench_langchain_tool", default=None)
 _WRAPPED = "_workbench_wrapped"
 
 
 class ToolCalls:
-    """What becomes of the calls of one session."""
+    """Interception of the calls of one session."""
 
     def __init__(self, tools: Tools, runnable: Any, roots: list[str]) -> None:
-        """Raises LoadError for a tool that is named and that the agent has not."""
+        """Raises LoadError for a configured tool that the agent does not have."""
         self._tools = tools
-        self._watch: Watch | None = None
-        found = [*tools_of(runnable), *_tools_in_modules(roots)]
+        self._watch: CallbackTracer | None = None
+        found = [*list_tools(runnable), *_find_module_tools(roots)]
         known = dict.fromkeys(tool.name for tool in found)
         for name, place in tools.names.items():
             if place is not None and name not in known:
-                raise tools.refuse_unknown(name, known, expected=f"one of the agent's tools ({', '.join(known)})")
+                raise tools.make_unknown_tool_error(
+                    name, known, expected=f"one of the agent's tools ({', '.join(known)})"
+                )
         for tool in found:
             if tools.wants(tool.name):
-                _ask_first(tool)
+                _wrap_tool(tool)
 
-    def enter(self, watch: Watch) -> None:
-        """What this task, and what it starts, calls from now on is this session's."""
+    def enter(self, watch: CallbackTracer) -> None:
+        """Assign the calls of this task, and of those it starts, to this session."""
         self._watch = watch
-        _here.set(self)
+        _current_calls.set(self)
 
     def close(self) -> None:
-        """No more calls come."""
-        _here.set(None)
+        """Stop intercepting."""
+        _current_calls.set(None)
 
     def question(self, tool: Any, args: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
-        """What to ask about a call; None where nobody wants to hear of it."""
+        """Return the request for a call; None if the call is not intercepted."""
         if not self._tools.wants(tool.name):
             return None
-        told = {name: value for name, value in args.items() if name in tool.args}  # without what LangChain puts in
-        return tool.name, as_json(told), declaration_of(tool)
+        named = {name: value for name, value in args.items() if name in tool.args}  # without injected arguments
+        return tool.name, as_json(named), describe_tool(tool)
 
     def ask(self, question: tuple[str, dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
         return self._tools.ask(*question)
@@ -418,80 +423,80 @@ class ToolCalls:
     async def ask_later(self, question: tuple[str, dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
         return await self._tools.ask_later(*question)
 
-    def given(self, tool: Any, answer: dict[str, Any]) -> Any:
-        """Another answered in place of the tool: what it gave, or raises what it raised."""
+    def apply_answer(self, tool: Any, answer: dict[str, Any]) -> Any:
+        """Return, or raise, the answer given instead of calling the tool."""
         run_id = getattr((var_child_runnable_config.get() or {}).get("callbacks"), "parent_run_id", None)
         if self._watch is not None:
             self._watch.note(run_id, **{MARK: answer["source"]})
         if answer.get("error") is not None:
-            raise faults.made_of(answer["error"], tool.name)
+            raise faults.decode_exception(answer["error"], tool.name)
         response = answer.get("response")
         return (response, None) if tool.response_format == "content_and_artifact" else response
 
-    def returned(self, tool: Any, answer: dict[str, Any], value: Any) -> None:
-        """The tool itself gave this."""
+    def report_result(self, tool: Any, answer: dict[str, Any], value: Any) -> None:
+        """Report the result of a tool that was called."""
         is_pair = tool.response_format == "content_and_artifact" and isinstance(value, tuple) and len(value) == 2
-        self._tools.tell(answer, response=value[0] if is_pair else value)
+        self._tools.report_outcome(answer, response=value[0] if is_pair else value)
 
-    def failed(self, answer: dict[str, Any], error: BaseException) -> None:
-        """The tool itself raised this."""
-        self._tools.tell(answer, error=faults.as_data(error))
+    def report_error(self, answer: dict[str, Any], error: BaseException) -> None:
+        """Report the exception of a tool that was called."""
+        self._tools.report_outcome(answer, error=faults.encode_exception(error))
 
 
-def _ask_first(tool: Any) -> None:
-    """Have a tool ask, once. Its own `_arun` may come back to `_run`: that is the same call."""
+def _wrap_tool(tool: Any) -> None:
+    """Make a tool ask before it runs, once. If `_arun` calls `_run`, that is the same call."""
     if getattr(tool, _WRAPPED, False):
         return
     run, arun = tool._run, tool._arun
 
     @functools.wraps(run)
     def run_or_ask(*args: Any, **kwargs: Any) -> Any:
-        calls = _here.get()
-        question = None if calls is None or _within.get() is tool else calls.question(tool, kwargs)
+        calls = _current_calls.get()
+        question = None if calls is None or _current_tool.get() is tool else calls.question(tool, kwargs)
         if calls is None or question is None:
             return run(*args, **kwargs)
         answer = calls.ask(question)
         if answer["source"] is not None:
-            return calls.given(tool, answer)
-        inside = _within.set(tool)
+            return calls.apply_answer(tool, answer)
+        inside = _current_tool.set(tool)
         try:
             value = run(*args, **kwargs)
         except BaseException as error:
-            calls.failed(answer, error)
+            calls.report_error(answer, error)
             raise
         finally:
-            _within.reset(inside)
-        calls.returned(tool, answer, value)
+            _current_tool.reset(inside)
+        calls.report_result(tool, answer, value)
         return value
 
     @functools.wraps(arun)
     async def arun_or_ask(*args: Any, **kwargs: Any) -> Any:
-        calls = _here.get()
-        question = None if calls is None or _within.get() is tool else calls.question(tool, kwargs)
+        calls = _current_calls.get()
+        question = None if calls is None or _current_tool.get() is tool else calls.question(tool, kwargs)
         if calls is None or question is None:
             return await arun(*args, **kwargs)
         answer = await calls.ask_later(question)
         if answer["source"] is not None:
-            return calls.given(tool, answer)
-        inside = _within.set(tool)
+            return calls.apply_answer(tool, answer)
+        inside = _current_tool.set(tool)
         try:
             value = await arun(*args, **kwargs)
         except BaseException as error:
-            calls.failed(answer, error)
+            calls.report_error(answer, error)
             raise
         finally:
-            _within.reset(inside)
-        calls.returned(tool, answer, value)
+            _current_tool.reset(inside)
+        calls.report_result(tool, answer, value)
         return value
 
-    # Past pydantic, whose models take no attribute that is no field.
+    # Bypasses pydantic, whose models refuse unknown attributes.
     object.__setattr__(tool, "_run", run_or_ask)
     object.__setattr__(tool, "_arun", arun_or_ask)
     object.__setattr__(tool, _WRAPPED, True)
 
 
-def _tools_in_modules(roots: list[str]) -> list[Any]:
-    """The tools that the agent's own modules hold: functions of nodes call some that no graph shows."""
+def _find_module_tools(roots: list[str]) -> list[Any]:
+    """Return the tools in the agent's own modules: nodes call tools that no graph contains."""
     folders = tuple(os.path.abspath(root) + os.sep for root in roots)
     found = {}
     for module in list(sys.modules.values()):

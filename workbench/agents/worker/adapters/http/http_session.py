@@ -1,4 +1,4 @@
-"""One conversation with an HTTP agent: one session id, its cookies kept, one request a turn."""
+"""Sessions with HTTP agents: one session id with its own cookies, one request per turn."""
 
 from __future__ import annotations
 
@@ -9,22 +9,40 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from ...otlp.traces import Traces
+from ...otlp import Traces
 from ...recording.recorder import quiet
-from ...variables import Variables
 from .. import base
-from ..foreign import WAIT_SECONDS, ForeignSession, open_inbox, receiver_for
-from .certificates import read_certificates
-from .reading import Reading, beginning, kind_of
-from .sending import Sending
-from .words import in_words
+from ..external_session import WAIT_SECONDS, ExternalSession, Variables, create_receiver, open_inbox
+from .http_mapping import AnswerMapping, RequestMapping, classify_status, read_certificates, shorten
+
+
+def describe_connection_error(error: aiohttp.ClientError | OSError) -> str:
+    """Describe a failed request without URLs, which may contain keys and passwords."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}: {error.message}"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return error.message or type(error).__name__
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"its certificate is not trusted: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return f"the proxy cannot be connected to: {error.os_error.strerror}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it closed the connection before it had answered"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "it closed the connection in the middle of its answer"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "found no URL, expected one once its variables are filled in"
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+
 
 _CONNECT_SECONDS = 15.0
 _LARGEST = 64 * 1024 * 1024  # bytes of an answer
 
 
 class Connections:
-    """What the sessions of a process have in common: where and how they ask, and the connections that are open."""
+    """What the sessions of a process share: settings and open connections."""
 
     def __init__(
         self,
@@ -33,8 +51,8 @@ class Connections:
         *,
         url: str,
         headers: dict[str, str],
-        sending: Sending,
-        reading: Reading,
+        sending: RequestMapping,
+        reading: AnswerMapping,
     ) -> None:
         """`url` and `headers` are filled in from `variables`."""
         self.target = target
@@ -45,15 +63,16 @@ class Connections:
         self.reading = reading
         self.timeout_seconds: float | None = target["options"].get("timeout_seconds")
         port: int | None = target["options"].get("otlp_port")
-        self._receiver = None if port is None else receiver_for(target, port=port)
-        with quiet:  # all variables are looked at, and hardly one of them matters
-            self.proxy = _proxy_for(url)
+        self._receiver = None if port is None else create_receiver(target, port=port)
+        with quiet:  # this reads all variables, and few of them matter
+            self.proxy = _find_proxy(url)
             if any(address is not None and address.lower().startswith("https:") for address in (url, self.proxy)):
                 read_certificates()
         self._connector: aiohttp.TCPConnector | None = None
 
     def traces(self, opened: float) -> Traces:
-        """For a session that is opened now, by the performance counter. Raises AgentFault where a port is taken."""
+        """Create the traces of a session, opened at `opened` by the performance counter. Raises AgentFault if a port is
+        in use."""
         if self._receiver is None:
             return Traces(opened=opened, conceal=self.variables.conceal_secrets)
         return Traces(
@@ -64,20 +83,20 @@ class Connections:
         )
 
     def client(self) -> aiohttp.ClientSession:
-        """A client with cookies of its own."""
-        if self._connector is None:  # it belongs to the event loop, which is there only now
+        """Create a client with its own cookies."""
+        if self._connector is None:  # it needs the running event loop
             self._connector = aiohttp.TCPConnector(limit=0)
         return aiohttp.ClientSession(
             connector=self._connector,
             connector_owner=False,
-            cookie_jar=aiohttp.CookieJar(unsafe=True),  # also those of servers that have no name
+            cookie_jar=aiohttp.CookieJar(unsafe=True),  # also for servers without a name
             timeout=aiohttp.ClientTimeout(total=self.timeout_seconds, sock_connect=_CONNECT_SECONDS),
             headers={"Accept": "application/json, text/plain;q=0.5"},
         )
 
 
-class HttpSession(ForeignSession):
-    """Asks over connections that the sessions of a process share."""
+class HttpSession(ExternalSession):
+    """A session that uses shared connections."""
 
     def __init__(self, connections: Connections, request: dict[str, Any], emit_span: base.EmitSpan) -> None:
         super().__init__(connections.target, request, emit_span, make_traces=connections.traces)
@@ -86,9 +105,9 @@ class HttpSession(ForeignSession):
         self._client = connections.client()
 
     async def ask(self, content: dict[str, Any], prompt: str, index: int, traceparent: str) -> dict[str, Any]:
-        """See `ForeignSession.ask`. Raises AgentFault for whatever came instead of an answer."""
+        """See `ExternalSession.ask`. Raises AgentFault if there is no answer."""
         shared = self._shared
-        data = self._data(content, prompt, index)
+        data = self._build_data(content, prompt, index)
         sent: dict[str, Any] = (
             {"params": shared.sending.query(data)}
             if shared.sending.method == "GET"
@@ -98,13 +117,13 @@ class HttpSession(ForeignSession):
             status, content_type, text = await self._exchange(
                 headers={"traceparent": traceparent, **shared.headers}, **sent
             )
-            # Concealed when it is read: a value of a variable may be part of what JSON is made of.
+            # Concealed after parsing: a value may be part of the JSON syntax.
             answer: dict[str, Any] = shared.variables.conceal_secrets(self._read(status, content_type, text))
         except BaseException as error:
-            self._client.detach()  # nobody closes a session that failed, and aiohttp complains of that
+            self._client.detach()  # a failed session is not closed, about which aiohttp would warn
             if isinstance(error, base.AgentFault):
-                told = shared.variables.conceal(str(error))
-                raise base.AgentFault(f"{self._called} {told}", kind=error.kind) from None
+                message = shared.variables.conceal(str(error))
+                raise base.AgentFault(f"{self._called} {message}", kind=error.kind) from None
             raise
         answer["attributes"] = {
             "http.request.method": shared.sending.method,
@@ -120,19 +139,20 @@ class HttpSession(ForeignSession):
         return await super().close()
 
     async def _exchange(self, **request: Any) -> tuple[int, str, str]:
-        """One request and its answer: status, type and text. What the agent did not get to answer is infrastructure."""
+        """Send one request; return status, content type and text. Raises AgentFault of kind infrastructure without an
+        answer."""
         shared = self._shared
         try:
             async with self._client.request(
                 shared.sending.method,
                 shared.url,
                 proxy=shared.proxy,
-                allow_redirects=False,  # headers may hold keys that are for this address alone
+                allow_redirects=False,  # headers may hold keys that are only for this address
                 **request,
             ) as response:
-                data = await _limited(response.content)
+                data = await _read_limited(response.content)
                 charset = response.charset or "utf-8"
-                return response.status, response.headers.get("Content-Type", ""), _decoded(data, charset)
+                return response.status, response.headers.get("Content-Type", ""), _decode_body(data, charset)
         except aiohttp.ConnectionTimeoutError:
             message = f"could not be connected to within {_CONNECT_SECONDS:g} s"
             raise base.AgentFault(message, kind="infrastructure") from None
@@ -142,19 +162,21 @@ class HttpSession(ForeignSession):
             message = f"did not answer within {shared.timeout_seconds:g} s (timeout_seconds of its table)"
             raise base.AgentFault(message, kind="timeout") from None
         except aiohttp.InvalidURL as error:
-            raise base.LoadError(f"{self._called}: {in_words(error)}") from None
+            raise base.LoadError(f"{self._called}: {describe_connection_error(error)}") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise base.AgentFault(f"could not be reached: {in_words(error)}", kind="infrastructure") from None
+            raise base.AgentFault(
+                f"could not be reached: {describe_connection_error(error)}", kind="infrastructure"
+            ) from None
 
     def _read(self, status: int, content_type: str, text: str) -> dict[str, Any]:
         if 200 <= status < 300:
             return self._shared.reading.read(text, content_type=content_type)
         if 300 <= status < 400:
-            raise base.AgentFault(f"answered {status}, a redirection: expected the URL to which it leads as target")
-        raise base.AgentFault(f"answered {status}: {beginning(text) or 'nothing'}", kind=kind_of(status))
+            raise base.AgentFault(f"answered {status}, a redirection: set target to the URL it leads to")
+        raise base.AgentFault(f"answered {status}: {shorten(text) or 'nothing'}", kind=classify_status(status))
 
-    def _data(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:
-        """What templates may name."""
+    def _build_data(self, content: dict[str, Any], prompt: str, index: int) -> dict[str, Any]:
+        """Return the values for templates."""
         messages = []
         for turn in self.history:
             messages.append({"role": "user", "content": turn["prompt"]})
@@ -172,8 +194,8 @@ class HttpSession(ForeignSession):
         }
 
 
-async def _limited(content: aiohttp.StreamReader) -> bytes:
-    """All of an answer. Raises AgentFault where it is larger than anybody would read."""
+async def _read_limited(content: aiohttp.StreamReader) -> bytes:
+    """Read an answer. Raises AgentFault if it is too large."""
     chunks, size = [], 0
     async for chunk in content.iter_any():
         size += len(chunk)
@@ -183,20 +205,20 @@ async def _limited(content: aiohttp.StreamReader) -> bytes:
     return b"".join(chunks)
 
 
-def _decoded(data: bytes, charset: str) -> str:
+def _decode_body(data: bytes, charset: str) -> str:
     try:
         return data.decode(charset)
-    except (LookupError, UnicodeDecodeError):  # a charset nobody knows, or another than it says
+    except (LookupError, UnicodeDecodeError):  # an unknown or wrong charset
         return data.decode("utf-8", "replace")
 
 
-def _proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for a URL. Raises LoadError where it is no address of one."""
+def _find_proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL. Raises LoadError if its address is invalid."""
     parts = urlsplit(url)
     if urllib.request.proxy_bypass(parts.hostname or ""):
         return None
     proxy = urllib.request.getproxies().get(parts.scheme)
-    if proxy and not proxy.lower().startswith(("http://", "https://")):  # not shown, as a password may be in it
+    if proxy and not proxy.lower().startswith(("http://", "https://")):  # not shown, because it may contain a password
         raise base.LoadError(
             f"the environment variable {parts.scheme}_proxy: found no URL of an HTTP proxy, expected one such as "
             "http://localhost:3128"

@@ -1,6 +1,6 @@
-"""An endpoint on this machine that exporters of OpenTelemetry send spans to: OTLP over HTTP, JSON and protobuf.
+"""An endpoint on this machine for OpenTelemetry exporters: OTLP over HTTP, JSON and protobuf.
 
-It lives in a thread with an event loop of its own: spans may come while the worker's loop stands still, between turns.
+It runs in a thread with its own event loop, because spans may arrive while the worker's loop is blocked.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from aiohttp import web
 
-from ..recording.recorder import quiet
-from .reading import NotInstalled, Told, read_json, read_protobuf, reads_protobuf
+from .otlp import NotInstalled, OtlpDocument, can_read_protobuf, read_json, read_protobuf
+from .recording.recorder import quiet
 
 _LARGEST = 16 * 1024 * 1024  # bytes of one request, unpacked
 _MOST = 20_000  # spans that wait to be taken
@@ -33,23 +33,24 @@ _TOO_LARGE = (
 
 
 class Inbox:
-    """What came for one conversation. Made by `Receiver.inbox`; used on the event loop that waits for it."""
+    """The spans received for one conversation. Created by `Receiver.inbox`; used on the event loop that waits for
+    it."""
 
     def __init__(self, receiver: Receiver) -> None:
         self.key = secrets.token_urlsafe(16)
-        """What stands in the path of an endpoint of its own."""
+        """The path of its own endpoint."""
         self.trace_id = ""
         self._receiver = receiver
-        self._came = Told()
+        self._came = OtlpDocument()
         self._lock = threading.Lock()
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._others = receiver.unclaimed
 
-    def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The environment of a program of this conversation, whose exporters send here, and soon.
+    def build_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Build the environment of a program whose exporters send here, with short delays.
 
-        What the user says of metrics, logs and anything else stays.
+        The user's settings for metrics, logs and anything else stay.
         """
         endpoint = f"http://{_OUR_HOST}:{self._receiver.port}/{self.key}"
         usual = {
@@ -59,48 +60,48 @@ class Inbox:
         }
         traces = {
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{endpoint}/v1/traces",
-            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf" if reads_protobuf() else "http/json",
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf" if can_read_protobuf() else "http/json",
         }
         return {**usual, **environment, **traces}
 
-    def belongs_to(self, trace_id: str) -> None:
-        """Have spans of this trace, which come to the address of all, put here."""
+    def claim_trace(self, trace_id: str) -> None:
+        """Receive the spans of this trace that arrive at the common address."""
         self.trace_id = trace_id
         self._receiver.register(self, trace_id)
 
-    def put(self, told: Told) -> None:
-        """Add what came. Called by the receiver's thread."""
+    def put(self, document: OtlpDocument) -> None:
+        """Add received spans. Called by the receiver's thread."""
         with self._lock:
-            self._came.spans += told.spans[: max(0, _MOST - len(self._came.spans))]
-            self._came.problems += told.problems[: max(0, 10 - len(self._came.problems))]
+            self._came.spans += document.spans[: max(0, _MOST - len(self._came.spans))]
+            self._came.problems += document.problems[: max(0, 10 - len(self._came.problems))]
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._event.set)
 
-    def take(self) -> Told:
-        """What has come since it was last taken."""
+    def take(self) -> OtlpDocument:
+        """Return what arrived since the last call."""
         with self._lock:
-            came, self._came = self._came, Told()
+            came, self._came = self._came, OtlpDocument()
         self._event.clear()
         return came
 
     async def wait(self) -> None:
-        """Wait until something has come."""
+        """Wait until something has arrived."""
         await self._event.wait()
 
-    def others(self) -> str:
-        """Words on spans that came meanwhile and belong to no conversation; empty where there are none."""
+    def describe_unclaimed(self) -> str:
+        """Describe spans that arrived since and belong to no conversation; empty if there are none."""
         count = self._receiver.unclaimed - self._others
         self._others += count
-        wrong = "of no trace that was asked for: does the agent go on with the `traceparent` that it is sent?"
+        wrong = "with an unknown trace id: does the agent continue the `traceparent` that it receives?"
         return f"; {count:,} came {wrong}" if count else ""
 
     def close(self) -> None:
-        """Nobody takes from it any more."""
+        """Stop receiving."""
         self._receiver.unregister(self)
 
 
 class Receiver:
-    """Listens on a port while any conversation is open; 0 stands for a free one."""
+    """Listens on a port while any conversation is open; 0 means a free port."""
 
     def __init__(self, port: int = 0) -> None:
         self.port = port
@@ -112,7 +113,7 @@ class Receiver:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def inbox(self) -> Inbox:
-        """A place for what one conversation makes. Raises OSError where the port is taken."""
+        """Return an inbox for one conversation. Raises OSError if the port is in use."""
         with self._lock:
             if self._loop is None:
                 self._start()
@@ -122,11 +123,11 @@ class Receiver:
             return inbox
 
     def register(self, inbox: Inbox, trace_id: str) -> None:
-        """Have the spans of a trace put there."""
+        """Deliver the spans of a trace to the inbox."""
         self._inboxes[trace_id] = inbox
 
     def unregister(self, inbox: Inbox) -> None:
-        """Stop that; after the last one stop listening, so that another run can."""
+        """Remove an inbox; after the last one stop listening, so that another run can."""
         with self._lock:
             if self._inboxes.pop(inbox.key, None) is None:
                 return
@@ -138,14 +139,14 @@ class Receiver:
                 self._loop = None
 
     def _start(self) -> None:
-        """Raises OSError."""
+        """Start to listen. Raises OSError."""
         loop = asyncio.new_event_loop()
         ready = threading.Event()
         failures: list[OSError] = []
 
         def serve() -> None:
             with quiet:
-                runner = web.AppRunner(self._application(), shutdown_timeout=0.1, access_log=None)
+                runner = web.AppRunner(self._create_application(), shutdown_timeout=0.1, access_log=None)
                 try:
                     loop.run_until_complete(runner.setup())
                     loop.run_until_complete(web.TCPSite(runner, _OUR_HOST, self._wanted).start())
@@ -167,12 +168,12 @@ class Receiver:
             raise failures[0]
         self._loop = loop
 
-    def _application(self) -> web.Application:
+    def _create_application(self) -> web.Application:
         application = web.Application(client_max_size=_LARGEST)
         for prefix in ("", "/{key}"):
             application.router.add_post(f"{prefix}/v1/traces", self._receive)
-            for other in ("metrics", "logs"):  # taken and let go: exporters of them would complain
-                application.router.add_post(f"{prefix}/v1/{other}", _let_go)
+            for other in ("metrics", "logs"):  # accepted and discarded, because their exporters would report errors
+                application.router.add_post(f"{prefix}/v1/{other}", _discard)
         return application
 
     async def _receive(self, request: web.Request) -> web.Response:
@@ -183,55 +184,55 @@ class Receiver:
         try:
             data = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            self._sort_in(Told(problems=[_TOO_LARGE]), own)
+            self._distribute(OtlpDocument(problems=[_TOO_LARGE]), own)
             raise
         if request.content_type == _PROTOBUF:
             try:
-                told = read_protobuf(data)
+                document = read_protobuf(data)
             except NotInstalled:
-                self._sort_in(Told(problems=[_WANTED]), own)
+                self._distribute(OtlpDocument(problems=[_WANTED]), own)
                 return web.Response(status=415, text=_WANTED)
         else:
-            told = _json(data)
-        self._sort_in(told, own)
-        return _taken(request)
+            document = _parse_json(data)
+        self._distribute(document, own)
+        return _acknowledge(request)
 
-    def _sort_in(self, told: Told, own: Inbox | None) -> None:
-        """Put what was told where it belongs: by the address it came to, else by its traces."""
+    def _distribute(self, document: OtlpDocument, own: Inbox | None) -> None:
+        """Deliver received spans: by the address they were sent to, else by their traces."""
         if own is not None:
-            own.put(told)
+            own.put(document)
             return
-        if not told.spans:
-            strays = [f"in a request of no conversation: {problem}" for problem in told.problems]
+        if not document.spans:
+            strays = [f"in a request of no conversation: {problem}" for problem in document.problems]
             for inbox in set(self._inboxes.copy().values()):
-                inbox.put(Told(problems=strays))
+                inbox.put(OtlpDocument(problems=strays))
             return
-        parts: dict[str, Told] = {}
-        for span in told.spans:
-            parts.setdefault(span.trace_id, Told()).spans.append(span)
+        parts: dict[str, OtlpDocument] = {}
+        for span in document.spans:
+            parts.setdefault(span.trace_id, OtlpDocument()).spans.append(span)
         for trace_id, part in parts.items():
             theirs = self._inboxes.get(trace_id)
             if theirs is None:
                 self.unclaimed += len(part.spans)
             else:
-                theirs.put(Told(part.spans, told.problems))
+                theirs.put(OtlpDocument(part.spans, document.problems))
 
 
-def _json(data: bytes) -> Told:
+def _parse_json(data: bytes) -> OtlpDocument:
     try:
         document: Any = json.loads(data)
     except (ValueError, RecursionError):
-        return Told(problems=["an exporter sent what is neither JSON nor said to be protobuf"])
+        return OtlpDocument(problems=["an exporter sent data that is neither JSON nor declared as protobuf"])
     return read_json(document)
 
 
-async def _let_go(request: web.Request) -> web.Response:
+async def _discard(request: web.Request) -> web.Response:
     await request.read()
-    return _taken(request)
+    return _acknowledge(request)
 
 
-def _taken(request: web.Request) -> web.Response:
-    """The empty answer of OTLP, in the form of the question."""
+def _acknowledge(request: web.Request) -> web.Response:
+    """Return the empty answer of OTLP, in the format of the request."""
     if request.content_type == _PROTOBUF:
         return web.Response(content_type=_PROTOBUF)
     return web.json_response({})

@@ -70,7 +70,7 @@ async def test_an_agent_without_tools_to_ask_about_pays_nothing(bench: Any) -> N
         import sys, threading
 
         def answer(prompt):
-            ours = [name for name in sys.modules if name.endswith((".asking", ".interception"))]
+            ours = [name for name in sys.modules if name.endswith(".tool_interception")]
             return f"{ours} {threading.active_count()}"
     """)
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agents import otlp
-from workbench.agents.worker.otlp.reading import read_json, read_protobuf
-from workbench.agents.worker.otlp.traces import Traces
+from workbench.agents.worker.otlp import Traces, read_json, read_protobuf
 from workbench.model.trace import Span
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -77,7 +76,7 @@ def test_bytes_that_are_no_protobuf_are_said_to_be_none(data: bytes) -> None:
     read_protobuf(data)
     (problem,) = read_protobuf(b"\xff" + data).problems
 
-    assert problem == "what an exporter sent as protobuf is no OTLP"
+    assert problem == "an exporter sent protobuf that is not OTLP"
 
 
 def test_ids_may_be_in_base_64_as_protobuf_has_them_in_json() -> None:

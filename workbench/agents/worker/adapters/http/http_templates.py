@@ -1,6 +1,6 @@
-"""Templates of the user's for what an HTTP agent is sent: jinja2, rendered in a sandbox.
+"""Templates for requests to an HTTP agent: jinja2, rendered in a sandbox.
 
-What is filled in is data, and never rendered again. jinja2 is imported with this module: see `Adapter.import_own`.
+Inserted values are data and never rendered again. jinja2 is imported with this module: see `Adapter.import_libraries`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from ...loading import nearest
+from ...loading import suggest_name
 from .. import base
 
 Fill = Callable[["dict[str, Any]"], Any]
-"""Makes a JSON value of what templates may name."""
+"""Creates a JSON value from the values for templates."""
 
 _WHOLE = re.compile(r"\{\{(?![-+])(?P<expression>(?:(?!\{\{|\}\}).)+)(?<![-+])\}\}", re.DOTALL)
 
 
 class Templates:
-    """Reads templates that may use certain names. `key` says where in the settings they stand."""
+    """Compiles templates that may use certain names. `key` is their place in the settings."""
 
     def __init__(self, names: tuple[str, ...], *, key: str) -> None:
         self._names = names
@@ -31,8 +31,8 @@ class Templates:
         self._texts = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
         self._json = ImmutableSandboxedEnvironment(undefined=StrictUndefined, finalize=_as_json)
 
-    def of_json(self, text: str) -> Fill:
-        """A template of a whole JSON text: what is filled in is written as JSON, so that no quote in it breaks out."""
+    def compile_json(self, text: str) -> Fill:
+        """Compile a template of a whole JSON text. Values are inserted as JSON, so that quotes cannot break it."""
         self._check(text)
         template = self._json.from_string(text)
 
@@ -48,13 +48,13 @@ class Templates:
 
         return fill
 
-    def of_value(self, value: Any) -> Fill:
-        """A JSON value in which each text is a template; one that is a single expression gives its value."""
+    def compile_value(self, value: Any) -> Fill:
+        """Compile a JSON value whose texts are templates; a text that is one expression becomes its value."""
         if isinstance(value, dict):
-            items = [(key, self.of_value(item)) for key, item in value.items()]
+            items = [(key, self.compile_value(item)) for key, item in value.items()]
             return lambda data: {key: fill(data) for key, fill in items}
         if isinstance(value, list):
-            fills = [self.of_value(item) for item in value]
+            fills = [self.compile_value(item) for item in value]
             return lambda data: [fill(data) for fill in fills]
         if not isinstance(value, str) or "{" not in value:
             return lambda _: value
@@ -63,25 +63,26 @@ class Templates:
         if whole is None:
             return self._texts.from_string(value).render
         expression = self._texts.compile_expression(whole["expression"], undefined_to_none=False)
-        return lambda data: _defined(expression(**data))
+        return lambda data: _require_defined(expression(**data))
 
     def _check(self, text: str) -> None:
-        """Raise LoadError where a text is no template, or names what there is not."""
+        """Raise LoadError if a text is no template, or uses an unknown name."""
         try:
             names = meta.find_undeclared_variables(self._texts.parse(text))
         except TemplateSyntaxError as error:
             raise base.LoadError(f"{self._key}: line {error.lineno}: {error.message}") from None
         for name in sorted(names.difference(self._names)):
-            near = nearest(name, list(self._names))
+            near = suggest_name(name, list(self._names))
             raise base.LoadError(f"{self._key}: found {name!r}, expected one of {', '.join(self._names)}{near}")
 
 
 def _as_json(value: Any) -> Any:
-    """What stands for a value in a template of JSON; what has `__html__` comes from `tojson`, and is JSON already."""
+    """Return the text for a value in a JSON template. A value with `__html__` comes from `tojson` and is JSON
+    already."""
     return value if hasattr(value, "__html__") or isinstance(value, Undefined) else json.dumps(value)
 
 
-def _defined(value: Any) -> Any:
+def _require_defined(value: Any) -> Any:
     if isinstance(value, Undefined):
         raise UndefinedError(value._undefined_message)
     return value

@@ -1,4 +1,4 @@
-"""Paths that say where in an answer is what. The library is imported with this module: see `Adapter.import_own`."""
+"""JSONPaths of the settings. The library is imported with this module: see `Adapter.import_libraries`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .. import base
 
 
 class Path:
-    """A JSONPath of the settings; `key` says where it stands there. Raises LoadError where it is none."""
+    """A JSONPath of the settings; `key` is its place there. Raises LoadError if it is invalid."""
 
     def __init__(self, text: str, *, key: str) -> None:
         try:
@@ -24,14 +24,14 @@ class Path:
         self._path = path
         self.text = text
         self.is_single: bool = path.singular_query()
-        """Whether it can lead to one value only."""
+        """True if it leads to one value at most."""
         heads = (JSONPath(env=path.env, segments=path.segments[:end]) for end in range(len(path.segments) + 1))
         self._head = [head for head in heads if head.singular_query()][-1]
 
     def values(self, document: Any) -> list[Any]:
-        """What it leads to."""
+        """Return the values that it leads to."""
         return list(self._path.findall(document))
 
     def has_place(self, document: Any) -> bool:
-        """Whether the value is there in which it looks for several."""
+        """Return True if the container that it searches exists."""
         return bool(self._head.findall(document))
