@@ -16,7 +16,7 @@ CRASH = """
 import os, sys
 from pathlib import Path
 from workbench.store.evalsets.recovery import TypedTexts
-TypedTexts(Path(sys.argv[1])).keep(sys.argv[2:])
+TypedTexts(Path(sys.argv[1])).write(sys.argv[2:])
 os._exit(9)
 """
 
