@@ -26,8 +26,8 @@ from workbench.model.target import AgentKind, Target
 from workbench.model.text import redact
 from workbench.store.errors import DamagedFile, StoreError, shown_path
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import SCORES_OPTION, FinishedJob, RunRecord, StoredVerdict
-from workbench.store.history.history_schema import is_denied
+from workbench.store.history.history_queries import FinishedJob, RunRecord, StoredVerdict
+from workbench.store.history.history_schema import SCORES_OPTION, is_denied
 
 if TYPE_CHECKING:
     from workbench.store.evalsets.evalset_document import EvalSetDocument

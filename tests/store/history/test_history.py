@@ -26,7 +26,8 @@ from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.store.errors import StoreError
 from workbench.store.history import history_writer
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import SCORES_OPTION, FinishedJob
+from workbench.store.history.history_queries import FinishedJob
+from workbench.store.history.history_schema import SCORES_OPTION
 
 from .conftest import make_record, make_result
 

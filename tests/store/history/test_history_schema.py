@@ -216,6 +216,9 @@ def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monke
 def make_format_4(history: History) -> None:
     """Undo what later versions have added to the tables."""
     for statement in (
+        "DROP VIEW job_detail",
+        "DROP VIEW job_state",
+        "DROP VIEW unjudged_detail",
         "ALTER TABLE unjudged DROP COLUMN agent_seconds",
         "ALTER TABLE job DROP COLUMN agent_seconds",
         "ALTER TABLE job DROP COLUMN misses_samples",

@@ -1,4 +1,4 @@
-"""`History`: runs and their results, stored and read."""
+"""`History`: the runs of a project and their results, stored and read."""
 
 from __future__ import annotations
 
@@ -18,26 +18,19 @@ from workbench.model.text import one_line
 from workbench.store.errors import StoreError
 from workbench.store.history import history_codec
 from workbench.store.history.history_queries import (
-    FULL,
-    HAS_JUDGED,
-    HAS_JUDGED_OF_RUN,
+    COPY_JOB,
     IS_CASE,
-    LIGHT,
-    NEWEST_JUDGED,
-    NEWEST_JUDGED_OF_ONE,
+    IS_JOB,
+    JOB,
+    LATEST_VERDICTS,
+    NEWEST,
     NEWEST_OF_DATASETS,
-    NEWEST_OF_ONE,
-    ONE,
-    RAN,
+    NEWEST_SCORED,
+    RESULT,
     RUN,
-    RUNS_THAT_BEGIN,
+    RUNS_WITH_PREFIX,
     SCORES,
-    TAKE_OVER,
-    UNJUDGED_RESULTS,
-    UNJUDGED_VERDICTS,
-    WITH_RESULT,
-    WITH_RUN,
-    WITH_SCORE,
+    VERDICT,
     AgentWrittenFile,
     FinishedJob,
     RunPart,
@@ -52,8 +45,8 @@ from workbench.store.history.history_queries import (
     read_result,
     read_scores,
     read_verdict,
-    select_latest_verdicts,
     select_newest,
+    select_newest_of_case,
 )
 from workbench.store.history.history_schema import Database, open_database
 from workbench.store.history.history_writer import (
@@ -64,35 +57,37 @@ from workbench.store.history.history_writer import (
     read_folder_dependencies,
 )
 
-# The runs of a history: how one is named, how it begins and ends, and what is told of it without its results.
-
 LATEST = "latest"
 
 
 class RunTable:
-    """The table of runs. Every method raises StoreError where it cannot be read or written."""
+    """The runs of a history, without their results. Every method raises StoreError if the file cannot be used.
+
+    A run is named by its id, a prefix of its id, or "latest".
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._rows: dict[str, int] = {}
 
-    def begin(self, record: RunRecord) -> None:
-        """Store a run before its first job. A run that goes on after an interruption keeps its jobs."""
+    def begin_run(self, record: RunRecord) -> None:
+        """Store a run before its first job. A resumed run keeps its jobs, its first start and its duration so far."""
         with self._database.transaction():
             execute, name = self._database.execute, (record.run_id,)
             before = execute("SELECT record FROM run WHERE run_id = ?", name).fetchone()
             if before is not None:
-                with contextlib.suppress(*history_codec.UNREADABLE):  # whoever wants to see that run is told
-                    began = datetime.fromisoformat(history_codec.load_fact(before[0])["started_at"])
-                    record = record.model_copy(update={"started_at": began})
+                with contextlib.suppress(*history_codec.UNREADABLE):  # reading that run reports it
+                    started = datetime.fromisoformat(history_codec.load_fact(before[0])["started_at"])
+                    record = record.model_copy(update={"started_at": started})
             execute(
                 "INSERT INTO run (run_id, record) VALUES (?, ?) ON CONFLICT (run_id) DO UPDATE SET "
                 "record = excluded.record, summary = NULL, interrupted = 0",
                 (*name, history_codec.fact_to_text(record)),
             )
 
-    def end(self, row: int, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
-        """Store how a run came out."""
+    def end_run(self, run_id: str, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
+        """Store the outcome of a run. `duration_seconds` is that since it began or was resumed."""
+        row = self._find_row(run_id)
         with self._database.transaction():
             self._database.execute(
                 "UPDATE run SET summary = ?, duration_seconds = coalesce(duration_seconds, 0) + ?, interrupted = ? "
@@ -100,8 +95,49 @@ class RunTable:
                 (history_codec.fact_to_text(summary), duration_seconds, interrupted, row),
             )
 
-    def row(self, run_id: str) -> int:
-        """The row of a run by its id, the start of its id, or "latest". StoreError: that names none or several."""
+    def run(self, run_id: str) -> StoredRun:
+        """Return one run. Raises StoreError if no run or several runs match."""
+        return self._get_run(self._find_row(run_id))
+
+    def runs(self, limit: int = 50) -> list[StoredRun]:
+        """Return the newest runs, newest first."""
+        with self._database.translate_errors():
+            rows = self._database.execute(f"{RUN} ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
+            return [self._make_stored_run(*row) for row in rows]
+
+    def get_previous_run(self, run_id: str) -> StoredRun | None:
+        """Return the newest run before this one that scored cases of one of its sets with the same target."""
+        row = self._find_row(run_id)
+        same = "(target, eval_set) IN (SELECT DISTINCT target, eval_set FROM job WHERE run = ?)"
+        return self._find_newest_scored(f"{same} AND run < ?", (row, row))
+
+    def get_newest_judged_run(self) -> StoredRun | None:
+        """Return the newest run that scored a case; None if there is none."""
+        return self._find_newest_scored("TRUE", ())
+
+    def list_runs_of_target(self, target: str, eval_set: str | None = None, *, limit: int = 50) -> list[RunPart]:
+        """Return the newest runs with cases of a target (of one of its sets), newest first; only these are counted."""
+        names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
+        part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
+        with self._database.translate_errors():
+            rows = self._database.execute(
+                f"{RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC LIMIT ?",
+                (*names, limit),
+            ).fetchall()
+            parts = []
+            for row in rows:
+                counts = self._count_jobs(f"run = ? AND {part}", (row[0], *names))
+                parts.append(RunPart(self._make_stored_run(*row), RunSummary.model_validate(counts)))
+            return parts
+
+    def list_dataset_runs(self, limit: int = 50) -> list[tuple[str, StoredRun]]:
+        """Return the names of recorded datasets, each with its newest run that has a result of a row, newest first."""
+        with self._database.translate_errors():
+            found = self._database.execute(NEWEST_OF_DATASETS, (limit,)).fetchall()
+            return [(history_codec.name_from_sql(name), self._get_run(row)) for name, row in found]
+
+    def _find_row(self, run_id: str) -> int:
+        """Return the row id of a run. Raises StoreError if no run or several runs match."""
         known = self._rows.get(run_id)
         if known is not None:
             return known
@@ -118,46 +154,6 @@ class RunTable:
             self._rows[run_id] = row
         return int(row)
 
-    def run(self, row: int) -> StoredRun:
-        """The run in a row that there is."""
-        with self._database.translate_errors():
-            return self._make_stored_run(*self._database.execute(f"{RUN} WHERE id = ?", (row,)).fetchone())
-
-    def newest(self, limit: int) -> list[StoredRun]:
-        """The newest runs, newest first."""
-        with self._database.translate_errors():
-            rows = self._database.execute(f"{RUN} ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
-            return [self._make_stored_run(*row) for row in rows]
-
-    def get_previous_run(self, row: int) -> StoredRun | None:
-        """The newest run before the one in this row that judged cases of one of its sets by the same target."""
-        return self._find_newest(f"id < ? AND {HAS_JUDGED_OF_RUN}", (row, row))
-
-    def newest_judged(self) -> StoredRun | None:
-        """The newest run that judged a case; None if there is none."""
-        return self._find_newest(HAS_JUDGED, ())
-
-    def list_runs_of_target(self, target: str, eval_set: str | None, *, limit: int) -> list[RunPart]:
-        """The newest runs that had cases of a target (of one of its sets), newest first, counting only those cases."""
-        names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
-        part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
-        with self._database.translate_errors():
-            rows = self._database.execute(
-                f"{RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC LIMIT ?",
-                (*names, limit),
-            ).fetchall()
-            parts = []
-            for row in rows:
-                counts = self._count_jobs(f"run = ? AND {part}", (row[0], *names))
-                parts.append(RunPart(self._make_stored_run(*row), RunSummary.model_validate(counts)))
-            return parts
-
-    def _find_newest(self, condition: str, values: tuple[int, ...]) -> StoredRun | None:
-        with self._database.translate_errors():
-            query = f"{RUN} WHERE {condition} ORDER BY id DESC LIMIT 1"
-            found = self._database.execute(query, values).fetchone()
-            return None if found is None else self._make_stored_run(*found)
-
     def _find_rows(self, run_id: str) -> list[tuple[int, str]]:
         execute = self._database.execute
         with self._database.translate_errors():
@@ -165,7 +161,19 @@ class RunTable:
                 return execute("SELECT id, run_id FROM run ORDER BY id DESC LIMIT 1").fetchall()
             values = {"name": history_codec.name_to_sql(run_id)}
             exact = execute("SELECT id, run_id FROM run WHERE run_id = :name", values).fetchall()
-            return exact or execute(RUNS_THAT_BEGIN, values).fetchall()
+            return exact or execute(RUNS_WITH_PREFIX, values).fetchall()
+
+    def _find_newest_scored(self, condition: str, values: tuple[int, ...]) -> StoredRun | None:
+        """Return the newest run with a scored job that meets the condition."""
+        scored = f"EXISTS (SELECT 1 FROM job_state WHERE run = run_row AND NOT is_unscored AND {condition})"
+        query = f"SELECT run_row FROM (SELECT id AS run_row FROM run) WHERE {scored} ORDER BY run_row DESC LIMIT 1"
+        with self._database.translate_errors():
+            found = self._database.execute(query, values).fetchone()
+            return None if found is None else self._get_run(found[0])
+
+    def _get_run(self, row: int) -> StoredRun:
+        with self._database.translate_errors():
+            return self._make_stored_run(*self._database.execute(f"{RUN} WHERE id = ?", (row,)).fetchone())
 
     def _make_stored_run(
         self, row: int, record: str, summary: str | None, duration_seconds: float | None, interrupted: int
@@ -189,36 +197,32 @@ class RunTable:
         except history_codec.UNREADABLE as error:
             raise StoreError(self._database.path, f"a run cannot be read: {error}") from error
 
-    def _count_jobs(self, which: str, values: tuple[Any, ...]) -> dict[str, int]:
-        """The jobs of which this is true, for a RunSummary."""
-        query = f"SELECT lower(status), count(*), sum(misses_samples) FROM job WHERE {which} GROUP BY status"
+    def _count_jobs(self, condition: str, values: tuple[Any, ...]) -> dict[str, int]:
+        """Count jobs by status, as data of a RunSummary."""
+        query = f"SELECT lower(status), count(*), sum(misses_samples) FROM job WHERE {condition} GROUP BY status"
         rows = self._database.execute(query, values).fetchall()
         total, partly_judged = sum(count for _, count, _ in rows), sum(missing for _, _, missing in rows)
         return {**{status: count for status, count, _ in rows}, "total": total, "partly_judged": partly_judged}
 
 
-# Runs and results: written once, by the engine, as they happen; read by everyone.
-
 _VERDICTS_KEPT = 5
-_COPIED_TOGETHER = 200
+_JOBS_PER_COPY = 200
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
 
 
-class History:
+class History(RunTable):
     """The history of one project.
 
-    One thread at a time may use an instance. Another process may write at the same time. Every method raises
-    StoreError where the file cannot be read or written.
+    One thread at a time may use an instance; another process may write at the same time.
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._writer = ResultWriter(database)
-        self._runs = RunTable(database)
 
     @classmethod
     def open(cls, root: Path) -> History:
-        """Open the history of a project, a new one where there is none. Raises StoreError."""
+        """Open the history of a project, and create it if it does not exist. Raises StoreError."""
         return cls(open_database(root))
 
     @property
@@ -227,20 +231,18 @@ class History:
         return self._database.path
 
     def pop_notice(self) -> str | None:
-        """Return once what the user should know: that the file was damaged, and where it is kept.
+        """Return once what the user should know: that the file was damaged, and where it was moved to.
 
-        It may have proved so to an earlier reader in this process, which continued without the history.
+        An earlier reader in this process, which continued without the history, may have found the damage.
         """
         return self._database.pop_notice()
 
     @property
     def is_gone(self) -> bool:
-        """True if the file was deleted, moved or replaced since it was opened: nothing written here would be found."""
+        """True if the file was deleted, moved or replaced since it was opened, so that writes would be lost."""
         return self._database.is_gone
 
-    def begin_run(self, record: RunRecord) -> None:
-        """Store a run before its first job. One that goes on keeps its jobs, when it began, and how long it took."""
-        self._runs.begin(record)
+    # Writing
 
     def finish_job(
         self,
@@ -251,20 +253,17 @@ class History:
         scoring_key: str = "",
         target_variant: str | None = None,
     ) -> None:
-        """Store one result; of a job that is finished twice the second counts. See FinishedJob for the keys."""
+        """Store one result; it replaces an earlier one of the same job. See FinishedJob for the keys."""
         self.finish_jobs(run_id, [FinishedJob(result, execution_key, scoring_key, target_variant)])
 
     def finish_jobs(self, run_id: str, jobs: Iterable[FinishedJob]) -> Iterator[StoredVerdict]:
-        """Store results in one transaction: for results that come by the thousand.
-
-        Gives them as they are stored, each when it is asked for: not everybody wants to know.
-        """
+        """Store results in one transaction, for thousands of them. The verdicts are built as they are iterated."""
         return self._write_jobs(run_id, jobs, self._writer.insert)
 
     def copy_jobs(self, source: History, run_id: str) -> None:
-        """Store the jobs of a run of another history here, where that run has begun.
+        """Copy the jobs of a run from another history into the same run here, which must exist.
 
-        What they depended on is not copied, so that none of them counts as up to date.
+        Dependencies are not copied, so that no copied result counts as current.
         """
         jobs = {job.key: job for job in source.jobs(run_id)}
         with_keys = (
@@ -272,94 +271,63 @@ class History:
             for result in source.results(run_id)
             if (job := jobs.get(JobKey(case=result.case, repeat=result.repeat))) is not None
         )
-        while batch := list(itertools.islice(with_keys, _COPIED_TOGETHER)):
+        while batch := list(itertools.islice(with_keys, _JOBS_PER_COPY)):
             self.finish_jobs(run_id, batch)
 
     def store_unjudged(self, run_id: str, jobs: Iterable[FinishedJob]) -> Iterator[StoredVerdict]:
-        """Store what agents did before their judges are asked, so that it is not lost with what interrupts those.
+        """Store executions before their judges are asked, so that an interruption does not lose them.
 
-        No verdict and no job of the run before `finish_jobs` has it.
+        They have no verdict, and are no jobs of the run before `finish_jobs`.
         """
         return self._write_jobs(run_id, jobs, self._writer.insert_unjudged)
 
-    def list_unjudged_jobs(self, run_id: str) -> dict[JobKey, str]:
-        """The jobs of a run of which only what the agent did is stored, each with what had reached the agent."""
-        query = f"{UNJUDGED_VERDICTS} WHERE job.run = ?"
-        with self._database.translate_errors():
-            found = [read_verdict(*row) for row in self._database.execute(query, (self._runs.row(run_id),))]
-        return {each.job.key: each.job.execution_key for each in found}
-
-    def get_unjudged_result(self, run_id: str, job: JobKey) -> CaseResult | None:
-        """What the agent did in one of these jobs; it is not evaluated, and has no metrics."""
-        return next(self._results(f"{UNJUDGED_RESULTS} {ONE}", self._get_job_values(run_id, job)), None)
-
-    @property
-    def has_unjudged(self) -> bool:
-        """Whether there is any such job."""
-        with self._database.translate_errors():
-            return self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None
-
     def reuse_results(self, run_id: str, jobs: Mapping[JobKey, tuple[str, JobKey]]) -> None:
-        """Count results of earlier runs (each by its run and job) in this one too, as the jobs that they are keyed by.
+        """Add results of earlier runs to this run. `jobs` has the earlier run and job for each job of this run.
 
-        What is not there any more is left out.
+        Results that no longer exist are left out.
         """
-        run = self._runs.row(run_id)
+        run = self._find_row(run_id)
         with self._database.transaction():
             for job, (earlier, source) in jobs.items():
-                target, eval_set, eval_id, occurrence = key_to_sql(job.case)
-                named = (run, target, eval_set, eval_id, occurrence, job.repeat)
-                place = (*key_to_sql(source.case), source.repeat, history_codec.name_to_sql(earlier))
-                self._database.execute(TAKE_OVER, (*named, *place))
-
-    def end_run(self, run_id: str, summary: RunSummary, *, duration_seconds: float, interrupted: bool) -> None:
-        """Store how a run came out. `duration_seconds` is how long it took this time, where it went on."""
-        self._runs.end(self._runs.row(run_id), summary, duration_seconds=duration_seconds, interrupted=interrupted)
+                new = (run, *key_to_sql(job.case), job.repeat)
+                old = (*key_to_sql(source.case), source.repeat, history_codec.name_to_sql(earlier))
+                self._database.execute(COPY_JOB, (*new, *old))
 
     def delete_old_results(self, run_id: str) -> None:
-        """Forget what the rules of retention do not keep after this run, the newest.
+        """Delete what the rules of retention do not keep after this run, the newest.
 
-        Nothing is read afterwards and errors are not reported: a file that proves damaged stays where it is.
+        Nothing is read afterwards and errors are not reported, so a damaged file stays where it is.
         """
         self._database.keep_damaged_file()
-        delete_old_results(self._database, self._runs.row(run_id))
+        delete_old_results(self._database, self._find_row(run_id))
         self._writer.clear_cache()
 
-    def runs(self, limit: int = 50) -> list[StoredRun]:
-        """The newest runs, newest first."""
-        return self._runs.newest(limit)
-
-    def run(self, run_id: str) -> StoredRun:
-        """A run by its id, the start of its id, or "latest". Raises StoreError where that names none or several."""
-        return self._runs.run(self._runs.row(run_id))
-
-    def get_previous_run(self, run_id: str) -> StoredRun | None:
-        """The newest run before this one that judged cases of one of its sets by the same target."""
-        return self._runs.get_previous_run(self._runs.row(run_id))
-
-    def get_newest_judged_run(self) -> StoredRun | None:
-        """The newest run that judged a case; None if there is none."""
-        return self._runs.newest_judged()
+    # Reading one run
 
     def jobs(self, run_id: str) -> list[StoredJob]:
-        """The jobs of a run in the order in which they ended, without metrics and executions."""
-        return self._jobs(f"{LIGHT} {WITH_RUN} WHERE job.run = ? ORDER BY job.id", (self._runs.row(run_id),))
+        """Return the jobs of a run in the order in which they ended, without metrics and executions."""
+        return self._list_jobs(f"SELECT {JOB} FROM job_detail WHERE run = ? ORDER BY id", (self._find_row(run_id),))
+
+    def finished_jobs(self, run_id: str) -> set[JobKey]:
+        """Return the jobs of a run that have a verdict and need no rerun. ERROR is no verdict."""
+        return {job.key for job in self.jobs(run_id) if job.status in _DECIDED}
 
     def results(self, run_id: str) -> Iterator[CaseResult]:
-        """The results of a run in the order in which they ended.
+        """Yield the results of a run in the order in which they ended.
 
-        A result whose trace has been forgotten has an execution without turns; one whose scores are, no metrics.
+        If retention has deleted the trace, the execution has no turns; if it has deleted the scores, no metrics.
         """
-        run = self._runs.row(run_id)
-        return self._results(f"{FULL} {WITH_RESULT} WHERE job.run = ? ORDER BY job.id", (run,))
+        query = f"SELECT {RESULT} FROM job_detail WHERE run = ? ORDER BY id"
+        return self._iterate_results(query, (self._find_row(run_id),))
 
     def result(self, run_id: str, job: JobKey) -> CaseResult | None:
-        """One result of a run; None where the run has none of that job."""
-        return next(self._results(f"{FULL} {WITH_RESULT} {ONE}", self._get_job_values(run_id, job)), None)
+        """Return one result of a run; None if the run has no such job."""
+        query = f"SELECT {RESULT} FROM job_detail WHERE {IS_JOB}"
+        return next(self._iterate_results(query, self._get_job_values(run_id, job)), None)
 
     def metric_scores(self, run_id: str, job: JobKey) -> MetricScores:
-        """What the metrics of one job of a run scored, without what its agent did. Nothing where they are forgotten."""
-        query = f"SELECT score.metrics FROM job {WITH_SCORE} {ONE}"
+        """Return the scores of one job, without its execution; empty if retention has deleted them."""
+        query = f"SELECT metrics FROM job_detail WHERE {IS_JOB}"
         with self._database.translate_errors():
             (metrics,) = self._database.execute(query, self._get_job_values(run_id, job)).fetchone() or (None,)
         try:
@@ -368,98 +336,109 @@ class History:
             raise StoreError(self.path, f"the scores of {job.case} cannot be read: {error}") from error
 
     def scores(self, run_id: str) -> Iterator[StoredScores]:
-        """The jobs of a run with their metrics, without what the agents did."""
-        query = f"{SCORES} {WITH_RUN} {WITH_SCORE} WHERE job.run = ? ORDER BY job.id"
-        return self._scores(query, (self._runs.row(run_id),))
+        """Yield the jobs of a run with their metrics, without executions."""
+        query = f"SELECT {SCORES} FROM job_detail WHERE run = ? ORDER BY id"
+        return self._iterate_scores(query, (self._find_row(run_id),))
 
     def get_scores(self, run_id: str, job: JobKey) -> StoredScores | None:
-        """One job of a run with its metrics; None where the run has none of that job."""
-        return next(self._scores(f"{SCORES} {WITH_RUN} {WITH_SCORE} {ONE}", self._get_job_values(run_id, job)), None)
+        """Return one job of a run with its metrics; None if the run has no such job."""
+        query = f"SELECT {SCORES} FROM job_detail WHERE {IS_JOB}"
+        return next(self._iterate_scores(query, self._get_job_values(run_id, job)), None)
 
-    def latest_scores(self, target: str, eval_set: str | None = None) -> Iterator[StoredScores]:
-        """For every case of a target (of one of its sets) the jobs of the newest run that judged it, with metrics.
-
-        Of a case that no run has judged, those of the newest in which it was played.
-        """
-        names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
-        part = "job.target = ?" if eval_set is None else "job.target = ? AND job.eval_set = ?"
-        query = f"{SCORES} {WITH_RUN} {WITH_SCORE} {select_newest(part, of=NEWEST_JUDGED)} ORDER BY job.id"
-        return self._scores(query, tuple(names))
-
-    def list_executions(self, case: CaseKey, limit: int = 100) -> list[StoredScores]:
-        """What became of one case in every run and repeat, newest first."""
-        query = f"{SCORES} {WITH_RUN} {WITH_SCORE} WHERE {IS_CASE} ORDER BY +job.id DESC LIMIT ?"
-        return list(self._scores(query, (*key_to_sql(case), limit)))
-
-    def list_dataset_runs(self, limit: int = 50) -> list[tuple[str, StoredRun]]:
-        """The names of datasets that were judged by themselves, each with its newest run that says something of a row.
-
-        They are their own target and set: see `plan_recordings`. Newest first.
-        """
+    def list_unjudged_jobs(self, run_id: str) -> dict[JobKey, str]:
+        """Return the jobs of a run of which only the execution is stored, with their execution keys."""
+        query = f"SELECT {VERDICT} FROM unjudged_detail WHERE run = ?"
         with self._database.translate_errors():
-            found = self._database.execute(NEWEST_OF_DATASETS, (limit,)).fetchall()
-            return [(history_codec.name_from_sql(name), self._runs.run(run)) for name, run in found]
+            found = [read_verdict(*row) for row in self._database.execute(query, (self._find_row(run_id),))]
+        return {each.job.key: each.job.execution_key for each in found}
 
-    def list_runs_of_target(self, target: str, eval_set: str | None = None, *, limit: int = 50) -> list[RunPart]:
-        """The newest runs that had cases of a target (of one of its sets), newest first, counting only those cases."""
-        return self._runs.list_runs_of_target(target, eval_set, limit=limit)
+    def get_unjudged_result(self, run_id: str, job: JobKey) -> CaseResult | None:
+        """Return one of these jobs as a result that is not evaluated and has no metrics."""
+        query = f"SELECT {RESULT} FROM unjudged_detail WHERE {IS_JOB}"
+        return next(self._iterate_results(query, self._get_job_values(run_id, job)), None)
 
-    def earlier_statuses(self, case: CaseKey, run_id: str, *, limit: int = 10) -> list[list[CaseStatus]]:
-        """How the repeats of a case ended in the runs before this one that ran it, the newest of them first."""
-        rows = self._list_statuses(case, self._runs.row(run_id), limit)
-        return [[CaseStatus(status) for status in statuses.split(",")] for (statuses,) in rows]
+    @property
+    def has_unjudged(self) -> bool:
+        """True if any run has such a job."""
+        with self._database.translate_errors():
+            return self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None
 
-    def finished_jobs(self, run_id: str) -> set[JobKey]:
-        """The jobs of a run that need not run again: those with a verdict. ERROR is none."""
-        return {job.key for job in self.jobs(run_id) if job.status in _DECIDED}
+    # Reading over all runs
 
     def latest_jobs(self) -> dict[CaseKey, list[StoredJob]]:
-        """For every case the jobs of the newest run in which it ran, by repeat, without metrics and executions."""
-        return self._latest_jobs(select_newest())
+        """Return for every case the jobs of its newest run, by repeat, without metrics and executions."""
+        return self._get_latest_jobs(select_newest(JOB))
 
     def latest_judged_jobs(self) -> dict[CaseKey, list[StoredJob]]:
-        """The same of the newest run that judged it; of a case that no run has judged, of the newest that played it."""
-        return self._latest_jobs(select_newest(of=NEWEST_JUDGED))
+        """Return the same from the newest run that scored the case, else from its newest run without scoring."""
+        return self._get_latest_jobs(select_newest(JOB, prefers_scored=True))
+
+    def latest_scores(self, target: str, eval_set: str | None = None) -> Iterator[StoredScores]:
+        """Yield for every case of a target (of one of its sets) the jobs of the newest run that scored it.
+
+        For a case that no run scored, yield those of its newest run without scoring.
+        """
+        names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
+        part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
+        query = f"{select_newest(SCORES, part=part, prefers_scored=True)} ORDER BY id"
+        return self._iterate_scores(query, tuple(names))
 
     def latest_results(self, keys: Collection[CaseKey] | None = None) -> dict[CaseKey, list[CaseResult]]:
-        """For every case (of `keys`) its results, by repeat, in the newest run in which it ran."""
+        """Return for every case (of `keys`) the results of its newest run, by repeat."""
+        if keys is not None:
+            return self._get_latest_results(keys, NEWEST)
         found: dict[CaseKey, list[CaseResult]] = {}
-        if keys is None:
-            with pause_gc():
-                for result in self._results(f"{FULL} {WITH_RESULT} {select_newest()} ORDER BY job.repeat, job.id", ()):
-                    found.setdefault(result.case, []).append(result)
-            return found
-        return self._get_latest_results(keys, NEWEST_OF_ONE)
+        with pause_gc():
+            for result in self._iterate_results(f"{select_newest(RESULT)} ORDER BY repeat, id", ()):
+                found.setdefault(result.case, []).append(result)
+        return found
 
     def latest_judged_results(self, keys: Collection[CaseKey]) -> dict[CaseKey, list[CaseResult]]:
-        """For every case of `keys` its results, by repeat, in the newest run that judged it.
+        """Return for every case of `keys` the results of the newest run that scored it, by repeat.
 
-        Of a case that no run has judged, those of the newest in which it was played.
+        For a case that no run scored, return those of its newest run without scoring.
         """
-        return self._get_latest_results(keys, NEWEST_JUDGED_OF_ONE)
+        return self._get_latest_results(keys, NEWEST_SCORED)
+
+    def list_executions(self, case: CaseKey, limit: int = 100) -> list[StoredScores]:
+        """Return the jobs of one case in all runs and repeats with their metrics, newest first."""
+        query = f"SELECT {SCORES} FROM job_detail WHERE {IS_CASE} ORDER BY +id DESC LIMIT ?"
+        return list(self._iterate_scores(query, (*key_to_sql(case), limit)))
+
+    def earlier_statuses(self, case: CaseKey, run_id: str, *, limit: int = 10) -> list[list[CaseStatus]]:
+        """Return the statuses of a case, by repeat, in the earlier runs that ran it, newest run first."""
+        query = f"""
+            SELECT group_concat(status) FROM job_state WHERE {IS_CASE} AND has_run AND +run < ?
+            GROUP BY run ORDER BY run DESC LIMIT ?
+        """
+        values = (*key_to_sql(case), self._find_row(run_id), limit)
+        with self._database.translate_errors():
+            rows = self._database.execute(query, values).fetchall()
+        return [[CaseStatus(status) for status in statuses.split(",")] for (statuses,) in rows]
 
     def last_verdicts(self) -> list[StoredVerdict]:
-        """For every case, what reaches its agent and what judges it, the newest results; newest first.
+        """Return the newest results of every case by execution key and scoring key, newest first.
 
-        What is not judged yet stands before them: whatever judges it or comes after it takes its place.
+        Executions that are not judged yet come before them: a verdict on them, or a later one, takes precedence.
         """
         with self._database.translate_errors():
-            unjudged = [read_verdict(*row) for row in self._database.execute(UNJUDGED_VERDICTS)]
-            judged = [read_verdict(*row) for row in self._database.execute(select_latest_verdicts(_VERDICTS_KEPT))]
+            execute = self._database.execute
+            unjudged = [read_verdict(*row) for row in execute(f"SELECT {VERDICT} FROM unjudged_detail")]
+            judged = [read_verdict(*row) for row in execute(LATEST_VERDICTS, (_VERDICTS_KEPT,))]
             return [*(each._replace(is_judged=False) for each in unjudged), *judged]
 
     def dependencies(self, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
-        """The rows of sets by their numbers (see StoredVerdict), with the number of each."""
+        """Yield the rows of dependency sets (see StoredVerdict), each with the id of its set."""
         with self._database.translate_errors():
             yield from read_dependencies(self._database, sets)
 
     def list_agent_written_files(self) -> list[AgentWrittenFile]:
-        """In which states executions and custom metrics that are stored have left files, and when."""
+        """Return the states in which stored executions and custom metrics left files."""
         with self._database.translate_errors():
             return list(read_agent_written_files(self._database))
 
     def list_folder_dependencies(self) -> frozenset[str]:
-        """The folders in which anything stored depends on the names."""
+        """Return the folders whose list of names any stored result depends on."""
         with self._database.translate_errors():
             return frozenset(read_folder_dependencies(self._database))
 
@@ -474,8 +453,8 @@ class History:
         self.close()
 
     def _get_job_values(self, run_id: str, job: JobKey) -> tuple[Any, ...]:
-        """What ONE takes."""
-        return (self._runs.row(run_id), *key_to_sql(job.case), job.repeat)
+        """Return the values that IS_JOB takes."""
+        return (self._find_row(run_id), *key_to_sql(job.case), job.repeat)
 
     def _write_jobs(
         self,
@@ -484,56 +463,48 @@ class History:
         insert: Callable[[str, int, Iterable[FinishedJob], float], Iterator[StoredVerdict]],
     ) -> Iterator[StoredVerdict]:
         """Write jobs of a run in one transaction."""
-        run = self._runs.row(run_id)
+        run = self._find_row(run_id)
         now = time.time()
         try:
             with self._database.transaction():
                 return insert(run_id, run, jobs, now)
-        except BaseException:  # whatever undid it: the sets of this transaction are not there after all
+        except BaseException:  # the transaction was rolled back, and with it new dependency sets
             self._writer.clear_cache()
             raise
 
-    def _jobs(self, query: str, values: tuple[Any, ...]) -> list[StoredJob]:
+    def _list_jobs(self, query: str, values: tuple[Any, ...]) -> list[StoredJob]:
         with self._database.translate_errors():
             return [read_job(*row) for row in self._database.execute(query, values)]
 
-    def _latest_jobs(self, which: str) -> dict[CaseKey, list[StoredJob]]:
+    def _get_latest_jobs(self, query: str) -> dict[CaseKey, list[StoredJob]]:
         found: dict[CaseKey, list[StoredJob]] = {}
-        for job in self._jobs(f"{LIGHT} {WITH_RUN} {which} ORDER BY job.repeat, job.id", ()):
+        for job in self._list_jobs(f"{query} ORDER BY repeat, id", ()):
             found.setdefault(job.case, []).append(job)
         return found
 
-    def _get_latest_results(self, keys: Collection[CaseKey], which: str) -> dict[CaseKey, list[CaseResult]]:
+    def _get_latest_results(self, keys: Collection[CaseKey], order: str) -> dict[CaseKey, list[CaseResult]]:
+        query = select_newest_of_case(RESULT, order)
         found = {}
         for key in keys:
             names = key_to_sql(key)
-            results = list(self._results(f"{FULL} {WITH_RESULT} {which} ORDER BY job.repeat", (*names, *names)))
-            if results:
+            if results := list(self._iterate_results(query, (*names, *names))):
                 found[key] = results
         return found
 
-    def _list_statuses(self, case: CaseKey, before: int, limit: int) -> list[tuple[str]]:
-        query = f"SELECT group_concat(status) FROM job WHERE {IS_CASE} AND {RAN} AND +run < ? GROUP BY run"
-        with self._database.translate_errors():
-            return self._database.execute(
-                f"{query} ORDER BY run DESC LIMIT ?", (*key_to_sql(case), before, limit)
-            ).fetchall()
-
-    def _scores(self, query: str, values: tuple[Any, ...]) -> Iterator[StoredScores]:
+    def _iterate_scores(self, query: str, values: tuple[Any, ...]) -> Iterator[StoredScores]:
         with self._database.translate_errors():
             for row in self._database.execute(query, values):
                 try:
                     yield read_scores(*row)
                 except history_codec.UNREADABLE as error:
-                    raise StoreError(
-                        self.path, f"the scores of {read_case_key(*row[:4])} cannot be read: {error}"
-                    ) from error
+                    problem = f"the scores of {read_case_key(*row[:4])} cannot be read: {error}"
+                    raise StoreError(self.path, problem) from error
 
-    def _results(self, query: str, values: tuple[Any, ...]) -> Iterator[CaseResult]:
+    def _iterate_results(self, query: str, values: tuple[Any, ...]) -> Iterator[CaseResult]:
         with self._database.translate_errors():
             for row in self._database.execute(query, values):
                 try:
                     yield read_result(*row)
                 except history_codec.UNREADABLE as error:
-                    case = read_case_key(*row[:4])
-                    raise StoreError(self.path, f"the result of {case} cannot be read: {error}") from error
+                    problem = f"the result of {read_case_key(*row[:4])} cannot be read: {error}"
+                    raise StoreError(self.path, problem) from error

@@ -1,4 +1,4 @@
-"""Queries of the history, and the facts that their rows give."""
+"""Queries of the history, and the facts that their rows become."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, 
 from workbench.model.run_events import RunSummary
 from workbench.store.history import history_codec
 
-# What goes into the history and what comes out, apart from the results themselves.
-
-SCORES_OPTION = "scores"
-"""The option of a run that says whether anything was to judge what its agents did. Older runs do not have it."""
+# Facts of the history, apart from the results themselves
 
 
 class RunRecord(Fact):
-    """What a run set out to do: known when it begins, kept with it for good.
+    """The start of a run: all that is known before its first job.
 
-    `criteria` are by eval set (its path relative to `root`), `versions` by what they are versions of, `total` counts
-    jobs (cases times repeats).
+    `criteria` are by eval set (its path relative to `root`), `versions` by package or program. `total` counts jobs
+    (cases times repeats).
     """
 
     run_id: str
@@ -40,10 +37,10 @@ class RunRecord(Fact):
 
 
 class StoredRun(RunRecord):
-    """A run with how it came out so far.
+    """A run with its outcome so far.
 
-    `ended` is false for a run that goes on, or whose process died; its `summary` then counts the jobs that are stored,
-    and `duration_seconds` is None. A run that went on began when it first did, and took the time of all its parts.
+    `ended` is false for a run that is still running, or whose process died. Its `summary` then counts the stored jobs,
+    and `duration_seconds` is None. A resumed run keeps its first start, and its duration is the sum of all parts.
     """
 
     summary: RunSummary = RunSummary()
@@ -53,13 +50,13 @@ class StoredRun(RunRecord):
 
 
 class FinishedJob(NamedTuple):
-    """A result to store, with the hashes by which a later run knows whether it still holds.
+    """A result to store, with the hashes by which a later run knows whether it is current.
 
-    `execution_key` covers what reaches the agent; empty where the case could not even be read. `scoring_key` covers
-    what it was judged by. `target_variant` tells apart executions of one case by different versions of a target; by
-    default the target's name does. `is_rescored`: the agent did not run, what it did once is judged anew; `recorded`:
-    so it is, and `execution_key` covers what the agent did and what was expected besides.
-    `lacks_baseline`: it was to be compared with an earlier run, and there was none.
+    `execution_key` covers the input of the agent; it is empty if the case could not be read. `scoring_key` covers the
+    criteria. `target_variant` separates executions by different versions of a target (default: the target's name).
+    `is_rescored`: the agent did not run, a stored execution is scored again. `is_recorded`: the same for recorded
+    data, whose `execution_key` also covers what the agent did and what was expected. `lacks_baseline`: there was no
+    earlier run to compare with.
     """
 
     result: CaseResult
@@ -72,11 +69,10 @@ class FinishedJob(NamedTuple):
 
 
 class StoredJob(NamedTuple):
-    """A result without its metrics and execution: enough for lists, and cheap by the ten thousand.
+    """A result without its metrics and execution, for lists of ten thousands.
 
-    Times are those of `CaseResult`, keys and `lacks_baseline` those of `FinishedJob`. `failed_in_play`: it is an ERROR
-    of a run that judged nothing. `misses_samples`: a verdict on it rests on fewer samples of a judge than were asked
-    for.
+    Times are those of `CaseResult`, keys and `lacks_baseline` those of `FinishedJob`. `failed_in_play`: an ERROR of a
+    run without scoring. `misses_samples`: a verdict has fewer samples of a judge than requested.
     """
 
     run_id: str
@@ -99,28 +95,29 @@ class StoredJob(NamedTuple):
 
     @property
     def hashes(self) -> tuple[str, str]:
-        """Of what reached the agent, and of what it was judged by besides."""
+        """The execution key and the scoring key."""
         return self.execution_key, self.scoring_key
 
     @property
     def is_only_played(self) -> bool:
-        """Whether the agent ran and nothing judged it, as `workbench simulate` leaves it."""
+        """True if the agent finished in a run without scoring, such as `workbench simulate`."""
         return self.status is CaseStatus.NOT_EVALUATED and not self.scoring_key
 
     @property
     def is_from_unscored_run(self) -> bool:
-        """Whether nothing was to judge it, whether the agent came to the end or failed."""
+        """True if its run had no scoring, whether the agent finished or failed."""
         return self.is_only_played or self.failed_in_play
 
 
 class StoredVerdict(NamedTuple):
-    """A result with the numbers of the sets of rows that what the agent did, and how it was judged, depended on.
+    """A result with the ids of its dependency sets.
 
-    None is: nothing is known of what the agent did; the judging depended on nothing but its criteria. `is_certain` is
-    false where the rows are not all, or something changed while the agent ran. `execution` is the number of what the
-    agent did, the same for all that judge it; None where it did nothing. `started_at` is when the agent began (seconds
-    since 1970, UTC; 0 where it did nothing). Without `is_judged` the job has not ended: what the agent did is stored,
-    its judges have not spoken yet, and never will where the run was stopped meanwhile.
+    `execution` is the id of the execution, shared by all results that score it; None if the agent did not run.
+    `dependencies` is the set of the execution; None means unknown. `scoring_dependencies` is the set of custom
+    metrics; None means that scoring depended on the criteria only. `is_certain` is false if the record is incomplete or
+    something changed while the agent ran. `started_at` is the start of the agent (seconds since 1970, UTC; 0 if it did
+    not run). Without `is_judged` the execution is stored and its judges have not answered; they never will if the run
+    was stopped.
     """
 
     job: StoredJob
@@ -147,72 +144,41 @@ class AgentWrittenFile(NamedTuple):
 
 
 class StoredScores(NamedTuple):
-    """A job with its metrics: enough to compare runs. `metrics` is empty where they have been forgotten."""
+    """A job with its metrics, to compare runs. `metrics` is empty if retention has deleted them."""
 
     job: StoredJob
     metrics: tuple[MetricResult, ...]
 
 
 class RunPart(NamedTuple):
-    """A run, and how the part of it came out that was asked for; `summary` counts jobs and has no metrics."""
+    """A run with the outcome of one target or set in it; `summary` counts jobs and has no metrics."""
 
     run: StoredRun
     summary: RunSummary
 
 
-# Rows of the tables as facts, and back: which columns a query asks for, and what becomes of them.
+# Queries of the views (see `history_schema`), and the facts that their rows become
 
-_KEY = "job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat"
-_AGENT_SECONDS = "coalesce(job.agent_seconds, job.duration_seconds)"
-_JOB = f"{_KEY}, job.status, job.duration_seconds, {_AGENT_SECONDS}, job.failure"
-_OF_PLAYING = f"""
-    EXISTS (
-        SELECT 1 FROM run WHERE run.id = job.run
-            AND CASE WHEN json_valid(run.record) THEN json_extract(run.record, '$.options.{SCORES_OPTION}') END = 0
-    )
+JOB = """
+    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, run_id,
+    finished_at, execution_key, scoring_key, lacks_baseline, status = 'ERROR' AND is_unscored, misses_samples
 """
-# After an outage of a judge an ERROR of a run that was to judge has no key either: only the run tells the two apart.
-_PLAYED = f"(job.scoring_key = '' AND (job.status = 'NOT_EVALUATED' OR {_OF_PLAYING}))"
-"""Of jobs that nothing was to judge."""
-_KEPT = f"""
-    job.execution_key, job.scoring_key, job.lacks_baseline, (job.status = 'ERROR' AND {_PLAYED}), job.misses_samples
+"""The columns of `read_job`."""
+SCORES = f"{JOB}, metrics"
+"""The columns of `read_scores`."""
+VERDICT = f"{JOB}, execution, dependency_set, scoring_dependency_set, tainted, started_at"
+"""The columns of `read_verdict`."""
+RESULT = """
+    target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, eval_set_id,
+    metrics, data
 """
-LIGHT = f"SELECT {_JOB}, run.run_id, job.finished_at, {_KEPT} FROM job"
-"""For `read_job`; to be joined WITH_RUN."""
-FULL = f"SELECT {_JOB}, job.eval_set_id, score.metrics, blob.data FROM job"
-"""For `read_result`; to be joined WITH_RESULT."""
-SCORES = f"{LIGHT.removesuffix(' FROM job')}, score.metrics FROM job"
-"""For `read_scores`; to be joined WITH_RUN and WITH_SCORE."""
-_BEGAN = "execution.finished_at - job.duration_seconds"
-_SETS = f"execution.id, execution.dependency_set, score.dependency_set, execution.tainted, {_BEGAN}"
-VERDICTS = f"{LIGHT.removesuffix(' FROM job')}, {_SETS}"
-"""For `read_verdict`; see `last_verdicts`."""
-_UNJUDGED = f"""
-    SELECT job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat, 'NOT_EVALUATED', job.duration_seconds,
-        {_AGENT_SECONDS}, NULL, {{}} FROM unjudged AS job JOIN run ON run.id = job.run
-        JOIN execution ON execution.id = job.execution JOIN blob ON blob.id = execution.blob
-"""
-UNJUDGED_VERDICTS = _UNJUDGED.format(
-    "run.run_id, job.finished_at, job.execution_key, '', 0, 0, 0, execution.id, execution.dependency_set, NULL, "
-    f"execution.tainted, {_BEGAN}"
-)
-"""For `read_verdict`: executions whose judges have not spoken yet."""
-UNJUDGED_RESULTS = _UNJUDGED.format("job.eval_set_id, NULL, blob.data")
-"""For `read_result`: the same with what the agents did, and no metrics."""
-WITH_RUN = "JOIN run ON run.id = job.run"
-WITH_SCORE = "LEFT JOIN score ON score.id = job.score"
-WITH_RESULT = f"""
-    {WITH_SCORE}
-    LEFT JOIN execution ON execution.id = job.execution
-    LEFT JOIN blob ON blob.id = execution.blob
-"""
-RAN = "job.status NOT IN ('SKIPPED', 'CANCELLED')"
-"""Of jobs that say something about their case."""
-IS_CASE = "job.target = ? AND job.eval_set = ? AND job.eval_id = ? AND job.occurrence = ?"
-"""Takes what `key_to_sql` gives."""
-_HAS_ALL = "(execution.blob IS NOT NULL OR job.execution IS NULL AND NOT job.is_forgotten)"
-"""Nothing of the job was forgotten; a case whose file is wrong has no execution."""
-TAKE_OVER = f"""
+"""The columns of `read_result`."""
+RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
+
+IS_CASE = "target = ? AND eval_set = ? AND eval_id = ? AND occurrence = ?"
+"""Takes the values of `key_to_sql`."""
+IS_JOB = f"run = ? AND {IS_CASE} AND repeat = ?"
+COPY_JOB = f"""
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
         duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
         misses_samples, execution, score)
@@ -220,87 +186,76 @@ TAKE_OVER = f"""
         execution_key, scoring_key, lacks_baseline, misses_samples, execution, score
     FROM job WHERE {IS_CASE} AND repeat = ? AND run = (SELECT id FROM run WHERE run_id = ?)
 """
-"""Makes a job of one run count as a job of another."""
-RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
-HAS_JUDGED = f"EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND NOT {_PLAYED})"
-"""True for a run with a job that was not only played."""
-HAS_JUDGED_OF_RUN = f"""
-    EXISTS (
-        SELECT 1 FROM job WHERE job.run = run.id AND NOT {_PLAYED}
-            AND (target, eval_set) IN (SELECT DISTINCT target, eval_set FROM job AS other WHERE other.run = ?)
-    )
-"""
-"""True for a run with such a job of a set that another run has, by the same target."""
-RUNS_THAT_BEGIN = """
+"""Adds a job of one run to another run."""
+RUNS_WITH_PREFIX = """
     SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
 """
-ONE = f"WHERE job.run = ? AND {IS_CASE} AND job.repeat = ?"
-"""One job of a run."""
-_NEWEST_OF_ONE = f"""
-    WHERE {IS_CASE} AND {RAN}
-        AND job.run = (SELECT job.run FROM job WHERE {IS_CASE} AND {RAN} ORDER BY {{}} LIMIT 1)
+NEWEST_OF_DATASETS = """
+    SELECT target, max(run) FROM job_state WHERE target = eval_set AND has_run
+    GROUP BY target ORDER BY max(run) DESC LIMIT ?
 """
-# The plus keeps SQLite from walking all jobs in the order that is asked for, instead of the few of the case.
-NEWEST_OF_ONE = _NEWEST_OF_ONE.format("+job.id DESC")
-"""Takes twice what `key_to_sql` gives: all repeats of the newest run of a case."""
-NEWEST_JUDGED_OF_ONE = _NEWEST_OF_ONE.format(f"{_PLAYED}, +job.id DESC")
-"""The same of the newest run that judged it, else of the newest in which it was played."""
-
-NEWEST_OF_DATASETS = f"""
-    SELECT job.target, max(job.run) FROM job WHERE job.target = job.eval_set AND {RAN}
-    GROUP BY job.target ORDER BY max(job.run) DESC LIMIT ?
+"""The newest run of each dataset: a dataset is its own target and set."""
+# The plus keeps SQLite from walking all jobs in this order instead of the few jobs of the case.
+NEWEST = "+id DESC"
+NEWEST_SCORED = "is_unscored, +id DESC"
+"""Orders of jobs: the newest first, and the newest scored one before all unscored ones."""
+LATEST_VERDICTS = f"""
+    SELECT {VERDICT} FROM job_detail JOIN (
+        SELECT id AS ranked, row_number() OVER (
+            PARTITION BY target, execution_key, scoring_key, repeat ORDER BY id DESC
+        ) AS age, row_number() OVER (
+            PARTITION BY eval_set, eval_id, target, occurrence, repeat, execution_key ORDER BY id DESC
+        ) AS age_in_case FROM job WHERE id IN (
+            SELECT max(id) FROM job_state WHERE has_run AND NOT is_forgotten
+            GROUP BY target, execution_key, scoring_key, repeat, coalesce(execution, -id)
+        )
+    ) ON id = ranked
+    WHERE (age <= ? OR age_in_case = 1) AND (blob IS NOT NULL OR execution IS NULL AND NOT is_forgotten)
+    ORDER BY id DESC
 """
-"""Of what is its own target and set, the newest run with something of it."""
-NEWEST = "max(job.id)"
-NEWEST_JUDGED = f"""
-    coalesce(max(job.id) FILTER (WHERE NOT {_PLAYED}), {NEWEST})
+"""The newest results by execution key and scoring key, newest first; at least the newest of each case.
+
+Results without their trace are left out: they cannot be shown or scored again. A job without execution is a case that
+could not be read. Of results that later runs reuse, only the last job counts.
 """
-"""Of which `newest` takes the run: of what was judged, else of what was only played."""
 
 
-def select_newest(part: str = "TRUE", *, of: str = NEWEST) -> str:
-    """All repeats that the newest run of a case has of it; a job that never ran says nothing about its case."""
+def select_newest_of_case(columns: str, order: str) -> str:
+    """All repeats of a case in its newest run by `order`. Takes the values of `key_to_sql` twice."""
     return f"""
+        SELECT {columns} FROM job_detail WHERE {IS_CASE} AND has_run
+            AND run = (SELECT run FROM job_state WHERE {IS_CASE} AND has_run ORDER BY {order} LIMIT 1)
+        ORDER BY repeat
+    """
+
+
+def select_newest(columns: str, *, part: str = "TRUE", prefers_scored: bool = False) -> str:
+    """All repeats of each case in its newest run; `prefers_scored`: in its newest run that scored it, if any."""
+    newest = "coalesce(max(id) FILTER (WHERE NOT is_unscored), max(id))" if prefers_scored else "max(id)"
+    return f"""
+        SELECT {columns} FROM (
+            SELECT {newest} AS newest_id FROM job_state WHERE has_run AND {part}
+            GROUP BY eval_set, eval_id, target, occurrence
+        )
         JOIN (
-            SELECT {of} AS id FROM job WHERE {RAN} AND {part}
-            GROUP BY job.eval_set, job.eval_id, job.target, job.occurrence
-        ) AS newest
-        JOIN job AS last ON last.id = newest.id
-        WHERE job.run = last.run AND job.eval_set = last.eval_set AND job.eval_id = last.eval_id
-            AND job.target = last.target AND job.occurrence = last.occurrence AND {RAN}
-    """
-
-
-def select_latest_verdicts(count: int) -> str:
-    """The newest results of each case, by what reached the agent and what it was judged by; newest first.
-
-    Of cases that ask the same, at least the newest of each. Without those of which what the agent did has been
-    forgotten: nothing could be shown of them, or judged again. Of those that were taken over into later runs, the last.
-    """
-    return f"""
-        {VERDICTS} FROM (
-            SELECT id, row_number() OVER (
-                PARTITION BY target, execution_key, scoring_key, repeat ORDER BY id DESC
-            ) AS age, row_number() OVER (
-                PARTITION BY eval_set, eval_id, target, occurrence, repeat, execution_key ORDER BY id DESC
-            ) AS age_in_case FROM job WHERE id IN (
-                SELECT max(id) FROM job WHERE {RAN} AND NOT is_forgotten
-                GROUP BY target, execution_key, scoring_key, repeat, coalesce(execution, -id)
-            )
-        ) AS ranked JOIN job ON job.id = ranked.id
-        {WITH_RUN} {WITH_SCORE} LEFT JOIN execution ON execution.id = job.execution
-        WHERE (age <= {count} OR age_in_case = 1) AND {_HAS_ALL} ORDER BY job.id DESC
+            SELECT id AS last_id, run AS last_run, target AS last_target, eval_set AS last_eval_set,
+                eval_id AS last_eval_id, occurrence AS last_occurrence
+            FROM job
+        ) ON last_id = newest_id
+        JOIN job_detail ON run = last_run AND target = last_target AND eval_set = last_eval_set
+            AND eval_id = last_eval_id AND occurrence = last_occurrence
+        WHERE has_run
     """
 
 
 def read_verdict(*row: Any) -> StoredVerdict:
-    """From the columns of VERDICTS."""
-    *job, execution, dependencies, scored_with, tainted, began_at = row
-    return StoredVerdict(read_job(*job), execution, dependencies, scored_with, tainted == 0, began_at or 0.0)
+    """Read the columns of VERDICT."""
+    *job, execution, dependencies, scoring_dependencies, tainted, started_at = row
+    return StoredVerdict(read_job(*job), execution, dependencies, scoring_dependencies, tainted == 0, started_at or 0.0)
 
 
 def read_job(*row: Any) -> StoredJob:
-    """From the columns of LIGHT."""
+    """Read the columns of JOB."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, *rest = row
     run_id, finished_at, execution_key, scoring_key, lacks_baseline, failed_in_play, misses_samples = rest
     return StoredJob(
@@ -320,13 +275,13 @@ def read_job(*row: Any) -> StoredJob:
 
 
 def read_scores(*row: Any) -> StoredScores:
-    """From the columns of SCORES."""
+    """Read the columns of SCORES."""
     *job, metrics = row
     return StoredScores(read_job(*job), () if metrics is None else history_codec.metrics_from_blob(metrics))
 
 
 def read_result(*row: Any) -> CaseResult:
-    """From the columns of FULL."""
+    """Read the columns of RESULT."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, *rest = row
     eval_set_id, metrics, blob = rest
     key = read_case_key(target, eval_set, eval_id, occurrence)
@@ -348,13 +303,13 @@ def read_result(*row: Any) -> CaseResult:
 
 
 def key_to_sql(case: CaseKey) -> tuple[str | bytes, str | bytes, str | bytes, int]:
-    """The values that IS_CASE takes."""
+    """Return the values that IS_CASE takes."""
     to_sql = history_codec.name_to_sql
     return to_sql(case.target), to_sql(case.eval_set), to_sql(case.eval_id), case.occurrence
 
 
 def read_case_key(target: str | bytes, eval_set: str | bytes, eval_id: str | bytes, occurrence: int) -> CaseKey:
-    """From the first four columns of every query."""
+    """Read the first four columns of every query."""
     from_sql = history_codec.name_from_sql
     return CaseKey.construct_unvalidated(
         target=from_sql(target), eval_set=from_sql(eval_set), eval_id=from_sql(eval_id), occurrence=occurrence

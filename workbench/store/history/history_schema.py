@@ -133,6 +133,54 @@ MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
 """The statements that lead from version n to n + 1. Only ever append: files of all versions are out there."""
 
 
+SCORES_OPTION = "scores"
+"""The option of a run that says whether it scores what its agents do. Older runs do not have it."""
+
+# Views of the connection, not of the file: they change with the program, without a new version of the format.
+_VIEWS = (
+    # Without joins, which SQLite does not leave out of an aggregate query. `has_run` is false for jobs that say nothing
+    # about their case. `is_unscored`: nothing was to score the job. After an outage of a judge, an ERROR of a run with
+    # scoring has no scoring key either; only the options of the run tell them apart.
+    f"""
+    CREATE TEMP VIEW job_state AS
+    SELECT *, status NOT IN ('SKIPPED', 'CANCELLED') AS has_run,
+        CASE WHEN scoring_key != '' THEN 0 WHEN status = 'NOT_EVALUATED' THEN 1 ELSE EXISTS (
+            SELECT 1 FROM run WHERE run.id = job.run
+                AND CASE WHEN json_valid(run.record) THEN json_extract(run.record, '$.options.{SCORES_OPTION}') END = 0
+        ) END AS is_unscored
+    FROM job
+    """,
+    """
+    CREATE TEMP VIEW job_detail AS
+    SELECT job.id, job.run, run.run_id, job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat,
+        job.eval_set_id, job.status, job.duration_seconds,
+        coalesce(job.agent_seconds, job.duration_seconds) AS agent_seconds, job.failure, job.finished_at,
+        job.execution_key, job.scoring_key, job.lacks_baseline, job.misses_samples, job.is_forgotten, job.has_run,
+        job.is_unscored, job.execution, execution.dependency_set, score.dependency_set AS scoring_dependency_set,
+        execution.tainted, execution.finished_at - job.duration_seconds AS started_at, execution.blob, score.metrics,
+        blob.data
+    FROM job_state AS job
+        JOIN run ON run.id = job.run
+        LEFT JOIN score ON score.id = job.score
+        LEFT JOIN execution ON execution.id = job.execution
+        LEFT JOIN blob ON blob.id = execution.blob
+    """,
+    """
+    CREATE TEMP VIEW unjudged_detail AS
+    SELECT job.run, run.run_id, job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat, job.eval_set_id,
+        'NOT_EVALUATED' AS status, job.duration_seconds,
+        coalesce(job.agent_seconds, job.duration_seconds) AS agent_seconds, NULL AS failure, job.finished_at,
+        job.execution_key, '' AS scoring_key, 0 AS lacks_baseline, 0 AS misses_samples, 0 AS is_unscored,
+        job.execution, execution.dependency_set, NULL AS scoring_dependency_set, execution.tainted,
+        execution.finished_at - job.duration_seconds AS started_at, NULL AS metrics, blob.data
+    FROM unjudged AS job
+        JOIN run ON run.id = job.run
+        JOIN execution ON execution.id = job.execution
+        JOIN blob ON blob.id = execution.blob
+    """,
+)
+
+
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring a database up to date, an empty one included. Raises StoreError where it is newer than this program."""
     if _version(connection) == len(MIGRATIONS):
@@ -265,6 +313,8 @@ Prepare = Callable[[sqlite3.Connection, Path], None]
 
 def _prepare_history(connection: sqlite3.Connection, path: Path) -> None:
     migrate(connection, path)
+    for view in _VIEWS:
+        connection.execute(view)
     connection.execute("SELECT count(*) FROM run").fetchone()
 
 

@@ -109,7 +109,7 @@ def _hash_rows(rows: Iterable[Dependency]) -> str:
 
 # Results on their way into the tables: execution, score and job, in the order in which they refer to each other.
 
-_FORGET_UNJUDGED = f"DELETE FROM unjudged AS job WHERE {IS_CASE} AND repeat = ? AND run <= ?"
+_DELETE_UNJUDGED = f"DELETE FROM unjudged WHERE {IS_CASE} AND repeat = ? AND run <= ?"
 _EXECUTIONS = """
     SELECT blob.data, execution.id, dependency_set, tainted = 0, finished_at
     FROM execution JOIN blob ON blob.id = execution.blob
@@ -200,7 +200,7 @@ class ResultWriter:
         # Looked at once, and not for each of the thousands of results that may come.
         if self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None:
             judged = [(*key_to_sql(job.result.case), job.result.repeat, run) for job in jobs]
-            self._database.execute_many(_FORGET_UNJUDGED, judged)
+            self._database.execute_many(_DELETE_UNJUDGED, judged)
         return (_make_verdict(run_id, job, done, now, scored_with=scored_with) for job, done, scored_with in verdicts)
 
     def insert_unjudged(
