@@ -47,8 +47,8 @@ spec = importlib.util.spec_from_file_location(
 sys.modules["_workbench_worker"] = module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 import _workbench_worker.adapters.function
-from _workbench_worker import preload, zygote
-preload.settle()
+from _workbench_worker import agent_import, zygote
+agent_import.freeze_memory()
 before = os.times()
 for _ in range({CASES}):
     pid = os.fork()
@@ -115,18 +115,18 @@ def test_cpu_of_a_trivial_case_beside_a_bare_fork(tmp_path: Path, kind: str) -> 
 
 # What is put behind modules of the worker, so that it notices, instruments and tells nothing.
 _NOTHING_RECORDED = {
-    "hooks": "def install(recorder):\n    _active.append(recorder)\n",
-    "instrument": (
+    "recording/hooks": "def install(recorder):\n    _active.append(recorder)\n",
+    "recording/instrument": (
         "def compile_source(path, source):\n"
         "    made = _compiled[path] = Compiled(path, source)\n"
         '    made.code = compile(source, path, "exec", dont_inherit=True)\n'
         "    return made\n"
     ),
-    "recorder": (
+    "recording/recorder": (
         "def _nothing(self, *given, **named):\n    return None\n\n\n"
         "Recorder.enter = Recorder.create_module = Recorder.note_import = Recorder.note_load = _nothing\n"
     ),
-    "telling": (
+    "dependency_reporter": (
         "def encode_inherited():\n    pass\n\n\ndef _no_lines(self, session, *, complete=False):\n    return []\n\n\n"
         "DependencyReporter.encode_messages = _no_lines\n"
     ),
@@ -143,7 +143,7 @@ def test_what_recording_costs_of_an_adk_case(tmp_path: Path, monkeypatch: pytest
     silent = tmp_path / "worker"
     shutil.copytree(WORKER, silent)
     for name, more in _NOTHING_RECORDED.items():
-        with (silent / "recording" / f"{name}.py").open("a") as module:
+        with (silent / f"{name}.py").open("a") as module:
             module.write(f"\n\n{more}")
 
     costs: dict[Path, list[float]] = {WORKER: [], silent: []}

@@ -13,7 +13,7 @@ async def test_a_step_that_begins_is_told_where_that_is_asked_for(bench: Any, wa
     talk = await bench.talk(bench.host(**way), "hi", announce_spans=True)
 
     began, ended = talk.spans
-    assert (began.id, began.is_under_way, began.request) == (ended.id, True, "hi")
+    assert (began.id, began.is_running, began.request) == (ended.id, True, "hi")
     assert ended.duration is not None
 
 

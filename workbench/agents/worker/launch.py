@@ -20,9 +20,9 @@ def _load_worker(folder):
     module = module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    from _workbench_worker import main  # type: ignore[import-not-found]
+    from _workbench_worker import startup  # type: ignore[import-not-found]
 
-    return main
+    return startup
 
 
 def _start():

@@ -120,7 +120,7 @@ async def test_what_is_under_way_is_announced_to_a_chat(bench: Any, program: Pro
 
     talk = await bench.talk(bench.host(**target), "hi", announce_spans=True)
 
-    assert [(span.name, span.is_under_way) for span in talk.spans] == [
+    assert [(span.name, span.is_running) for span in talk.spans] == [
         ("desk", True),
         ("find", True),
         ("find", False),
