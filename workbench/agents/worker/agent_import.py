@@ -39,10 +39,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterable, Iterator
 
-    from workbench.agents.worker.recording.recorder import Recorder
-
     from .adapters.base import Adapter
+    from .recording.recorder import Recorder
 
+
+# Preloading of libraries.
 
 _HOLES = 32_768  # bytes for each allocation size of Python, 16 to 512; a process of 50 MB has less free memory
 _BYTES_HEADER = sys.getsizeof(b"")
@@ -172,6 +173,8 @@ class _EnvironmentWatch:
         return iterate
 
 
+# Snapshots, checked before each fork that copies an imported agent.
+
 _SETTLED = 2_000_000_000  # nanoseconds; an earlier change may leave times and size equal
 
 
@@ -243,6 +246,8 @@ def _look(path: str) -> Any:
         return None
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
+
+# The import of the agent.
 
 _TRIES = 10
 _TAIL = 16_384  # bytes of output kept for each stream

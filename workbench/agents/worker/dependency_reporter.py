@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from workbench.agents.worker.recording.recorder import Row
+    from .recording.recorder import Row
 
 
 _inherited: tuple[int, int, bytes] | None = None

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any, Iterator
 
 
+# Missing API keys, recognised in exceptions of provider libraries.
+
 # By library, the variables that hold its key. The text of an exception that names others counts before these.
 _VARIABLES = {
     "google.genai": "GOOGLE_API_KEY or GEMINI_API_KEY",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .otlp_receiver import Inbox
 
 
+# OTLP.
+
 KEYS = ("resourceSpans", "resource_spans")
 """Spellings of the key of spans in a document: OTLP's, and protobuf's own names."""
 
@@ -226,6 +228,8 @@ def _parse_value(data: Any, depth: int = 0) -> Any:
         return make_json_safe(value)
     return None
 
+
+# Spans of a conversation.
 
 NOTES = "workbench.telemetry"
 """The attribute of the agent's span that lists problems with its spans."""

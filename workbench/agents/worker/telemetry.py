@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any, Iterator
 
 
+# Attribute conventions.
+
 MOST = 5000
 """Maximum number of spans of a turn."""
 
@@ -204,6 +206,8 @@ def format_exception(attributes: dict[str, Any]) -> str:
     kind, text = attributes.get("exception.type", "exception"), attributes.get("exception.message", "")
     return f"{kind}: {text}" if text else str(kind)
 
+
+# Turns in this process.
 
 _API = "opentelemetry.trace"
 _here: ContextVar[Turn | None] = ContextVar("workbench_telemetry", default=None)

@@ -30,12 +30,12 @@ from .wire import Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterable
+    from typing import Any, Callable, Iterable, Iterator
 
     Message = dict[str, Any]
-    from types import FunctionType
-    from typing import Any, Iterator
 
+
+# Requests to the engine.
 
 MARK = "workbench.simulated"
 """The span attribute that says who answered instead of the tool: injected, model or replayed."""
@@ -175,6 +175,8 @@ class ReadingThread:
             os._exit(1)  # the agent's code waits for an answer that never comes
         self._inbox.put(None)
 
+
+# Functions that ask before they run.
 
 _CALL, _CALL_LATER = "__workbench_call__", "__workbench_call_later__"
 _MAKERS = {
@@ -490,6 +492,8 @@ def _describe_parameter(parameter: inspect.Parameter) -> dict[str, Any]:
 def _describe_annotation(annotation: Any) -> str:
     return redact_annotation(annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))
 
+
+# Description of function agents.
 
 _MOST_FUNCTIONS = 150  # of a project that holds more, a model would read the rest without gain
 

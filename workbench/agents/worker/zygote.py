@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from .tool_interception import Tools
 
 
+# The process for one session.
+
 INTERRUPT = getattr(signal, "SIGRTMAX", 64) - 1
 """Signal to a process whose case is given up. Programs rarely use the last real-time signals."""
 
@@ -200,6 +202,8 @@ class _SessionProcess:
             asyncio.set_event_loop(self._loop)
         return self._loop.run_until_complete(value)
 
+
+# The fork server.
 
 with quiet:  # ctypes calls of the agent are recorded as opaque
     _LIBC = ctypes.CDLL(None)

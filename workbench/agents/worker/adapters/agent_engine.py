@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ..tool_interception import Tools
 
 
+# Answers, in the shape that a function may return.
+
 _SHAPES = (
     'text, a dict with "output" and "intermediate_steps", one with "response" and "predicted_trajectory", or one with '
     '"messages"'
@@ -305,6 +307,8 @@ def _get(data: Any, name: str) -> Any:
     return data.get(name, data.get(head + "".join(word.capitalize() for word in rest)))
 
 
+# Conversations: which method is called, with which arguments.
+
 ASKED = ("query", "async_query", "stream_query", "async_stream_query")
 """Methods that answer; the first one that exists is called."""
 CREATES = ("async_create_session", "create_session")
@@ -364,6 +368,8 @@ class EngineConversation:
         arguments = {"user_id": session.user_id, "session_id": self._session_id, "message": prompt}
         return read_events(await self._engine.call(streams, arguments))
 
+
+# The adapter, and agents in this process.
 
 _DEPLOYED = "projects/"
 _EXPECTED = f"an object with {', '.join(ASKED[:-1])} or {ASKED[-1]}, or what makes one without arguments"
@@ -478,6 +484,8 @@ def is_agent(value: Any) -> bool:
     """Return True if a value has a method that answers."""
     return any(callable(getattr(value, name, None)) for name in ASKED)
 
+
+# Deployed agents, called over REST.
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _NO_CREDENTIALS = (

@@ -127,6 +127,8 @@ class Adapter:
         raise NotImplementedError
 
 
+# Limits on what is kept of one turn.
+
 MOST_STEPS = 10_000
 """Maximum number of tool calls, tool responses, and spans of each kind that are kept of one turn."""
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ..tool_interception import Tools
 
 
+# Events of a turn.
+
 _KINDS = ("tool_call", "tool_response", "text", "span", SPANS)
 _SPAN_KEYS = ("name", "error", "request", "response", "attributes")
 _SPAN_KINDS = ("agent", "model", "tool", "other")
@@ -171,6 +173,8 @@ def _list_resources(value: Any) -> list[Any]:
         value = next((value[key] for key in KEYS if key in value), value)
     return value if isinstance(value, list) else [value]
 
+
+# The program and its conversation.
 
 _LONGEST_LINE = 64 * 1024 * 1024  # bytes: more is a runaway program
 _END_SECONDS = 2.0  # for a program to end after its input

@@ -218,6 +218,8 @@ def _drop_duplicate_calls(spans: list[dict[str, Any]], heard: list[dict[str, Any
     return left
 
 
+# Variables in settings: looked up late, never shown.
+
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PARAMETER = re.compile(r"[?&]([^?&=]+)=[^&]*$")  # of a URL, up to a variable in it
 _SHORTEST_SECRET = 8  # characters: shorter values occur in other words by chance

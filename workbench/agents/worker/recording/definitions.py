@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+# Python's own library.
+
 TOP_LEVEL = frozenset(
     (
         "abc", "asyncio", "base64", "collections", "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal",
@@ -82,6 +84,8 @@ DECORATORS = frozenset(
 )  # fmt: skip
 """Decorators that only wrap a function."""
 
+
+# Statements.
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterable, Iterator
 
-    from workbench.agents.worker.recording.blocks import Blocks, Function
+    from .blocks import Blocks, Function
 
 
 # Opaque operations in the agent's own source, by function: a case that runs such a function is opaque.

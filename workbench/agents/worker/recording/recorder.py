@@ -38,12 +38,11 @@ from .scope import AgentFolders, has_caller, is_agent_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
+    from types import CodeType
     from typing import Any, Collection, Iterable
+    from weakref import ReferenceType
 
     Row = tuple[str, str, str]
-    from types import CodeType
-    from weakref import ReferenceType
 
 
 # Names of imported modules.

@@ -28,6 +28,8 @@ from .. import base
 from ..base import AgentFault, LoadError
 from ..external_session import ExternalSession, Variables, describe_json
 
+# The agent card and the client, one for all sessions of a process.
+
 _PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")  # the current one, and that of A2A 0.2
 _BINDINGS = ["JSONRPC", "HTTP+JSON"]
 _CONNECT_SECONDS = 15.0  # the answer may take as long as the case
@@ -177,6 +179,8 @@ def _parse_card(response: httpx.Response, shown: str) -> Any:
         raise LoadError(f"{shown} is no agent card: expected an object with a name")
     return document
 
+
+# The content of a turn.
 
 FINISHED = ("TASK_STATE_COMPLETED", "TASK_STATE_INPUT_REQUIRED")
 """States in which a turn has an answer; with the second the next turn belongs to the same task."""
@@ -452,6 +456,8 @@ def _read_metadata(data: dict[str, Any]) -> dict[str, Any]:
     metadata = data.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
+
+# The conversation.
 
 _CALLS_UNKNOWN = (
     "the agent does not say which tools were called: A2A has no format for tool calls, and only ADK agents report them"

@@ -334,7 +334,7 @@ def _describe_kind(value: Any) -> str:
 
 # Interception of tool calls.
 
-_TOLD_ACTIONS = ("state_delta", "transfer_to_agent", "escalate", "skip_summarization")
+_REPORTED_ACTIONS = ("state_delta", "transfer_to_agent", "escalate", "skip_summarization")
 _OF_THE_FRAMEWORK = frozenset({"transfer_to_agent", "exit_loop"})
 
 
@@ -383,7 +383,7 @@ class ToolCalls:
         _, answer = self._made.pop(id(tool_context), (None, None))
         if answer is not None:
             actions = as_json(tool_context.actions) or {}
-            side_effects = {name: actions[name] for name in _TOLD_ACTIONS if actions.get(name)}
+            side_effects = {name: actions[name] for name in _REPORTED_ACTIONS if actions.get(name)}
             self._tools.report_outcome(answer, response=as_json(result), actions=side_effects)
 
     def report_error(self, tool_context: Any, error: BaseException) -> None:

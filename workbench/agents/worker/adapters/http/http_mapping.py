@@ -15,6 +15,9 @@ from ..external_session import SPANS, describe_json, read_reported_answer
 if TYPE_CHECKING:
     from .http_paths import Path
 
+
+# Answers.
+
 MAPPED = ("response", "predicted_trajectory", "usage", "state", "spans")
 """Parts of an answer whose path the settings may name."""
 
@@ -174,6 +177,8 @@ def _parse_completion(value: dict[str, Any]) -> dict[str, Any] | None:
     usage = value.get("usage")
     return {"response": content, "predicted_trajectory": calls, "usage": usage if isinstance(usage, dict) else None}
 
+
+# Requests.
 
 NAMES = ("prompt", "content", "messages", "history", "turn", "session_id", "user_id", "app_name", "state")
 """Names for templates: text and content of the user's message; the conversation including it, as chat models take it;

@@ -210,7 +210,7 @@ def _choose_text_key(keys: dict[str, bool], *, taken: dict[str, Any]) -> str:
     )
 
 
-# What a runnable gave in a turn, brought into the shape of `read_answer`: response, calls, their results.
+# Results of turns, in the shape of `read_answer`.
 
 _OUTPUT_KEYS = ("output", "response", "answer", "result", "text", "generation", "content")
 _KEYS_OF_CALLS = ("toolUse", "functionCall", "function_call")  # Bedrock, Gemini
