@@ -205,7 +205,7 @@ def _call_quietly(report: Callable[..., None], *args: Any) -> None:
 
 def _get_invocation_context(context: Any) -> Any:
     """Return the invocation context itself, one object per run of an agent; the public getter returns copies."""
-    return context._get_invocation_context
+    return context._invocation_context
 
 
 def _describe(error: BaseException) -> str:
