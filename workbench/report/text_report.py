@@ -214,12 +214,12 @@ def _why_no_score(metric: MetricResult) -> str:
 
 
 def compare_numbers(score: float, threshold: float) -> str:
-    """How the two numbers stand: whether that is good is the status's to say, as some metrics are better low."""
+    """Compare two numbers as a sign. Lower scores can be better, so only the status says whether this is good."""
     return "<" if score < threshold else ">" if score > threshold else "="
 
 
 def score_text(score: float, other: float | None = None) -> str:
-    """A score with two digits, or as many (up to six) as it takes to tell it from `other`."""
+    """Format a score with two digits, or with up to six if it would look equal to a different `other`."""
     for digits in range(2, 7):
         text = f"{score:.{digits}f}"
         if other is None or score == other or text != f"{other:.{digits}f}":
@@ -228,7 +228,7 @@ def score_text(score: float, other: float | None = None) -> str:
 
 
 def describe_difference(difference: Difference) -> str:
-    """One difference in one line, such as `set_device_info: device_id: expected "device_2", got "device_3"`."""
+    """Describe a difference in one line: `set_device_info: device_id: expected "device_2", got "device_3"`."""
     tool = safe(difference.tool)
     path, name = f"{tool}: {format_path(difference.path)}", find_name(difference.path)
     match difference.kind:
@@ -255,7 +255,7 @@ def describe_difference(difference: Difference) -> str:
 
 
 def _describe_words(difference: Difference) -> str:
-    """A difference in what was said: by the agent, a sub-agent or a tool."""
+    """Describe a difference in the response, in a message of a sub-agent, or in a tool response."""
     missing = {
         DifferenceKind.INTERMEDIATE_MISSING: "expected {wanted}, said no such thing",
         DifferenceKind.INTERMEDIATE_EXTRA: "said {given}, which was not expected",
@@ -274,7 +274,7 @@ def _describe_words(difference: Difference) -> str:
 
 
 def format_value(value: Any, name: str = "") -> str:
-    """A value as JSON on one line, cut if it is long. It is masked if `name`, its key, is that of a secret."""
+    """Format a value as JSON on one line, cut if it is long, and masked if `name`, its key, is that of a secret."""
     return safe(json.dumps(mask_named_secrets(value, name), ensure_ascii=False, default=repr))
 
 
@@ -284,9 +284,10 @@ def _describe_both(difference: Difference) -> str:
 
 
 def format_both(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
-    """Two values that differ, as JSON on a line each; masked if `name`, their key, is that of a secret.
+    """Format two different values as JSON, each on one line; masked if `name`, their key, is that of a secret.
 
-    Where they look the same (cut, or in characters that do), from where they part, and escaped.
+    Values that would look equal, because they are cut or have similar characters, are escaped and begin just before
+    the first difference.
     """
     wanted, given = format_value(expected, name), format_value(actual, name)
     if normalize("NFC", wanted) == normalize("NFC", given):
@@ -299,7 +300,7 @@ def format_both(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
 
 
 def format_path(path: Path) -> str:
-    """A path into arguments, as in `updates.status` or `items[2].id`."""
+    """Format a path into arguments: `updates.status` or `items[2].id`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -326,7 +327,7 @@ def _nothing_evaluated(case: ReportedCase) -> str:
 
 
 def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterator[str]:
-    """The differences that the failed metrics look at; a metric of the user's own may look at all."""
+    """List the differences that the failed metrics score. A custom metric may score all of them."""
     subjects = {subject for metric in failed for subject in find_subjects(metric.name)}
     single = len(case.differences) == 1
     for index, turn in enumerate(case.differences):
@@ -343,7 +344,7 @@ def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterato
 
 
 def find_subjects(metric: str) -> tuple[str, ...]:
-    """What a metric looks at, told by its name: report cannot ask the registry, which stands above it."""
+    """Return the subjects of a metric by its name: the layer `report` cannot import the registry of metrics."""
     for subject, words in (("state", _ABOUT_STATE), ("calls", _ABOUT_CALLS), ("response", _ABOUT_RESPONSE)):
         if any(word in metric for word in words):
             return (subject,)
@@ -360,7 +361,7 @@ def _call(tool: str, args: Mapping[str, Any] | None) -> str:
 
 
 def _arguments(args: Mapping[str, Any] | None) -> str:
-    """`args` that are not written are not `{}` to ADK, and the difference must be seen."""
+    """Format arguments. Absent `args` are not `{}` for ADK, so they have a text of their own."""
     return "no arguments written (args absent)" if args is None else format_value(args)
 
 
@@ -669,13 +670,13 @@ def _status_of_run(report: RunFacts) -> CaseStatus:
 _BOTH, _EXPECTED, _ACTUAL = "    ", "  - ", "  + "
 
 
-# What was expected and what the agent did, aligned line by line as in a diff: for places that show text and no more.
+# The diff as text, with `-` for expected and `+` for actual, for reports without columns.
 
 
 def aligned_lines(case: ReportedCase) -> Iterator[str]:
-    """The turns of a case that are not as expected, and its final state where that is not.
+    """Return the diff of the turns that differ, and of the final state if it differs.
 
-    Nothing for a case without expectations, and of turns that were not finished.
+    Unfinished turns, and cases without expectations, have no lines.
     """
     conversation = (case.expected.conversation if case.expected is not None else None) or ()
     for index, (wanted, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
@@ -714,7 +715,7 @@ def _one_sided_call_lines(sign: str, call: ToolCall, note: str) -> Iterator[str]
 
 
 def _matched_call_lines(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
-    """A call that both made: its arguments key by key, inside of them only what differs."""
+    """Return the lines of a call of both sides: its arguments key by key, inside them only differences."""
     yield _BOTH + safe(expected.name)
     if expected.args is None or actual.args is None:
         for sign, args in ((_EXPECTED, expected.args), (_ACTUAL, actual.args)):

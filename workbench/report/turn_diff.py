@@ -1,4 +1,4 @@
-"""Differences of two turns: calls, texts, state."""
+"""Differences between expected and actual: calls, texts, state."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from workbench.model.evalset import (
 from workbench.model.text import mask_named_secrets
 from workbench.model.trace import ToolCall, get_trajectory
 
-# What an agent did differently from what was expected: call by call, argument by argument.
+# Differences in calls, call by call and argument by argument.
 
 _LARGEST_TABLE = 40_000
-"""Cells of the alignment table above which identical calls are anchored first (200 x 200 calls)."""
+"""Cells of the alignment table (200 x 200 calls). For larger tables, identical calls are anchored first."""
 
 Path = tuple[str | int, ...]
 
 
 class DifferenceKind(StrEnum):
-    """How expected and actual part."""
+    """The kind of a difference between expected and actual."""
 
     CALL_MISSING = "call_missing"  # expected, never made
     CALL_EXTRA = "call_extra"  # made, not expected
@@ -41,8 +41,8 @@ class DifferenceKind(StrEnum):
     ARGUMENT_MISSING = "argument_missing"
     ARGUMENT_EXTRA = "argument_extra"
     ARGUMENT_CHANGED = "argument_changed"
-    TOOL_RESPONSE_CHANGED = "tool_response_changed"  # what a tool gave back to a call that both sides made
-    INTERMEDIATE_MISSING = "intermediate_missing"  # what a sub-agent was expected to say on the way, and did not
+    TOOL_RESPONSE_CHANGED = "tool_response_changed"  # the response of a tool to a call of both sides
+    INTERMEDIATE_MISSING = "intermediate_missing"  # an expected message of a sub-agent that was not sent
     INTERMEDIATE_EXTRA = "intermediate_extra"
     INTERMEDIATE_CHANGED = "intermediate_changed"
     RESPONSE_CHANGED = "response_changed"
@@ -51,12 +51,12 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One way in which a turn (or the final state) is not as expected.
+    """One difference of a turn, or of the final state.
 
-    `expected_call` and `actual_call` are positions in the two trajectories, from 0, None where that side has no such
-    call; for what sub-agents said they are positions among that, and `tool` is the author. `path` leads to the value
-    inside the arguments (or the state); it is empty where the whole call, the whole arguments or the response are
-    meant. `expected` and `actual` are the values; for a whole call its arguments.
+    `expected_call` and `actual_call` are positions in the two trajectories, from 0, or None if that side lacks the
+    call. For messages of sub-agents they are positions in the list of messages, and `tool` is the author. `path` leads
+    to the value inside the arguments or the state. It is empty for a whole call, for all arguments, and for the
+    response. `expected` and `actual` are the values; for a whole call its arguments.
     """
 
     kind: DifferenceKind
@@ -69,15 +69,15 @@ class Difference:
 
 
 def find_name(path: Path) -> str:
-    """The name of the value at a path: its last step that is no position in a list; empty if there is none."""
+    """Return the name of the value at a path: its last step that is a key; empty without keys."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One row of two aligned trajectories: positions from 0, None on the side that has nothing there.
+    """One row of two aligned trajectories: positions from 0, None for a side without a call there.
 
-    A call that was moved has two rows, one for each side, both with `moved`.
+    A moved call has two rows, one for each side, both with `moved`.
     """
 
     expected: int | None
@@ -88,18 +88,18 @@ class Pair:
 def find_differences(
     expected: Invocation, actual: Invocation, *, calls_known: bool = True, response_known: bool = True
 ) -> tuple[Difference, ...]:
-    """How one turn differs: its calls in order, then its response where one was expected, as far as they are known."""
+    """Find the differences of a turn: known calls in order, then the known response if one is expected."""
     calls = find_call_differences(get_trajectory(expected), get_trajectory(actual)) if calls_known else ()
     return (*calls, *(find_response_differences(expected, actual) if response_known else ()))
 
 
 def have_known_calls(expected: Invocation, actual: Invocation) -> bool:
-    """Whether both sides of a row tell of calls. Where one does not, nothing is known of it, and nothing differs."""
+    """Whether the calls of both sides of a row are known. Unknown calls make no difference."""
     return expected.intermediate_data is not None and actual.intermediate_data is not None
 
 
 def find_response_differences(expected: Invocation, actual: Invocation) -> Iterator[Difference]:
-    """How the final response differs, where one was expected. Thoughts are no part of it."""
+    """Find the difference of the final response, if one is expected. Thoughts are ignored."""
     if expected.final_response is not None:
         wanted = expected.final_response.text(thoughts=False)
         given = actual.final_response.text(thoughts=False) if actual.final_response is not None else None
@@ -110,7 +110,7 @@ def find_response_differences(expected: Invocation, actual: Invocation) -> Itera
 def find_call_differences(
     expected: Sequence[ToolCall], actual: Sequence[ToolCall], rows: Sequence[Pair] | None = None
 ) -> Iterator[Difference]:
-    """How two trajectories differ, row by row of their alignment (`rows`, where it is known already)."""
+    """Find the differences of two trajectories, row by row of their alignment. `rows` is the alignment if known."""
     rows = align(expected, actual) if rows is None else rows
     moved_to = find_moves(rows, expected, actual)
     for pair in rows:
@@ -131,7 +131,7 @@ def find_call_differences(
 def find_value_differences(
     expected: Any, actual: Any, path: Path = ()
 ) -> Iterator[tuple[DifferenceKind, Path, Any, Any]]:
-    """Where two JSON values part: key by key, and item by item for lists of the same length."""
+    """Find the differences of two JSON values: key by key, and item by item for lists of the same length."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         for key in (*expected, *(key for key in actual if key not in expected)):
             here = (*path, key)
@@ -149,7 +149,7 @@ def find_value_differences(
 
 
 def find_state_differences(expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[Difference, ...]:
-    """Which values of the expected final state are not there; keys that only the actual state has are no difference."""
+    """Find the values of the expected final state that are missing or differ. Additional top-level keys are ignored."""
     return tuple(
         Difference(kind=DifferenceKind.STATE_CHANGED, path=path, expected=wanted, actual=given)
         for kind, path, wanted, given in find_value_differences(dict(expected), dict(actual or {}))
@@ -158,10 +158,10 @@ def find_state_differences(expected: Mapping[str, Any], actual: Mapping[str, Any
 
 
 def align(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pair, ...]:
-    """The two trajectories side by side, at the least cost.
+    """Align two trajectories at the least cost.
 
-    Calls of the same name are paired, the dearer the more their arguments differ; a call that one side lacks costs 1.
-    Identical calls left unpaired on both sides were moved.
+    Calls of the same name are paired; a pair costs more if more arguments differ. A call that one side lacks costs 1.
+    Identical calls that are unpaired on both sides are moved calls.
     """
     if expected == actual:
         return tuple(Pair(place, place) for place in range(len(expected)))
@@ -203,7 +203,7 @@ def _find_argument_differences(expected: ToolCall, actual: ToolCall, pair: Pair)
 
 
 def find_moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> dict[int, int]:
-    """Where each expected call went that was made at another place: expected position -> actual position."""
+    """Find the moved calls: expected position -> actual position."""
     extra = [row.actual for row in rows if row.expected is None and row.actual is not None]
     found: dict[int, int] = {}
     for row in rows:
@@ -218,7 +218,7 @@ def find_moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Seque
 
 
 def _blocks(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> Iterator[tuple[int, int, int, int]]:
-    """Ranges of both sides that may be aligned apart from the others: all of both, unless that would be too large."""
+    """Yield ranges of both sides that are aligned separately: all calls together, unless these are too many."""
     if len(expected) * len(actual) <= _LARGEST_TABLE:
         yield 0, len(expected), 0, len(actual)
         return
@@ -232,7 +232,7 @@ def _signatures(calls: Sequence[ToolCall]) -> list[str]:
 
 
 def _align_block(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range) -> list[Pair]:
-    """Align two ranges: position by position where they are equal or too large for a table, else at the least cost."""
+    """Align two ranges: by position if they are equal or too large for a table, else at the least cost."""
     same = len(left) == len(right)
     if len(left) * len(right) > _LARGEST_TABLE or (
         same and all(expected[i] == actual[j] for i, j in zip(left, right, strict=True))
@@ -253,7 +253,7 @@ def _by_position(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left:
 
 
 def _by_least_cost(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range) -> list[Pair]:
-    """Needleman-Wunsch from the end, so that walking the table yields the rows in order."""
+    """Align by Needleman-Wunsch, computed from the end so that the rows are read in order."""
 
     @cache
     def cost(i: int, j: int) -> float:
@@ -283,7 +283,7 @@ def _by_least_cost(expected: Sequence[ToolCall], actual: Sequence[ToolCall], lef
 
 
 def _cost_of_pair(expected: ToolCall, actual: ToolCall) -> float:
-    """0 for identical calls, below 2 (a missing and an extra call) for the same tool, above it for different tools."""
+    """Return 0 for identical calls, less than 2 (a missing and an extra call) for one tool, 3 for different tools."""
     if expected.name != actual.name:
         return 3.0
     if expected.args == actual.args:
@@ -294,11 +294,11 @@ def _cost_of_pair(expected: ToolCall, actual: ToolCall) -> float:
     return 0.5 + differing / max(len(keys), 1)
 
 
-# One turn compared in full: calls, what tools gave back, what sub-agents said on the way, the final response.
+# A whole turn: calls, tool responses, messages of sub-agents, the final response.
 
 
 class AgentMessage(NamedTuple):
-    """What an agent said on the way to the final response, thoughts left out."""
+    """A message of an agent before the final response, without thoughts."""
 
     author: str
     text: str
@@ -306,7 +306,7 @@ class AgentMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TurnSide:
-    """One side of a turn. `responses` has what the tool gave back for each call, None where that is not known."""
+    """One side of a turn. `responses` has the tool response of each call, None if it is unknown."""
 
     calls: Sequence[ToolCall] = ()
     responses: Sequence[Mapping[str, Any] | None] = ()
@@ -315,7 +315,7 @@ class TurnSide:
 
 @dataclass(frozen=True, slots=True)
 class TurnComparison:
-    """Two sides of a turn, aligned. `moves` leads from expected calls to the places at which they were made."""
+    """Two sides of a turn, aligned. `moves` maps the positions of moved calls from expected to actual."""
 
     expected: TurnSide
     actual: TurnSide
@@ -326,7 +326,7 @@ class TurnComparison:
 
 
 def make_side(invocation: Invocation | None) -> TurnSide:
-    """What is compared of an invocation; an empty side for none."""
+    """Return the compared parts of an invocation; an empty side without one."""
     if invocation is None:
         return TurnSide()
     calls, responses = list_calls(invocation), list_responses(invocation)
@@ -341,7 +341,7 @@ def make_side(invocation: Invocation | None) -> TurnSide:
 def compare_turn(
     expected: Invocation, actual: Invocation, *, compares_calls: bool = True, compares_response: bool = True
 ) -> TurnComparison:
-    """Both sides of a turn, aligned, with every difference in the order in which it is read."""
+    """Align both sides of a turn, and find all differences in reading order."""
     expected, actual = mask_model_secrets(expected), mask_model_secrets(actual)
     left, right = make_side(expected), make_side(actual)
     rows = align(left.calls, right.calls) if compares_calls else ()
@@ -357,7 +357,7 @@ def compare_turn(
 
 
 def list_calls(invocation: Invocation) -> list[FunctionCall]:
-    """The tool calls of an invocation with their ids, in the order of its trajectory."""
+    """Return the tool calls of an invocation with their ids, in the order of its trajectory."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
         return data.tool_uses
@@ -365,9 +365,9 @@ def list_calls(invocation: Invocation) -> list[FunctionCall]:
 
 
 def format_calls(invocation: Invocation) -> str:
-    """The tool calls of an invocation as text, a line for each, in the order of its trajectory.
+    """Return the tool calls of an invocation as text, one per line, in the order of its trajectory.
 
-    Arguments whose names are those of secrets are masked.
+    Arguments with the name of a secret are masked.
     """
     calls = ((call.name, mask_named_secrets(call.args)) for call in get_trajectory(invocation))
     return "\n".join(
@@ -376,7 +376,7 @@ def format_calls(invocation: Invocation) -> str:
 
 
 def list_responses(invocation: Invocation) -> list[FunctionResponse]:
-    """What tools gave back in an invocation, in the order in which it is written."""
+    """Return the tool responses of an invocation, in the order of the file."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
         return data.tool_responses
@@ -384,7 +384,7 @@ def list_responses(invocation: Invocation) -> list[FunctionResponse]:
 
 
 def match_responses(calls: Sequence[FunctionCall], responses: Sequence[FunctionResponse]) -> list[int | None]:
-    """Which response belongs to each call: the one with its id, else the next of its name that is nobody's."""
+    """Return the index of each call's response: the one with its id, else the next free one with its name."""
     by_id = {response.id: index for index, response in enumerate(responses) if response.id}
     matched = [by_id.get(call.id) if call.id else None for call in calls]
     taken = {index for index in matched if index is not None}
@@ -399,7 +399,7 @@ def match_responses(calls: Sequence[FunctionCall], responses: Sequence[FunctionR
 
 
 def list_messages(invocation: Invocation) -> list[AgentMessage]:
-    """What agents said on the way: `intermediate_responses`, or the events with text."""
+    """Return the messages of agents before the response: `intermediate_responses`, or the events with text."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
         texts = ((item.author, item.parts) for item in data.intermediate_responses)
@@ -421,7 +421,7 @@ def _parts(data: InvocationEvents | None) -> Iterator[Any]:
 
 
 def _align_messages(expected: Sequence[AgentMessage], actual: Sequence[AgentMessage]) -> Sequence[Pair]:
-    """What was said, aligned like calls: an author's words are paired, the same words first."""
+    """Align messages like calls: those of the same author are paired, equal texts first."""
     if not expected or not actual:
         return [Pair(i, None) for i in range(len(expected))] + [Pair(None, j) for j in range(len(actual))]
     left, right = ([ToolCall(said.author, {"text": said.text}) for said in side] for side in (expected, actual))
@@ -471,21 +471,21 @@ def _find_message_differences(
         )
 
 
-# Which words of a text were taken away and which were put in: for texts of any length, within a moment.
+# Removed and added words of a text, fast for texts of any length.
 
 _MOST_PAIRS = 1_000_000
-"""Words of one side times words of the other that are compared with one another: some tenths of a second at worst."""
+"""Maximum words of one side times words of the other that are compared directly: some tenths of a second at worst."""
 _WORDS_IN_A_PIECE = 32
-"""How long the pieces of a long text are, about."""
+"""The average length of the pieces of a long text."""
 
-# Blanks belong to the word behind them. From U+2E80 on, and in Thai, Lao, Khmer and Burmese, a word is one character.
+# Blanks belong to the next word. From U+2E80 on, and in Thai, Lao, Khmer and Burmese, a word is one character.
 _ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 _TOKEN = re.compile(rf"\s*(?:[{_ALONE}]|(?:(?![{_ALONE}])\w)+|[^\w\s])|\s+")
 _ENDS = frozenset(".!?。！？")
 
 
 class Change(Enum):
-    """What became of a passage."""
+    """The change of a passage."""
 
     SAME = "same"
     REMOVED = "removed"
@@ -493,14 +493,14 @@ class Change(Enum):
 
 
 class Passage(NamedTuple):
-    """Adjacent characters of one or both texts."""
+    """A part of one or both texts."""
 
     change: Change
     text: str
 
 
 def compare_words(expected: str, actual: str) -> tuple[Passage, ...]:
-    """How one text became the other. Without the added passages it is `expected`, without the removed ones `actual`."""
+    """Compare two texts. Without the added passages the result is `expected`, without the removed ones `actual`."""
     if expected == actual:
         return (Passage(Change.SAME, expected),) if expected else ()
     return tuple(_merge_passages(_compare_long(expected, actual)))
@@ -521,15 +521,14 @@ def _compare_long(expected: str, actual: str) -> Iterator[Passage]:
 
 
 def _tokens(text: str) -> list[str]:
-    # Not `findall`: it holds the interpreter until it has them all, and a screen hears no key while another thread
-    # takes a megabyte apart.
+    # Not `findall`: it holds the GIL until the end, and a thread with a megabyte of text would block the screen.
     return [match[0] for match in _TOKEN.finditer(text)]
 
 
 def _pieces(tokens: Sequence[str]) -> list[str]:
-    """Sentences, and parts of them: cut behind words that the words themselves choose.
+    """Cut a text into sentences and parts of them, after words that a hash of the word selects.
 
-    So a word put in moves no cut but those beside it, however long the text is.
+    So an added word changes only the cuts next to it, however long the text is.
     """
     pieces: list[str] = []
     start = 0
@@ -553,7 +552,7 @@ def _compare_pieces(left: Sequence[str], right: Sequence[str]) -> Iterator[Passa
 
 
 def _compare(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage]:
-    """Words compared without the blanks before them; where only those differ, they are what was changed."""
+    """Compare words without the blanks before them. If only the blanks differ, only the blanks are changed."""
     keys, others = [token.strip() for token in left], [token.strip() for token in right]
     for tag, low, high, start, stop in SequenceMatcher(None, keys, others, autojunk=False).get_opcodes():
         if tag != "equal":
@@ -579,7 +578,7 @@ def _make_changed(left: Sequence[str], right: Sequence[str]) -> Iterator[Passage
 
 
 def _merge_passages(passages: Iterator[Passage]) -> Iterator[Passage]:
-    """Neighbours of one kind in one passage; what was removed between two that stayed stands before what was added."""
+    """Merge adjacent passages of one kind. Between two equal passages, the removed one comes before the added one."""
     texts: dict[Change, list[str]] = {change: [] for change in Change}
 
     def flush(*changes: Change) -> Iterator[Passage]:
@@ -600,5 +599,5 @@ def _merge_passages(passages: Iterator[Passage]) -> Iterator[Passage]:
 
 
 def _count_shared(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many items two sequences begin with in common."""
+    """Count the items at the beginning that two sequences share."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))

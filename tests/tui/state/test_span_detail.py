@@ -160,10 +160,10 @@ def test_the_event_of_a_step_has_its_facts_and_attributes() -> None:
 def test_a_step_without_times_or_parent_says_so() -> None:
     shown = lines(detail_of(view_of([span("t", "gone")]), 1))
 
-    assert "time        not reported: the agent told of this step without times" in shown
+    assert "time        not reported: the agent reported this step without times" in shown
     assert "parent      gone, which has not been reported" in shown
     shown = lines(detail_of(view_of([span("t", start=0.5)]), 1, DetailTab.RESPONSE))
-    assert shown == ["The step is still going on; its response is not known yet."]
+    assert shown == ["The step is still running; its response is not known yet."]
 
 
 def test_request_and_response_are_those_of_the_step_and_the_way_to_look_is_kept() -> None:

@@ -1,4 +1,4 @@
-"""The case: its rows, and the editor of a value."""
+"""The case: its rows, and the text field for a value."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ from workbench.tui.state.text_layout import safe, safe_line
 from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
-# What goes on by itself so that no typed text is lost: what is not applied is kept in a file and found there again.
+# Drafts in a file: text that was typed and not applied survives a crash.
 
-_KEEP = 0.25  # seconds between two looks at whether something else is typed
+_KEEP = 0.25  # seconds between two checks for changed drafts
 
 
 class DraftKeeper(Faceless):
-    """Keeps the drafts of a desk, those of earlier sessions too."""
+    """Stores the drafts of an editor, and restores those of earlier sessions."""
 
     class Found(Message):
-        """There are drafts of an earlier session on the desk."""
+        """The editor has drafts of an earlier session."""
 
     def __init__(self, texts: TypedTexts, desk: CaseEditor) -> None:
         super().__init__()
@@ -75,11 +75,11 @@ class DraftKeeper(Faceless):
         self._is_given_up = False
 
     def on_mount(self) -> None:
-        """Look what earlier sessions left; from then on keep what this one has."""
+        """Restore the drafts of earlier sessions, then store those of this one."""
         self._begin()
 
     async def forget(self) -> None:
-        """Give up what is typed: the user leaves without it."""
+        """Discard all drafts, because the user quits without them."""
         self._is_given_up = True
         await self._keep([])
 
@@ -88,7 +88,7 @@ class DraftKeeper(Faceless):
         try:
             found = [load_draft(kept) for kept in await self._texts.take_over()]
         except StoreError as error:
-            say(self, f"what was typed in an earlier session cannot be had back: {error}", severity="error")
+            say(self, f"text typed in an earlier session cannot be restored: {error}", severity="error")
             found = []
         drafts = [draft for draft in found if draft is not None]
         if drafts:
@@ -111,102 +111,102 @@ class DraftKeeper(Faceless):
             await self._texts.keep([dump_draft(edited, draft) for edited, draft in drafts])
         except StoreError as error:
             if not self._is_refused:  # once, not at every key press
-                say(self, f"what is typed would not outlive a crash: {error}", severity="error")
+                say(self, f"typed text cannot be stored, a crash would lose it: {error}", severity="error")
             self._is_refused = True
         else:
             self._is_refused = False
 
 
-# The text field of the editor, with the keys that there are while a value is typed.
+# The text field of the editor and its keys.
 
 
 class TypedText(TextArea):
-    """The text that is typed. It says what the user wants done with it."""
+    """The text field. It sends a message for each command of the user."""
 
-    # The keys are this widget's own, for some of them are those that a text area has for something else.
+    # Bound here because a text area uses some of these keys for other commands.
     PLACES: ClassVar[tuple[str, ...]] = ("typing",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("typing")]
 
     @dataclass
     class ApplyWanted(Message):
-        """The user wants the value put into the case and, where `then_save`, the set saved."""
+        """The user applies the value and, with `then_save`, saves the set."""
 
         then_save: bool = False
 
     @dataclass
     class FormWanted(Message):
-        """The user wants another type of value."""
+        """The user changes the type of the value."""
 
     @dataclass
     class OriginalWanted(Message):
-        """The user wants the text as it was."""
+        """The user restores the original text."""
 
     @dataclass
     class ExternalWanted(Message):
-        """The user wants to type in their own editor."""
+        """The user continues in their own editor."""
 
     @dataclass
     class Left(Message):
-        """The user goes back to the rows."""
+        """The user returns to the rows."""
 
     is_one_line = False  # enter applies the value then
 
     async def _on_key(self, event: events.Key) -> None:
-        """Textual's own, which inserts what is typed: a handler beside it would come too late to keep it from that."""
+        """Override the handler of Textual, because another handler would run after it has inserted the key."""
         if event.key == "enter" and self.is_one_line:
             event.stop()
             event.prevent_default()
             self.post_message(self.ApplyWanted())
-        elif event.key != "escape":  # with which a text area moves the focus
+        elif event.key != "escape":  # a text area would move the focus
             await super()._on_key(event)
 
     def action_apply(self) -> None:
-        """Put the value into the case."""
+        """Apply the value to the case."""
         self.post_message(self.ApplyWanted())
 
     def action_apply_and_save(self) -> None:
-        """Put the value into the case and save the set."""
+        """Apply the value to the case and save the set."""
         self.post_message(self.ApplyWanted(then_save=True))
 
     def action_next_form(self) -> None:
-        """Another type of value."""
+        """Change the type of the value."""
         self.post_message(self.FormWanted())
 
     def action_original(self) -> None:
-        """The text as it was."""
+        """Restore the original text."""
         self.post_message(self.OriginalWanted())
 
     def action_external(self) -> None:
-        """Type in the user's own editor."""
+        """Continue in the user's own editor."""
         self.post_message(self.ExternalWanted())
 
     def action_leave(self) -> None:
-        """Back to the rows."""
+        """Return to the rows."""
         self.post_message(self.Left())
 
 
-# Where a value is typed: what it is, the text, and what is wrong with it.
+# The box for a value: title, text field, error message.
 
 _LEAST_LINES = 3  # of a text that may have several
 
 
 class EditorBox(Vertical):
-    """A draft being typed. It shows what it is told and decides nothing."""
+    """Shows the draft that is being typed. It decides nothing."""
 
     @dataclass
     class Typed(Message):
-        """The text is another now."""
+        """The user changed the text."""
 
         text: str
 
     def compose(self) -> ComposeResult:
-        """Title, text, problem."""
+        """Title, text field, error message."""
         yield Static(id="editor-title")
         yield TypedText(id="editor-text", compact=True, show_line_numbers=False, highlight_cursor_line=False)
         yield Static(id="editor-problem")
 
     def show(self, draft: Draft) -> None:
-        """Show a draft, to be typed on."""
+        """Show a draft for editing."""
         one_line = draft.is_one_line
         keys = "   enter applies" if one_line else ""  # the footer says what the other keys do
         form = "" if draft.slot.input is Input.JSON else f" · {draft.form}"  # the title says it there
@@ -217,26 +217,26 @@ class EditorBox(Vertical):
         if text.text != draft.text:
             with text.prevent(TextArea.Changed):
                 text.load_text(draft.text)
-            if draft.form is not Form.JSON:  # which is read from its beginning
+            if draft.form is not Form.JSON:  # JSON is read from its beginning
                 text.move_cursor(text.document.end)
         self.call_after_refresh(self._fit)  # once the text has its width
 
     def show_problem(self, problem: str) -> None:
-        """Say what is wrong with the text; nothing where it is right."""
+        """Show an error message, or remove it if `problem` is empty."""
         self.query_one("#editor-problem", Static).update(Content(f"! {safe(problem)}" if problem else ""))
         self.set_class(bool(problem), "-wrong")
 
     def focus_text(self) -> None:
-        """Go on typing."""
+        """Put the focus on the text field."""
         self.query_one(TypedText).focus()
 
     @property
     def text(self) -> str:
-        """What is typed."""
+        """The typed text."""
         return self.query_one(TypedText).text
 
     def on_resize(self) -> None:
-        """The text wraps at another width, or there is more or less room for it."""
+        """Adapt the height: the text wraps at another width, or the screen has another height."""
         self._fit()
 
     def _fit(self) -> None:
@@ -253,27 +253,27 @@ class EditorBox(Vertical):
         self.post_message(self.Typed(message.text_area.text))
 
 
-# The rows of a case: a row may have several lines, and the cursor is on a row.
+# The list of rows.
 
 
 class OutlineList(RowList):
-    """Draws the outline for the width there is."""
+    """Draws the outline for the width of the list. A row may have several lines."""
 
     def __init__(self, view: OutlineView, *, id: str) -> None:
         super().__init__(id=id)
         self._view = view
 
     def show_view(self) -> None:
-        """Draw the outline as it is now."""
+        """Draw the current outline."""
         self._view.fit(self.scrollable_content_region.width)
         self.show(self._view)
 
     def on_resize(self) -> None:
-        """Texts wrap at another width now."""
+        """Wrap the texts for the new width."""
         self.show_view()
 
 
-# What is selected, as rows: read, shown, and moved in. `CasePane` adds the editing.
+# The selected case or set as rows, without editing, which `CasePane` adds.
 
 _LOW = 8  # lines
 
@@ -281,7 +281,7 @@ _ROW_ACTIONS = {"add", "duplicate", "delete", "move_row", "edit_json", "rename",
 
 
 class OutlinePane(Pane):
-    """A case, or what a set says of itself, row by row; for agents, and where nothing is selected, what is known."""
+    """The rows of a case or set. For an agent, or without a selection, the known facts."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("editor",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("editor")]
@@ -294,7 +294,7 @@ class OutlinePane(Pane):
         self._failure = ""
 
     def compose(self) -> ComposeResult:
-        """What is wrong, the rows, what is known of a set or agent, the box."""
+        """Problems, rows, facts of a set or agent, the box for a value."""
         yield Static(id="case-problem")
         yield OutlineList(self.editor.view, id="case-rows")
         yield LinesView(id="case-facts")
@@ -302,7 +302,7 @@ class OutlinePane(Pane):
         yield DraftKeeper(self.context.backend.typed_texts, self.editor)
 
     def show(self, subject: Subject) -> None:
-        """Show what is selected, or what has become of it."""
+        """Show the selection in its current state."""
         row = subject.row
         is_kept_set = (
             row is not None and row.case is None and self.context.state.browser.is_kept(row.target, row.eval_set)
@@ -322,11 +322,11 @@ class OutlinePane(Pane):
             self._reopen()
 
     def on_resize(self) -> None:
-        """On the lowest screens there is room for the rows or for the box, not for both."""
+        """Show either the rows or the box on a low screen, which has no room for both."""
         self.set_class(self.size.height < _LOW, "-low")
 
     def focus_first(self) -> None:
-        """What is being typed, else the rows."""
+        """Focus the text field while the user types, else the rows or the facts."""
         if self.editor.typing is not None:
             self.query_one(EditorBox).focus_text()
         elif self._edited is None:
@@ -335,14 +335,14 @@ class OutlinePane(Pane):
             self.query_one(OutlineList).focus()
 
     def copyable(self) -> str | None:
-        """The value of the selected row: a text as it is, anything else as JSON."""
+        """Return the value of the selected row: a text unchanged, any other value as JSON."""
         row = self.editor.row
         if row is None:
             return None
         return row.value if isinstance(row.value, str) else json.dumps(row.value, ensure_ascii=False, indent=2)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """The keys of the rows make sense where there are rows, and nothing is being typed."""
+        """Enable the keys of the rows if there are rows and the user is not typing."""
         if action not in _ROW_ACTIONS:
             return True
         box = self.query_one(EditorBox)
@@ -353,7 +353,7 @@ class OutlinePane(Pane):
         return action == "add" if row is None else action != "rename" or row.is_key
 
     def offers(self, action: str) -> bool:
-        """Whether an action has a use for what is open."""
+        """Whether an action is useful for the open case."""
         return action == "step_turn" or action not in _ROW_ACTIONS or not self._is_read_only
 
     @property
@@ -367,7 +367,7 @@ class OutlinePane(Pane):
         await self._reload()
 
     async def _reload(self) -> None:
-        """Show the case as it is in its document now."""
+        """Read the case from its document again and show it."""
         wanted = self._edited
         if wanted is None:
             return
@@ -428,7 +428,7 @@ class OutlinePane(Pane):
 
 
 def find_edited_subject(subject: Subject) -> Edited | None:
-    """What can be edited of what is selected."""
+    """Return the case or set that the selection can edit, None for other rows."""
     key = subject.key
     if key is not None:
         return Edited(key.eval_set, key)
@@ -436,25 +436,25 @@ def find_edited_subject(subject: Subject) -> Edited | None:
     return Edited(row.eval_set, None) if row is not None and row.eval_set else None
 
 
-# The case, to read and to edit: its values as rows, and a box in which one of them is typed.
+# Editing: commands on rows, and typed values.
 
-_CALM = 0.15  # seconds without a key before what is typed is held against the whole case
+_CALM = 0.15  # seconds without a key before a draft is checked in the whole case
 
 _NO_ROW = Row(place=(), kind=Kind.FIELD, depth=0, label="", value=None)
-"""Stands in where there are no rows, for edits that need none."""
+"""The row for edits that need none, if there are no rows."""
 
 Make = Callable[[Row, Opened], Edit]
-"""Makes an edit of the selected row. Raises Impossible."""
+"""Return an edit of the selected row. Raises Impossible."""
 
 
 class CasePane(OutlinePane):
-    """The rows, and what is done with them: every edit is one step of undo, and unsaved until the user saves."""
+    """The rows with their commands. Each edit is one step of undo, and unsaved until the user saves."""
 
     TAB = "Case"
     HELP = (
-        "Every value of the case is a row: enter edits it, + adds what makes sense there, u takes the last edit back. "
-        "Edits are marked with * until ctrl+s saves them; nothing that cannot be read is ever put into the case. "
-        "What is typed and not applied is kept, marked with ~."
+        "Every value of the case is a row: enter edits it, + adds a value there, u undoes the last edit. "
+        "Edits are marked with * until ctrl+s saves them; a value that makes the case invalid is refused. "
+        "Text that is typed and not applied is kept as a draft, marked with ~."
     )
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
@@ -475,8 +475,8 @@ class CasePane(OutlinePane):
 
     @work(group="ask")
     async def _choose_draft(self, row: Row, slot: Slot, waiting: Sequence[Draft]) -> None:
-        """Go on with what was typed to be added to the row, or edit the row itself."""
-        choices = [f"go on with {draft.slot.title}: {draft.text}" for draft in waiting]
+        """Let the user continue a draft of the row, or edit the row itself."""
+        choices = [f"continue {draft.slot.title}: {draft.text}" for draft in waiting]
         index = await self.app.push_screen_wait(ChooseScreen(row.label, [*choices, f"edit {row.label}"]))
         if index is not None:
             self._begin(waiting[index].slot if index < len(waiting) else slot)
@@ -489,7 +489,7 @@ class CasePane(OutlinePane):
 
     @work(group="ask")
     async def _choose_value(self, slot: Slot) -> None:
-        """Put one of the values there that it may have."""
+        """Let the user choose one of the possible values."""
         labels = [f"{value}: {meaning}" for value, meaning in slot.choices]
         index = await self.app.push_screen_wait(ChooseScreen(slot.title, labels))
         problem = None if index is None else await self._put(slot, slot.choices[index][0])
@@ -497,13 +497,13 @@ class CasePane(OutlinePane):
             say(self, problem, severity="warning")
 
     def action_edit_json(self) -> None:
-        """Edit what the row stands for as JSON."""
+        """Edit the value of the row as JSON."""
         row, opened = self.editor.row, self.editor.opened
         if row is not None and opened is not None:
             self._begin(find_json_slot(row, opened.data))
 
     def action_delete(self) -> None:
-        """Delete what the row stands for."""
+        """Delete the value of the row."""
         self._edit_row(lambda row, _: make_removal(row), verb="delete")
 
     def action_move_row(self, by: int) -> None:
@@ -512,7 +512,7 @@ class CasePane(OutlinePane):
 
     @work(group="ask")
     async def action_duplicate(self) -> None:
-        """Repeat an item after itself, or a key under another name."""
+        """Insert a copy after an item, or copy a key to another name."""
         row, opened = self.editor.row, self.editor.opened
         if row is None or opened is None or not self._may_edit():
             return
@@ -525,7 +525,7 @@ class CasePane(OutlinePane):
 
     @work(group="ask")
     async def action_rename(self) -> None:
-        """Give a key of the user's another name."""
+        """Rename a key that the user defined."""
         row, opened = self.editor.row, self.editor.opened
         if row is None or opened is None or not row.is_key or not self._may_edit():
             return
@@ -535,12 +535,12 @@ class CasePane(OutlinePane):
 
     @work(group="ask")
     async def action_add(self) -> None:
-        """Choose what to add, and type it."""
+        """Let the user choose a value to add, and type it."""
         if not self._may_edit():
             return
         possible, opened = self.editor.list_additions(), self.editor.opened
         if not possible or opened is None:
-            say(self, "there is nothing to add here")
+            say(self, "nothing can be added here")
             return
         index: int | None = 0
         if len(possible) > 1:
@@ -563,11 +563,11 @@ class CasePane(OutlinePane):
             self._edit_outside(self.editor.draft_for_editor(find_slot(row, opened.data)))
 
     async def may_leave(self) -> bool:
-        """Ask what becomes of text that is typed and not applied, where there is any. False where the user stays."""
+        """Ask what to do with unapplied drafts, if there are any. Return False if the user stays."""
         unapplied = self.editor.unapplied_drafts
         if not unapplied:
             return True
-        choices = ["stay, and go on with it", "quit, and keep it for the next start", "quit without it"]
+        choices = ["stay and continue", "quit and keep it for the next start", "quit and discard it"]
         answer = await self.app.push_screen_wait(
             ChooseScreen(f"Typed and not applied: {_describe_drafts(unapplied)}", choices)
         )
@@ -581,13 +581,13 @@ class CasePane(OutlinePane):
     @on(DraftKeeper.Found)
     def _on_drafts_found(self) -> None:
         named = _describe_drafts(self.editor.unapplied_drafts)
-        say(self, f"an earlier session kept what was typed and not applied (~): {named}", severity="warning")
+        say(self, f"restored from an earlier session, typed and not applied (~): {named}", severity="warning")
         self._show_editor()
 
     # Typing.
 
     def _may_edit(self) -> bool:
-        """Whether what is open can be edited; says why not."""
+        """Whether the open case can be edited. If not, show the reason."""
         reason = "" if self.editor.opened is None else self.editor.opened.read_only
         if reason:
             say(self, reason, severity="warning")
@@ -629,7 +629,7 @@ class CasePane(OutlinePane):
     @on(TypedText.Left)
     def _on_left(self) -> None:
         if self.editor.stop_typing():
-            say(self, "what you typed is kept as a draft (~); enter on its row goes on with it")
+            say(self, "what you typed is kept as a draft (~); enter on its row continues it")
         self.query_one(OutlineList).focus()
         self._show_editor()
 
@@ -645,7 +645,7 @@ class CasePane(OutlinePane):
             self._edit_outside(draft)
 
     def _judge(self, draft: Draft) -> None:
-        """Say what is wrong with what is typed: by itself at once, in the case as soon as the user pauses."""
+        """Show errors of the typed text: its own at once, those in the case when the user pauses."""
         problem = draft.problem
         if problem is None and self.editor.was_changed_meanwhile:
             problem = "this was changed meanwhile; applying replaces it"
@@ -653,7 +653,7 @@ class CasePane(OutlinePane):
         if problem is None and not draft.is_untouched:
             self._judge_in_case(draft)
 
-    # Described in a word: else the whole draft would be made a text of, with every key.
+    # Without a description, Textual would format the whole draft at every key.
     @work(group="judge", exclusive=True, description="judge")
     async def _judge_in_case(self, draft: Draft) -> None:
         await asyncio.sleep(_CALM)
@@ -663,7 +663,7 @@ class CasePane(OutlinePane):
         try:
             fault = await self.context.backend.editing.fault(opened, draft.slot.edit(draft.value(), opened.data))
         except (StoreError, Outdated, Invalid, Impossible):
-            return  # the same is said when it is applied
+            return  # applying the draft shows the same error
         if draft == self.editor.typing and fault is not None:
             self.query_one(EditorBox).show_problem(fault)
 
@@ -681,7 +681,9 @@ class CasePane(OutlinePane):
             return
         if other := self.editor.describe_replaced(draft):
             self.editor.confirm_replacing(draft)
-            self.query_one(EditorBox).show_problem(f"meanwhile this became {other}: the same key again replaces that")
+            self.query_one(EditorBox).show_problem(
+                f"meanwhile this became {other}: press the same key again to replace it"
+            )
             return
         if draft.is_new or not draft.is_untouched:
             problem = await self._put(draft.slot, value)
@@ -699,7 +701,7 @@ class CasePane(OutlinePane):
 
     @work(group="ask")
     async def _edit_outside(self, draft: Draft) -> None:
-        """Edit a draft in the user's own editor; where it cannot be applied it is kept."""
+        """Edit a draft in the user's own editor. A draft that cannot be applied is kept."""
         suffix = ".json" if draft.form is Form.JSON else ".txt"
         edited = await edit_text(self.app, draft.text, suffix=suffix, check=lambda text: draft.with_text(text).problem)
         if edited is None:
@@ -714,7 +716,7 @@ class CasePane(OutlinePane):
             say(self, f"{problem}; what you typed is kept as a draft", severity="error")
 
     async def _put(self, slot: Slot, value: object) -> str | None:
-        """Put a typed value where it goes; gives what keeps it from that."""
+        """Write a typed value into its slot. Return the reason if it is refused."""
         verb = "change" if slot.index is None and slot.hole is None else "add"
         return await self._make(lambda _, opened: slot.edit(value, opened.data), f"{verb} {slot.title}", slot=slot)
 
@@ -728,22 +730,22 @@ class CasePane(OutlinePane):
             say(self, problem, severity="warning")
 
     async def _make(self, make: Make, label: str, *, slot: Slot | None) -> str | None:
-        """Make one edit after the other, each of what the one before left; gives what keeps it from being made."""
+        """Apply edits one after the other, each to the result of the last. Return the reason if the edit is refused."""
         meant = self._edited
         async with self._edits:
             opened, row = self.editor.opened, self.editor.row
             if meant is None or opened is None or (row is None and slot is None):
-                return "there is nothing to edit"
+                return "nothing is open to edit"
             if opened.read_only:
                 return opened.read_only
-            if opened.edited != meant:  # it had to wait, and the user has gone on
-                return "something else was selected meanwhile; nothing was changed"
+            if opened.edited != meant:  # the edit had to wait, and the user selected another case
+                return "another case was selected meanwhile; nothing was changed"
             try:
                 edit = make(row or _NO_ROW, opened)
                 await self.context.backend.editing.make(opened, edit, label=safe(label))
             except Outdated:
                 await self._reload()
-                return "the file was changed meanwhile; it is shown as it is now: look, and do it again"
+                return "the file was changed meanwhile; its new content is shown: check it and repeat the edit"
             except (Refused, Impossible, StoreError) as error:
                 return str(error)
             now = find_edited(opened, edit)
@@ -766,7 +768,7 @@ class CasePane(OutlinePane):
 
 
 def _describe_drafts(drafts: Sequence[tuple[Edited, Draft]]) -> str:
-    """What the first of some drafts is of, and how many more there are."""
+    """Name the case and title of the first draft, and count the others."""
     edited, draft = drafts[0]
     more = f" and {len(drafts) - 1:,} more" if len(drafts) > 1 else ""
     return f"{edited.case.eval_id if edited.case is not None else edited.eval_set}: {draft.slot.title}{more}"

@@ -33,11 +33,11 @@ from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Style, StyledText
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import ClickableLines, StatusLine
 
-# Carries out what the user accepts, and tells the main screen what came of it.
+# Acceptance of differences.
 
 
 class HunkAcceptor:
-    """`tell` takes messages to the main screen; `widget` shows what there is to say."""
+    """Accepts differences as the new expectation. `tell` sends messages to the main screen; `widget` shows warnings."""
 
     def __init__(self, context: ScreenContext, widget: Widget, tell: Callable[[Message], object]) -> None:
         self._screen_context = context
@@ -45,9 +45,9 @@ class HunkAcceptor:
         self._tell = tell
 
     async def accept(self, case: EvalCase, result: CaseResult, hunks: Sequence[Hunk], *, is_whole: bool) -> str | None:
-        """Accept hunks of a result that were found against this case. Gives why it was refused, None where it was done.
+        """Accept hunks of a result that were found against this case, save the case, and score the result again.
 
-        What was accepted is saved, and scored again.
+        Return the reason if it was refused.
         """
         from workbench.engine.acceptance import Acceptance
 
@@ -72,14 +72,14 @@ class HunkAcceptor:
         return None
 
 
-# A diff on the screen: a line that says where one is, and the lines of both sides.
+# A diff on the screen: the status line, and the lines of both sides.
 
-_Shape = tuple[int, bool]  # a width in cells, and whether both sides stand side by side
+_Shape = tuple[int, bool]  # the width in cells, and whether the sides are side by side
 _WAIT = DiffLines([(StyledText("comparing …", Style.MUTED),)], [None])
 
 
 class DiffView(Vertical):
-    """Shows one source after the other. A large one is compared and laid out beside the event loop."""
+    """Shows one source at a time. A large one is compared and laid out in a thread."""
 
     PLACES: ClassVar[tuple[str, ...]] = ()
 
@@ -93,17 +93,17 @@ class DiffView(Vertical):
         self._goes_to_end = False
 
     def compose(self) -> ComposeResult:
-        """Where one is, and the lines."""
+        """Status line and lines."""
         yield StatusLine(id="diff-status")
         yield ClickableLines(id="diff-lines")
 
     def show(self, source: DiffSource, *, about: object) -> None:
-        """Show a diff; the place in it stays where it is `about` the same as before."""
+        """Show a diff. The cursor keeps its place if `about` is the same as before."""
         wanted = self.state.find_new_source(source) or self.state.source
         if wanted == self._wanted:
             return
         self._wanted, self._about = wanted, about
-        if wanted == self.state.source:  # another one was about to come in its place
+        if wanted == self.state.source:  # another diff was being made
             self.workers.cancel_group(self, "compare")
             self._take(self.state.source, self.state.content)
         elif is_large(wanted):
@@ -113,13 +113,13 @@ class DiffView(Vertical):
             self._take(wanted, make_diff(wanted))
 
     def step(self, by: int) -> bool:
-        """Go to the next difference, or the one before; False where there is none."""
+        """Go to the next (1) or previous (-1) difference. Return False if there is no other one."""
         moved = self.state.step(by)
         self._show_cursor()
         return moved
 
     def cycle_level(self) -> None:
-        """Show more or less of what is as expected."""
+        """Show more or fewer of the equal parts."""
         self.state.cycle_level()
         self.show(self.state.source, about=self._about)
 
@@ -129,7 +129,7 @@ class DiffView(Vertical):
 
     @property
     def current(self) -> Hunk | None:
-        """The difference that the cursor is on; None while another diff is about to come in place of the one shown."""
+        """The difference at the cursor; None while the next diff is being made."""
         return self.state.current if self._wanted is self.state.source else None
 
     @on(ClickableLines.Clicked)
@@ -139,7 +139,7 @@ class DiffView(Vertical):
         if owner is not None and self.state.select(owner):
             self._show_cursor()
 
-    # A worker is described by its arguments as text unless told otherwise, which takes long for a long session.
+    # Without a description, Textual would format the arguments, which takes long for a long session.
     @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, source: DiffSource) -> None:
         self.query_one(ClickableLines).show(lambda _: _WAIT, from_top=True)
@@ -151,7 +151,7 @@ class DiffView(Vertical):
 
     def _take(self, source: DiffSource, content: DiffContent) -> None:
         view = self.query_one(ClickableLines)
-        # Whoever looks at the end of a conversation goes on doing so while it grows.
+        # A view at the end of a conversation follows it while it grows.
         grows = source.is_scenario and (source.is_live or self.state.source.is_live)
         at_end = grows and (self._goes_to_end or view.scroll_offset.y >= view.max_scroll_y)
         stays = self.state.show(source, content, about=self._about)
@@ -160,7 +160,7 @@ class DiffView(Vertical):
         self._show_cursor(scroll=stays)
         if stays and at_end:
             self._goes_to_end = True
-            self.call_after_refresh(self._go_to_end)  # the scroll bar may only be about to come
+            self.call_after_refresh(self._go_to_end)  # the scroll bar may appear first
 
     def _go_to_end(self) -> None:
         self._goes_to_end = False
@@ -170,7 +170,7 @@ class DiffView(Vertical):
         return width, self.screen.size.width >= SIDE_BY_SIDE_FROM
 
     def _make_lines(self, width: int) -> DiffLines:
-        """The lines for a width; of a large diff they come a moment later."""
+        """Return the lines for a width. The lines of a large diff are made in a thread and shown later."""
         content, shape = self.state.content, self._shape(width)
         if not self._has(content, shape):
             if is_large(self.state.source):
@@ -196,7 +196,7 @@ class DiffView(Vertical):
         self._laid_out, self._lines = (content, shape), lines
 
     def _show_cursor(self, *, scroll: bool = True) -> None:
-        """Mark the difference under the cursor, bring it into sight, and tell of it above."""
+        """Mark the difference at the cursor, scroll to it, and describe it in the status line."""
         self.query_one(StatusLine).show(self.state.status())
         view = self.query_one(ClickableLines)
         view.show(self._make_lines, from_top=False)
@@ -206,7 +206,7 @@ class DiffView(Vertical):
             view.bring_into_sight(span[0])
 
 
-# All of a diff: every text in full, everything that is as expected included.
+# The whole diff: all texts in full, and all equal parts.
 
 
 class WholeScreen(Dialog[None]):
@@ -225,26 +225,26 @@ class WholeScreen(Dialog[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show all of it."""
+        """Show the whole diff."""
         view = self.query_one(DiffView)
         view.state.level = Level.EVERYTHING
         view.show(self._source, about=self)
         view.focus_lines()
 
     def action_step(self, by: int) -> None:
-        """Go to another difference."""
+        """Go to the next (1) or previous (-1) difference."""
         self.query_one(DiffView).step(by)
 
     def action_cycle_level(self) -> None:
-        """Show more or less of what is as expected."""
+        """Show more or fewer of the equal parts."""
         self.query_one(DiffView).cycle_level()
 
     def action_close(self) -> None:
-        """Go back."""
+        """Close the screen."""
         self.dismiss(None)
 
 
-# The pane `diff`: expected beside actual, difference by difference, each of which can be accepted.
+# The diff pane: expected beside actual; each difference can be accepted.
 
 
 class DiffPane(Pane):
@@ -265,11 +265,11 @@ class DiffPane(Pane):
         self._acceptor = HunkAcceptor(context, self, self.post_message)
 
     def compose(self) -> ComposeResult:
-        """One diff."""
+        """The diff view."""
         yield DiffView(id="diff-view")
 
     def show(self, subject: Subject) -> None:
-        """Show the case that is selected, or what there is to say about another row."""
+        """Show the diff of the selected case, or the details of another row."""
         self._subject = subject
         if subject.key is None:
             row = subject.row.place if subject.row is not None else None
@@ -291,19 +291,19 @@ class DiffPane(Pane):
         self.query_one(DiffView).show(source, about=(subject.key, subject.repeat, subject.pinned))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Only a case has something to accept; what keeps it from being accepted is said when it is tried."""
+        """Disable accepting if no case is selected. Other reasons are shown when the user tries to accept."""
         return self._subject.key is not None or not action.startswith("accept_")
 
     def offers(self, action: str) -> bool:
-        """Whether an action has a use for what is selected."""
+        """Whether an action is useful for the selection."""
         return not action.startswith("accept_") or not why_not("accept", self.context.state)
 
     def focus_first(self) -> None:
-        """The lines."""
+        """Focus the lines."""
         self.query_one(DiffView).focus_lines()
 
     def copyable(self) -> str | None:
-        """The difference under the cursor in words, else the response."""
+        """Return a description of the difference at the cursor, else the response."""
         current = self.query_one(DiffView).current
         if current is not None:
             return describe_difference(current.difference)
@@ -311,32 +311,32 @@ class DiffPane(Pane):
         return None if last is None else last.text()
 
     def action_step(self, by: int) -> None:
-        """Go to another difference."""
+        """Go to the next (1) or previous (-1) difference."""
         if not self.query_one(DiffView).step(by):
             way = "further" if by > 0 else "earlier"
             say(self, f"no {way} difference in this case; n and p go to other cases that did not pass")
 
     def action_cycle_level(self) -> None:
-        """Show more or less of what is as expected."""
+        """Show more or fewer of the equal parts."""
         self.query_one(DiffView).cycle_level()
 
     def action_open_whole(self) -> None:
-        """Show all of every text."""
+        """Show the whole diff on a screen of its own."""
         self.app.push_screen(WholeScreen(self.query_one(DiffView).state.source))
 
     def action_accept_hunk(self) -> None:
-        """Accept the difference under the cursor."""
+        """Accept the difference at the cursor."""
         current = self.query_one(DiffView).current
         self._accept([] if current is None else [current], is_whole=False)
 
     def action_accept_turn(self) -> None:
-        """Accept all differences of the turn that the cursor is in."""
+        """Accept all differences of the turn at the cursor."""
         view = self.query_one(DiffView)
         turn = None if view.current is None else view.current.turn
         self._accept([hunk for hunk in view.state.hunks if hunk.turn == turn], is_whole=True)
 
     def action_accept_case(self) -> None:
-        """Accept all differences, once the user has agreed."""
+        """Accept all differences after a confirmation."""
         subject = self._subject
         if subject.case is None or subject.result is None:
             self._accept([], is_whole=True)
@@ -375,7 +375,7 @@ class DiffPane(Pane):
         if subject.pinned is not None:
             return "this is not the newest result of the case; escape returns to that"
         if subject.key is not None and subject.key != self.context.state.selected_case:
-            # Whoever types ahead means the case that the keys before led to, and has not seen it yet.
+            # Typed ahead: the key is for the case that the earlier keys select, and its diff is not shown yet.
             return "another case was selected meanwhile; look at its differences first"
         if subject.is_live:
             return "the case is still running"

@@ -27,17 +27,17 @@ from workbench.tui.state.trace_view import TraceView, explain_absence, list_prom
 from workbench.tui.widgets.inputs import FindInput, say
 from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, StatusLine, strip_of
 
-# The detail of a step: names of the ways to look at it, and the lines of the one that is chosen.
+# The detail of a step: its tabs, and the lines of the open tab.
 
 
 class DetailTabs(Widget):
-    """The ways to look at a step, the chosen one standing out."""
+    """The tabs of a step. The open one is highlighted."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     @dataclass
     class Chosen(Message):
-        """The user clicked on a way."""
+        """The user clicked on a tab."""
 
         tab: DetailTab
 
@@ -46,7 +46,7 @@ class DetailTabs(Widget):
         self._open = DetailTab.EVENT
 
     def show(self, tab: DetailTab) -> None:
-        """Let this one stand out."""
+        """Highlight this tab."""
         if tab is not self._open:
             self._open = tab
             self.refresh()
@@ -56,7 +56,7 @@ class DetailTabs(Widget):
         return strip_of(self, self._line if y == 0 else (), width=self.size.width)
 
     def on_click(self, event: events.Click) -> None:
-        """A click chooses."""
+        """Choose the clicked tab."""
         end = 0
         for tab, piece in zip(DetailTab, self._line, strict=False):
             end += len(piece.text)
@@ -66,7 +66,7 @@ class DetailTabs(Widget):
 
     @property
     def _line(self) -> Line:
-        # Brackets too, so that it shows without colours.
+        # Brackets show the open tab on screens without colours.
         names = [f"[{tab}]" if tab is self._open else f" {tab} " for tab in DetailTab]
         styles = [Style.STRONG if tab is self._open else Style.MUTED for tab in DetailTab]
         return (
@@ -76,7 +76,7 @@ class DetailTabs(Widget):
 
 
 class DetailView(LinesView):
-    """The lines, with a cursor on what can be opened and folded."""
+    """The lines of the open tab, with a cursor to open and fold parts."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("trace_detail", "lines")
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace_detail")]
@@ -87,7 +87,7 @@ class DetailView(LinesView):
         self._at = 0
 
     def show_detail(self, *, from_top: bool) -> None:
-        """Lay out the detail as it is now."""
+        """Render the current detail."""
         if from_top:
             self._at = 0
         self.show(self._detail.render, from_top=from_top)
@@ -98,57 +98,57 @@ class DetailView(LinesView):
         self._put_cursor(line, in_sight=True)
 
     def scroll_to_text(self, text: str) -> None:
-        """Put the cursor on the first line that has a text in it, whatever its case."""
+        """Put the cursor on the first line that contains a text, ignoring case."""
         wanted = text.casefold()
         lines = ("".join(piece.text for piece in self.lines[index]) for index in range(len(self.lines)))
         self.select_line(next((place for place, line in enumerate(lines) if wanted in line.casefold()), 0))
 
     def action_scroll_up(self) -> None:
-        """One line up."""
+        """Move one line up."""
         self.select_line(self._at - 1)
 
     def action_scroll_down(self) -> None:
-        """One line down."""
+        """Move one line down."""
         self.select_line(self._at + 1)
 
     def action_page_up(self) -> None:
-        """A screenful up."""
+        """Move one page up."""
         self.select_line(self._at - max(self.scrollable_content_region.height - 1, 1))
 
     def action_page_down(self) -> None:
-        """A screenful down."""
+        """Move one page down."""
         self.select_line(self._at + max(self.scrollable_content_region.height - 1, 1))
 
     def action_scroll_home(self) -> None:
-        """To the first line."""
+        """Move to the first line."""
         self.select_line(0)
 
     def action_scroll_end(self) -> None:
-        """To the last line."""
+        """Move to the last line."""
         self.select_line(len(self.lines) - 1)
 
     def action_open(self) -> None:
-        """Open or fold what is on the line, or show more of it."""
+        """Open or fold the part on the line, or show more of it."""
         if self._detail.toggle(self._at):
             self.show_detail(from_top=False)
 
     def action_fold(self) -> None:
-        """Fold what the line belongs to, and go there."""
+        """Fold the part around the line, and move to its heading."""
         line = self._detail.fold(self._at)
         if line is not None:
             self._at = line
             self.show_detail(from_top=False)
 
     def on_focus(self) -> None:
-        """The cursor shows where the keys go."""
+        """Show the cursor."""
         self._put_cursor(self._at, in_sight=True)
 
     def on_blur(self) -> None:
-        """Without the focus there is no cursor."""
+        """Hide the cursor."""
         self._put_cursor(self._at, in_sight=False)
 
     def on_click(self, event: events.Click) -> None:
-        """A click puts the cursor on a line, a second one opens what is there."""
+        """Put the cursor on the clicked line. A double click opens the part there."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
@@ -164,23 +164,23 @@ class DetailView(LinesView):
         self.refresh()
 
 
-# The line in which the user writes what to look for in the trace.
+# The input for a search in the trace.
 
 
 class SearchInput(FindInput):
-    """Hidden while nothing is looked for. Enter goes to the first step found, escape ends the search."""
+    """Hidden without a search. Enter goes to the first match, escape ends the search."""
 
     def __init__(self) -> None:
         super().__init__(placeholder="text in names, requests, responses", compact=True, select_on_focus=True)
         self.display = False
 
     def open(self) -> None:
-        """Show the line and let the user write."""
+        """Show the input and focus it."""
         self.display = True
         self.focus()
 
     def close(self) -> None:
-        """Empty the line and hide it."""
+        """Empty the input and hide it."""
         self.value = ""
         self.display = False
 
@@ -202,23 +202,23 @@ class SpanList(RowList):
 
     @dataclass
     class Resized(RowList._OfList):
-        """The rows have another width now."""
+        """The width of the rows changed."""
 
     def on_resize(self) -> None:
-        """What stands above the rows has to follow."""
+        """Report the new width, so that the lines above the rows can follow."""
         self.post_message(self.Resized(self))
 
     def action_fold(self, how: str) -> None:
-        """Say what the user wants."""
+        """Send the command of the user."""
         self.post_message(self.FoldWanted(self, how))
 
 
-# The trace: what the agent did, step by step, with times; below or beside it one step in detail.
+# The trace pane: the tree of steps, and below or beside it one step in detail.
 
 _SEARCHED_AT_ONCE = 100_000  # characters, a few milliseconds
-_REST = 10  # a live trace is made again no sooner than after so many times what that took
+_REST = 10  # the pause between two updates of a live trace, as a multiple of the time of an update
 _TYPING = 0.15  # seconds without a key before a search begins
-_SHARES = (15, 30, 45, 60, 75)  # hundredths of the room that the tree can have
+_SHARES = (15, 30, 45, 60, 75)  # percent of the room that the tree can have
 
 
 class TracePane(Pane):
@@ -238,7 +238,7 @@ class TracePane(Pane):
         self._view = TraceView()
         self._detail = SpanDetail()
         self._session: object = None
-        self._source: object = None  # where the steps on the screen are from, and how many there were of what
+        self._source: object = None  # the source of the steps on the screen; `_known` counts them
         self._known: object = None
         self._absence: list[Block] | None = None
         self._shares = {False: 2, True: 3}  # which of _SHARES, below each other and beside each other
@@ -247,7 +247,7 @@ class TracePane(Pane):
         self._typing: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """The session, the messages of the turn, the tree, the detail; or why there is none."""
+        """Summary, messages of the turn, tree and detail; or the reason why there is no trace."""
         yield LinesView(id="trace-absence")
         with Vertical(id="trace-whole"):
             yield StatusLine(id="trace-summary")
@@ -262,16 +262,16 @@ class TracePane(Pane):
                     yield DetailView(self._detail, id="trace-detail")
 
     def on_mount(self) -> None:
-        """Nothing is known yet."""
+        """Hide the trace until a case is shown."""
         self.query_one("#trace-whole").display = False
         self._give_room()
 
-    # What is shown.
+    # The shown session.
 
     def show(self, subject: Subject) -> None:
-        """Show the steps of the session that is selected, as far as they are known."""
+        """Show the known steps of the selected session."""
         self._stop_waiting()
-        if not self.is_mounted:  # a worker may have news before there is anything to show it in
+        if not self.is_mounted:  # a worker may report before the widgets exist
             return
         if subject.key is None:
             self._show_absence(self.context.state.detail())
@@ -302,23 +302,23 @@ class TracePane(Pane):
         self._ready_at = now + _REST * (now - began)
 
     def hide(self) -> None:
-        """Nothing goes on while the pane is not open."""
+        """Stop timers and the search while the pane is hidden."""
         self._stop_waiting()
         self.workers.cancel_group(self, "trace-search")
 
     def focus_first(self) -> None:
-        """The tree, or why there is none."""
+        """Focus the tree, or the reason why there is no trace."""
         if self.is_mounted:
             self.query_one("#trace-absence" if self._absence is not None else "#trace-tree").focus()
 
     def copyable(self) -> str | None:
-        """The selected step as JSON; in the detail, what that shows of it."""
+        """Return the selected step as JSON; with the focus on the detail, the open tab."""
         if self._absence is not None:
             return None
         return self._detail.copyable() if self._detail_view.has_focus else self._detail.copyable_row()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Tree and detail stand beside each other where there is room."""
+        """Show tree and detail side by side if the screen is wide enough."""
         beside = self.screen.size.width >= SIDE_BY_SIDE_FROM and event.size.width >= SIDE_BY_SIDE_FROM
         self.set_class(beside, "-beside")
         self._give_room()
@@ -357,13 +357,13 @@ class TracePane(Pane):
     # What the keys of the pane do.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Without steps there is nothing to look for or to go to, without a search none to end."""
+        """Disable the keys for steps without steps, and the end of a search without a search."""
         if action == "end_search":
             return self._view.search is not None
         return self._absence is None or action not in _OF_STEPS
 
     def action_step_tab(self, by: int) -> None:
-        """Look at the step in the next or previous way."""
+        """Open the next or previous tab."""
         self._detail.step(by, self._view)
         self._show_detail()
 
@@ -392,12 +392,12 @@ class TracePane(Pane):
         self._show_all()
 
     def action_toggle_scale(self) -> None:
-        """Bars within their turn, or within the session."""
+        """Scale the bars to their turn, or to the session."""
         self._view.toggle_scale()
         self._show_all()
 
     def action_resize(self, by: int) -> None:
-        """More or less room for the tree."""
+        """Give the tree more (1) or less (-1) room."""
         beside = self.has_class("-beside")
         self._shares[beside] = min(max(self._shares[beside] + by, 0), len(_SHARES) - 1)
         self._give_room()
@@ -405,16 +405,16 @@ class TracePane(Pane):
     # Searching.
 
     def action_search(self) -> None:
-        """Let the user write what to look for."""
+        """Open the search input."""
         self.query_one(SearchInput).open()
 
     def action_end_search(self) -> None:
-        """Look for nothing any more."""
+        """End the search."""
         self.query_one(SpanList).focus()
         self._end_search()
 
     def action_go_to_match(self, step: int) -> None:
-        """Go to the next or previous step in which something was found."""
+        """Go to the next or previous step with a match."""
         if self._view.go_to_match(step) is None:
             say(self, "nothing was found" if self._view.search is not None else "/ looks for a text")
         else:
@@ -446,7 +446,7 @@ class TracePane(Pane):
 
     @work(group="trace-search", exclusive=True)
     async def _search(self, text: str, *, then_go: bool = False) -> None:
-        """Look through the steps, a few milliseconds at a time; a later search takes the place of this one."""
+        """Search the steps, a few milliseconds at a time. A new search cancels this one."""
         search = Search(text, self._view.tree.ordered)
         while not search.is_done:
             search.step(_SEARCHED_AT_ONCE)
@@ -467,7 +467,7 @@ class TracePane(Pane):
         self._show_all()
 
     def _show_match(self) -> None:
-        """Show where in the selected step the text is."""
+        """Show the match in the selected step."""
         match = self._view.match_here()
         self._show_all()
         if match is not None and self._view.search is not None:
@@ -522,7 +522,7 @@ class TracePane(Pane):
         self._detail_view.show_detail(from_top=True)
 
     def _show_lines(self) -> None:
-        """The lines above the tree, and the tree."""
+        """Show the tree and the lines above it."""
         tree = self.query_one(SpanList)
         self.query_one("#trace-summary", StatusLine).show(self._view.summary())
         self.query_one("#trace-message", StatusLine).show(self._view.message_line())

@@ -24,7 +24,7 @@ class _Absent:
 
 
 ABSENT = _Absent()
-"""Stands for a missing value; null is a value."""
+"""A missing value; null is a value."""
 
 
 def find_spelling(written: Container[str], key: str) -> str:
@@ -34,7 +34,7 @@ def find_spelling(written: Container[str], key: str) -> str:
 
 
 def find_value(data: Any, place: Place) -> Any:
-    """Return the value at a place, ABSENT if there is none."""
+    """Return the value at a place, ABSENT if it is missing."""
     if not place:
         return data
     parent, step = get_value(data, place[:-1]), place[-1]
@@ -46,7 +46,7 @@ def find_value(data: Any, place: Place) -> Any:
 
 
 def get_value(data: Any, place: Place) -> Any:
-    """Return the value at a place, None if there is none. Both spellings of a key are found."""
+    """Return the value at a place, None if it is missing. Both spellings of a key are found."""
     for step in place:
         if isinstance(data, dict) and isinstance(step, str):
             data = data.get(find_spelling(data, step))
@@ -204,7 +204,7 @@ Builder = Callable[..., Iterator[Row]]
 
 def _field_rows(node: JsonNode, *, label: str, depth: int, input: Input = Input.LINE) -> Iterator[Row]:
     """Build the row of a value that the format defines. A value of another type is shown as the user's own JSON."""
-    if _has_type_of(input, node.value):
+    if _matches_input(input, node.value):
         yield Row(
             place=node.place,
             kind=Kind.FIELD,
@@ -272,7 +272,7 @@ def _make_label(place: Place) -> str:
     return f"[{step + 1}]" if isinstance(step, int) else _LABELS.get(step, step)
 
 
-def _has_type_of(input: Input, value: Any) -> bool:
+def _matches_input(input: Input, value: Any) -> bool:
     if input is Input.NUMBER:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, str)

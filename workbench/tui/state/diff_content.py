@@ -1,4 +1,4 @@
-"""Expected beside actual: the turns, calls and texts of a diff as blocks."""
+"""Makes a diff: the turns, calls and texts of a case as blocks, expected beside actual."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 
-# The calls of a turn side by side: aligned, their arguments key by key, what tools gave back below them.
+# The calls of a turn side by side: aligned, with arguments key by key and tool responses.
 
 _WHOLE_CALL = (DifferenceKind.CALL_MISSING, DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED)
 _ABOUT_CALLS = (
@@ -67,7 +67,7 @@ _ABOUT_CALLS = (
 def write_lone_calls(
     writer: DiffWriter, side: TurnSide, *, is_expected: bool, simulated: Sequence[str | None] = ()
 ) -> None:
-    """The calls of a turn that only one side has."""
+    """Write the calls of a turn that only one side has."""
     for row in _list_call_rows(side, simulated, writer.texts):
         writer.add_sides(row if is_expected else None, None if is_expected else row)
 
@@ -80,7 +80,7 @@ def write_uncompared_calls(
     told: tuple[bool, bool],
     simulated: Sequence[str | None] = (),
 ) -> None:
-    """The calls of a row of which not both sides tell theirs: those of the other are neither right nor wrong."""
+    """Write the calls of a row if those of one side are unknown. The calls of the other side are not scored."""
     left = _list_call_rows(expected, (), writer.texts) if told[0] else [_make_missing_side("reference_trajectory")]
     right = (
         _list_call_rows(actual, simulated, writer.texts) if told[1] else [_make_missing_side("predicted_trajectory")]
@@ -116,14 +116,14 @@ class CallWriter:
         level: Level,
         simulated: Sequence[str | None] = (),
     ) -> None:
-        """`simulated`: who answered each actual call in place of its tool."""
+        """`simulated` has the simulator that answered each actual call, None for a call of the tool itself."""
         self._writer = writer
         self._turn = turn
         self._comparison = comparison
         self._costs = costs
         self._notes = [_describe_simulation(source) for source in simulated] or [""] * len(comparison.actual.calls)
         self._hides_equal = level is Level.DIFFERENCES
-        self._equal = 0  # calls as expected that were left out since something was written
+        self._equal = 0  # equal calls that were left out since the last written row
         self._by_call: dict[tuple[int | None, int | None], list[Difference]] = {}
         for found in comparison.differences:
             if found.kind in _ABOUT_CALLS:
@@ -131,7 +131,7 @@ class CallWriter:
                 self._by_call.setdefault(key, []).append(found)
 
     def write(self) -> None:
-        """All of them."""
+        """Write all calls."""
         comparison = self._comparison
         if not comparison.calls:
             none = Side((StyledText("no tool calls", Style.MUTED),))
@@ -157,7 +157,7 @@ class CallWriter:
             self._write_one_sided(None, row.actual, " (not expected)", is_expected=False)
 
     def _write_one_sided(self, expected: int | None, actual: int | None, note: str, *, is_expected: bool) -> None:
-        """A call that one side has, or has elsewhere."""
+        """Write a call that the other side lacks, or has at another position."""
         self._write_equal_count()
         found = self._by_call[expected, actual]
         whole = next(difference for difference in found if difference.kind in _WHOLE_CALL)
@@ -207,7 +207,7 @@ class CallWriter:
     def _write_value(
         self, path: Path, expected: Any, actual: Any, by_path: Mapping[Path, Difference], inner: set[Path]
     ) -> None:
-        """One argument; where only something inside it differs, its members on lines of their own."""
+        """Write one argument. If only values inside it differ, write each of its members."""
         if path in by_path:
             self._write_difference(by_path[path], [value_sides(path, expected, actual, self._writer.texts)])
         elif path in inner:
@@ -221,7 +221,7 @@ class CallWriter:
             self._writer.add_sides(side, side)
 
     def _write_response(self, expected: int, actual: int, found: Sequence[Difference]) -> None:
-        """What the tool gave back, where the case has it."""
+        """Write the tool response, if the case has one."""
         wanted, given = self._comparison.expected.responses[expected], self._comparison.actual.responses[actual]
         if wanted is None:
             return
@@ -244,7 +244,7 @@ class CallWriter:
 
 
 def value_sides(path: Path, expected: Any, actual: Any, texts: StyledTexts) -> tuple[Side | None, Side | None]:
-    """Both sides of a value that differs, under the last step of its path; ABSENT where a side has none."""
+    """Return both sides of a value that differs, labelled with the last step of its path. A missing value is ABSENT."""
     name = find_name(path)
     if expected is ABSENT or actual is ABSENT:
         left = None if expected is ABSENT else texts.style(json_text(expected, name))
@@ -299,18 +299,18 @@ def _key(path: Path) -> str:
     return f"[{last}]" if isinstance(last, int) else safe_line(last)
 
 
-# A case as a diff: failures first, then turn by turn what was expected beside what the agent did, then the state.
+# The diff of a case: failures, then the turns, then the final state and the scores.
 
 _ABOUT_MESSAGES = (
     DifferenceKind.INTERMEDIATE_MISSING,
     DifferenceKind.INTERMEDIATE_EXTRA,
     DifferenceKind.INTERMEDIATE_CHANGED,
 )
-_CALLS_UNKNOWN = "calls are not told"
+_CALLS_UNKNOWN = "calls unknown"
 
 
 def make_diff(source: DiffSource) -> DiffContent:
-    """The diff of a case. Takes time where the case is large: nothing in it needs the event loop."""
+    """Make the diff of a case. This takes long for a large case, and can run in a thread."""
     return _Diff(source).content()
 
 
@@ -352,7 +352,7 @@ class _Diff:
     def _write_turns(self, failure: Failure | None) -> None:
         case, turns = self._source.case, self._source.turns
         expected = (case.conversation if case is not None else None) or []
-        # What could not be read was asked of nobody.
+        # A file that cannot be read was not run.
         ran = failure is not None and failure.kind is not FailureKind.FILE
         stopped = ran and len(turns) < len(expected)
         for number, (wanted, turn) in enumerate(zip_longest(expected, turns)):
@@ -370,7 +370,7 @@ class _Diff:
         if expected is not None and actual is not None and self._expects_nothing(expected):
             expected = comparison = None
         unknown = None if turn is None else turn.calls_unknown
-        # An agent that never tells of calls says nothing of a turn in which none was expected.
+        # An agent that never reports calls makes no difference in a turn without expected calls.
         untold = turn is not None and turn.has_no_call_report and _expects_no_call(expected)
         is_equal = comparison is not None and not comparison.differences and (unknown is None or untold)
         if comparison is not None and is_equal and self._level is not Level.EVERYTHING:
@@ -391,10 +391,10 @@ class _Diff:
                 "ACTUAL" if actual is not None else "ACTUAL (nothing)" if is_over else "ACTUAL (none yet)",
             )
         )
-        if unknown is not None and untold:  # of every turn of such an agent; the scores say why
+        if unknown is not None and untold:  # true for every turn of such an agent; the scores give the reason
             self._writer.add(Paragraph.from_text(_CALLS_UNKNOWN, Style.MUTED, indent=2))
         elif unknown is not None:
-            words = f"which tools were called is not known: {unknown}"
+            words = f"tool calls are unknown: {unknown}"
             self._writer.add(Paragraph.from_text(safe_line(words), Style.ERROR, indent=2))
         if comparison is not None:
             assert expected is not None
@@ -407,7 +407,7 @@ class _Diff:
             elif unknown is None and any(told):
                 sides = comparison.expected, comparison.actual
                 write_uncompared_calls(self._writer, *sides, told=told, simulated=simulated)
-            elif unknown is not None and comparison.expected.calls:  # nobody can say of one that it was not made
+            elif unknown is not None and comparison.expected.calls:  # an unknown call is not a missing one
                 write_lone_calls(self._writer, comparison.expected, is_expected=True)
             self._write_messages(number, comparison, costs)
             self._write_response(number, comparison, costs, expected, actual)
@@ -415,20 +415,20 @@ class _Diff:
             self._write_lone_turn(number, expected, actual)
 
     def _expects_nothing(self, side: Invocation) -> bool:
-        """Whether it is a row without reference and without trajectory to hold anything against."""
+        """Whether it is a row without a reference response and without a reference trajectory."""
         return self._has_unknown_calls(side) and side.final_response is None
 
     def _has_unknown_calls(self, side: Invocation | None) -> bool:
-        """Whether nothing is known of calls of this side, which only of a row may be."""
+        """Whether the calls of this side are unknown, which is possible only in a row."""
         return self._source.is_row and side is not None and side.intermediate_data is None
 
     def _find_simulations(self, turn: int, actual: Invocation) -> list[str | None]:
-        """Who answered each call in place of its tool, as far as the trace of the execution is there."""
+        """Return the simulator that answered each call, None for a real tool or without a trace."""
         spans = () if self._source.result is None else self._source.result.execution.spans
         return find_simulators(spans, get_trajectory(actual), turn=turn)
 
     def _write_lone_turn(self, turn: int, expected: Invocation | None, actual: Invocation | None) -> None:
-        """A turn that only one side has."""
+        """Write a turn that only one side has."""
         invocation = expected if expected is not None else actual
         assert invocation is not None
         is_expected = expected is not None
@@ -443,7 +443,7 @@ class _Diff:
             self._writer.add_sides(row if is_expected else None, None if is_expected else row)
 
     def _write_messages(self, turn: int, comparison: TurnComparison, costs: TurnCosts) -> None:
-        """What sub-agents said; compared only where the case expects something of them."""
+        """Write the messages of sub-agents. They are compared only if the case expects such messages."""
         found = {(d.expected_call, d.actual_call): d for d in comparison.differences if d.kind in _ABOUT_MESSAGES}
         texts = self._writer.texts
         for row in comparison.messages:
@@ -502,7 +502,7 @@ class _Diff:
                 mask_named_secrets(value, find_name(difference.path)) for value in (difference.expected, given)
             )
             sides = value_sides((path,), wanted, given, writer.texts)
-            if execution.final_state is None:  # there is nothing that could be accepted
+            if execution.final_state is None:  # nothing can be accepted
                 writer.add(SideBySide(*sides, differs=True))
             else:
                 writer.add_difference(None, difference, costs, [sides])
@@ -519,7 +519,7 @@ class _Diff:
         yield BLANK
 
     def _metric_blocks(self, metrics: Sequence[MetricResult]) -> Iterator[Block]:
-        """The criteria that decided; what is merely reported stands among the scores."""
+        """Return the blocks of the criteria with a threshold. The others are in the scores pane."""
         decided = [metric for metric in metrics if metric.threshold is not None]
         if not decided:
             return
@@ -572,7 +572,7 @@ def _expects_no_call(expected: Invocation | None) -> bool:
 
 
 def _errors(metrics: Sequence[MetricResult]) -> Iterator[Block]:
-    """What could not be computed: it makes the case an error, so it comes first."""
+    """Return the blocks of the metrics with an error. They come first, because they make the case an error."""
     broken = [metric for metric in metrics if metric.status is MetricStatus.ERROR]
     for metric in broken:
         yield Paragraph.from_text(f"! {describe_metric(metric)}", Style.ERROR, hang=2)
@@ -606,7 +606,7 @@ def _has_value(state: object, difference: Difference) -> bool:
 
 
 def _message_text(content: Content | None, *, empty: str = "") -> str:
-    """The words of a message without thoughts; parts that are no text are named, so that they are not overlooked."""
+    """Return the text of a message without thoughts, and the number of parts that are not text."""
     if content is None:
         return empty
     others = sum(

@@ -1,4 +1,4 @@
-"""The lines that a diff is made of: texts, what they belong to, what each difference cost."""
+"""The parts of a diff: its source, its blocks, its texts, and the points that each difference cost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 
-# What a difference cost: which criteria lost points by it, and whether those that looked at it forgave it.
+# The cost of a difference: which criteria lost points because of it, and whether it cost nothing.
 
 _CALLS = frozenset({DifferenceKind.CALL_MISSING, DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED})
 _ARGUMENTS = frozenset(
@@ -57,9 +57,9 @@ _SUBJECTS: Mapping[DifferenceKind, str] = {
     DifferenceKind.RESPONSE_CHANGED: "response",
     DifferenceKind.STATE_CHANGED: "state",
 }
-"""What a criterion has to look at to mind a difference; what is not named here no criterion of today minds."""
+"""The subject that a criterion must score to lose points by a difference. Other kinds cost no points."""
 
-_MATCH_TYPES = ("EXACT", "IN_ORDER", "ANY_ORDER")  # also by their numbers, as ADK writes them
+_MATCH_TYPES = ("EXACT", "IN_ORDER", "ANY_ORDER")  # ADK also writes their numbers
 _FORGIVEN: Mapping[str, frozenset[DifferenceKind]] = {
     "IN_ORDER": frozenset({DifferenceKind.CALL_EXTRA}),
     "trajectory_in_order_match": frozenset({DifferenceKind.CALL_EXTRA}),
@@ -71,12 +71,12 @@ _FORGIVEN: Mapping[str, frozenset[DifferenceKind]] = {
     "trajectory_subset_match": frozenset({DifferenceKind.CALL_MISSING, DifferenceKind.CALL_MOVED}),
     "trajectory_superset_match": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
 }
-"""Which differences in calls a way of matching does not mind."""
+"""The differences in calls that each match type ignores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A criterion that lost points, in words for one line."""
+    """A criterion that lost points, as a text for one line."""
 
     text: str
     style: Style
@@ -84,16 +84,16 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one difference cost. `notes` name the criteria whose first one it is; `is_free`: it cost nothing."""
+    """The cost of one difference. `notes` name the criteria that lost their first points here; `is_free`: no points."""
 
     notes: tuple[Note, ...] = ()
     is_free: bool = False
 
 
 class TurnCosts:
-    """What the differences of one turn cost, or those of the final state (`turn` None), told in their order.
+    """Computes the costs of the differences of one turn, or of the final state (`turn` None), in their order.
 
-    `metrics` is None where nothing has been judged yet: then nothing is known to be free.
+    `metrics` is None before the case is scored; then no difference counts as free.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class TurnCosts:
         self._named: set[str] = set()
 
     def compute(self, difference: Difference) -> Cost:
-        """What a difference cost."""
+        """Return the cost of a difference."""
         if self._metrics is None:
             return Cost()
         subject = _SUBJECTS.get(difference.kind)
@@ -113,7 +113,7 @@ class TurnCosts:
             metric for metric in self._metrics if subject in find_subjects(metric.name) and self._has_verdict(metric)
         ]
         losers = [metric for metric in judges if self._lost_points(metric, difference)]
-        # A criterion of the user's own may look at anything: what it minded is not known, so it is not named.
+        # A custom criterion may score any subject, so its reason is unknown and it is not named.
         first = [
             metric for metric in losers if metric.name not in self._named and find_subjects(metric.name) == (subject,)
         ]
@@ -155,9 +155,9 @@ _FAILED = MetricStatus.FAILED
 
 
 def _forgives(metric: MetricResult, difference: Difference, comparison: TurnComparison | None) -> bool:
-    """Whether the metric does not mind a difference in calls, by its own rules."""
+    """Whether the metric ignores a difference in calls by its own rules."""
     details = metric.details
-    if "tool_name" in details:  # it asks whether one tool was called at all
+    if "tool_name" in details:  # the metric scores whether this tool was called at all
         return difference.kind is not DifferenceKind.CALL_MISSING or difference.tool != details["tool_name"]
     if difference.kind in _ARGUMENTS:
         return bool(details.get("ignore_args")) or _do_arguments_match(details, difference, comparison)
@@ -174,7 +174,7 @@ def _find_match_type(metric: MetricResult) -> str:
 
 
 def _do_arguments_match(details: Mapping[str, Any], difference: Difference, comparison: TurnComparison | None) -> bool:
-    """Whether the rules for arguments take the two calls for the same."""
+    """Whether the two calls are equal by the rules for arguments."""
     expected, actual = difference.expected_call, difference.actual_call
     if "args_match" not in details or comparison is None or expected is None or actual is None:
         return False
@@ -187,11 +187,11 @@ def _do_arguments_match(details: Mapping[str, Any], difference: Difference, comp
         return False
 
 
-# What a diff is made of, and how much of it is wanted.
+# The source of a diff, its detail level, and its content.
 
 
 class Level(Enum):
-    """How much is shown of what is as expected."""
+    """How many of the equal parts are shown."""
 
     EVERYTHING = "everything"
     FOLDED = "equal turns folded"
@@ -200,12 +200,12 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffSource:
-    """A case beside what the agent did: `turns` so far, `result` None while it has not been judged.
+    """A case beside its execution: the `turns` so far, and the `result` once it is scored.
 
-    `spoken` is what a simulated user has said and the agent not answered yet; `is_live` whether the agent runs. `case`
-    is None where it could not be read. `head` stands before all else. At most `most` characters are shown of one text
-    (None: all). `lacks_expected`: of what the turns may have been held against nothing is stored. `is_row`: it is a row
-    of a dataset, where a side without trajectory tells nothing of calls.
+    `spoken` is a message of the simulated user that the agent has not answered yet. `is_live` says whether the agent is
+    running. `case` is None if it could not be read. `head` comes first. At most `most` characters of a text are shown
+    (None: all). `lacks_expected`: the expectation that the turns were scored against is not stored. `is_row`: it is a
+    row of a dataset; the calls of a side without trajectory are unknown.
     """
 
     case: EvalCase | None
@@ -221,20 +221,20 @@ class DiffSource:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it is a row that was judged as it stands; see CaseResult."""
+        """Whether it is a row that was scored without an agent run; see CaseResult."""
         return self.is_row and self.result is not None and not self.result.execution.duration_seconds
 
     @property
     def is_scenario(self) -> bool:
-        """Whether a simulated user holds the conversation."""
+        """Whether the case is a scenario for a simulated user."""
         return self.case is not None and self.case.conversation_scenario is not None
 
 
 @dataclass(frozen=True, slots=True)
 class DiffContent:
-    """Blocks, and for each the difference that it belongs to (None: to none), as a place in `hunks`.
+    """The blocks of a diff; `owners` has the index in `hunks` of each block's difference, or None.
 
-    `hunks` are the differences in the order in which they are shown, `costs` what each cost.
+    `hunks` are the differences in the order on the screen, `costs` their costs.
     """
 
     blocks: tuple[Block, ...] = ()
@@ -243,34 +243,34 @@ class DiffContent:
     costs: tuple[Cost, ...] = ()
 
 
-# Texts and values side by side: what differs in them word by word, made safe, and cut only where that is said.
+# Texts and values side by side: compared word by word, made safe, and cut to a maximum length.
 
 ABSENT = object()
-"""A value that one side does not have, which is not null."""
+"""A value that one side lacks; null is a value."""
 
 _WORTH_COMPARING = 12
-"""Characters of a value from which on its words are compared; shorter ones are read faster as a whole."""
+"""Minimum characters of a value for a comparison of its words. A shorter value is easier to read as a whole."""
 
 
 class StyledTexts:
-    """Makes pieces of texts from outside, at most `most` characters of each (None: all of it)."""
+    """Makes styled texts from texts from outside, with at most `most` characters of each (None: all)."""
 
     def __init__(self, most: int | None = MOST_CHARACTERS) -> None:
         self._most = most
 
     def style(self, text: str, style: Style = Style.TEXT) -> tuple[StyledText, ...]:
-        """One text in one style."""
+        """Return one text in one style."""
         return self._pieces([(text, style)])
 
     def style_both(self, expected: str, actual: str) -> tuple[tuple[StyledText, ...], tuple[StyledText, ...]]:
-        """Both sides of a text, the words that differ in styles of their own where others stayed the same."""
+        """Return both sides of a text. Changed words are highlighted if other words are equal."""
         passages = compare_words(expected, actual)
         return self._side(passages, Change.REMOVED), self._side(passages, Change.ADDED)
 
     def style_values(
         self, expected: Any, actual: Any, name: str = ""
     ) -> tuple[tuple[StyledText, ...], tuple[StyledText, ...]]:
-        """Both sides of a value as JSON; words are compared in long texts. `name` is the key of the value."""
+        """Return both sides of a value as JSON. The words of long texts are compared. `name` is its key."""
         wanted, given = json_text(expected, name), json_text(actual, name)
         if isinstance(expected, str) and isinstance(actual, str) and min(len(wanted), len(given)) >= _WORTH_COMPARING:
             return self.style_both(wanted, given)
@@ -280,7 +280,7 @@ class StyledTexts:
         shown = [passage for passage in passages if passage.change in (Change.SAME, own)]
         word = Style.REMOVED_WORD if own is Change.REMOVED else Style.ADDED_WORD
         if all(passage.change is own for passage in shown):
-            word = Style.TEXT  # where nothing stayed the same, nothing needs to stand out
+            word = Style.TEXT  # without equal words, no word is highlighted
         return self._pieces([(text, word if change is own else Style.TEXT) for change, text in shown])
 
     def _pieces(self, runs: Iterable[tuple[str, Style]]) -> tuple[StyledText, ...]:
@@ -301,7 +301,7 @@ class StyledTexts:
 
 
 def json_text(value: Any, name: object = "") -> str:
-    """A value as JSON, as it is written in files, without secrets. `name` is its key, which may say that it is one."""
+    """Return a value as JSON without secrets. `name` is its key, which may be that of a secret."""
     return redact(json.dumps(mask_named_secrets(value, name), ensure_ascii=False, default=repr))
 
 
@@ -309,13 +309,13 @@ def _safe(text: str) -> str:
     return neutralise(text).replace("\t", "    ")
 
 
-# A conversation with a simulated user: there is no expected side, so it has the whole width.
+# A conversation with a simulated user: without an expected side, in the whole width.
 
 _NAME = 7  # columns of a speaker's name
 
 
 def scenario_blocks(source: DiffSource, texts: StyledTexts) -> Iterator[Block]:
-    """What the user of a scenario wants, who it is, and how a model played it."""
+    """Return the blocks of a scenario: prompt, plan, persona, and the model of the simulated user."""
     scenario = source.case.conversation_scenario if source.case is not None else None
     if scenario is None:
         return
@@ -333,7 +333,7 @@ def scenario_blocks(source: DiffSource, texts: StyledTexts) -> Iterator[Block]:
 
 
 def played_blocks(source: DiffSource, texts: StyledTexts) -> Iterator[Block]:
-    """The conversation as far as it has come, and how it ended."""
+    """Return the blocks of the conversation so far, and of its end."""
     for number, turn in enumerate(source.turns):
         yield from _turn(number, turn, texts)
     if source.spoken is not None:
@@ -397,11 +397,11 @@ def _player(simulation: SimulatedConversation) -> str:
     return safe_line(f"{simulation.model}, {plural(simulation.calls, 'answer')}{cached}")
 
 
-# Collects the blocks of a diff, and which difference each of them shows.
+# The writer of a diff.
 
 
 class DiffWriter:
-    """The blocks so far."""
+    """Collects the blocks of a diff, with the difference of each block."""
 
     def __init__(self, texts: StyledTexts) -> None:
         self.texts = texts
@@ -409,28 +409,28 @@ class DiffWriter:
         self._owners: list[int | None] = []
         self._hunks: list[Hunk] = []
         self._costs: list[Cost] = []
-        self._places: dict[int, int] = {}  # of differences, by identity: each is one object
+        self._places: dict[int, int] = {}  # indexes in `_hunks`, by the identity of the difference
 
     def add(self, *blocks: Block) -> None:
-        """Add blocks that show no difference."""
+        """Add blocks without a difference."""
         self.extend(blocks)
 
     def extend(self, blocks: Iterable[Block], owner: int | None = None) -> None:
-        """Add blocks, of the difference at a place where `owner` is given."""
+        """Add blocks of the difference with the index `owner`, or without a difference."""
         for block in blocks:
             self._blocks.append(block)
             self._owners.append(owner)
 
     def add_sides(self, expected: Side | None, actual: Side | None) -> None:
-        """Add two sides that do not differ, or are not compared."""
+        """Add two sides that are equal or not compared."""
         self.add(SideBySide(expected, actual))
 
     def add_difference(
         self, turn: int | None, found: Difference, costs: TurnCosts, rows: Iterable[tuple[Side | None, Side | None]]
     ) -> None:
-        """Add a difference as rows of both sides, and the criteria that lost points by it.
+        """Add a difference as rows of both sides, and the criteria that lost points because of it.
 
-        One that is shown in two places, as a call that moved, is told of once.
+        The criteria are added once if the difference has two places, as a moved call has.
         """
         place = self._places.get(id(found))
         if place is None:
@@ -445,10 +445,10 @@ class DiffWriter:
         self.extend((Paragraph.from_text(f"↳ {note.text}", note.style, indent=2, hang=2) for note in notes), place)
 
     def content(self) -> DiffContent:
-        """All of it."""
+        """Return the content of the diff."""
         return DiffContent(tuple(self._blocks), tuple(self._owners), tuple(self._hunks), tuple(self._costs))
 
 
 def name_side(name: str, note: str = "") -> Side:
-    """A side that names a call or an author; both must be safe."""
+    """Return a side with the name of a call or author. Both texts must be safe."""
     return Side((StyledText(name, Style.STRONG), StyledText(note, Style.MUTED)))

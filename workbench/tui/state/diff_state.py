@@ -1,4 +1,4 @@
-"""The diff as it is shown: its levels, its layout, the cursor, and the review of several cases."""
+"""The state of the diff view: detail level, cursor, layout; and the review of several cases."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 
-# Where one is in a diff: which difference the cursor is on, how much is shown, and what one line tells of that.
+# The view of a diff: the cursor, the detail level, and the status line.
 
 _LEVELS = tuple(Level)
 _LARGE = 20_000
-"""Characters and calls (fifty each) from which on a diff is made off the event loop: some 50 ms."""
+"""Size of a diff from which it is made in a thread, in characters; a call counts as 50. About 50 ms of work."""
 
 
 class DiffState:
-    """The view of one diff after the other."""
+    """The view of one diff at a time."""
 
     def __init__(self) -> None:
         self.level = Level.FOLDED
@@ -42,12 +42,12 @@ class DiffState:
         self._cursor = 0
 
     def find_new_source(self, source: DiffSource) -> DiffSource | None:
-        """The source to show in place of this one, at the level that is chosen; None where it is shown already."""
+        """Return the source with the current level; None if it is shown already."""
         wanted = replace(source, level=self.level)
         return None if wanted == self.source else wanted
 
     def show(self, source: DiffSource, content: DiffContent, *, about: object) -> bool:
-        """Show another content; the cursor keeps its place where it is still `about` the same. Gives whether it is."""
+        """Show other content. The cursor keeps its place if `about` is the same as before. Return whether it is."""
         stays = about == self._about
         self.source, self.content, self._about = source, content, about
         self._cursor = min(self._cursor, max(len(content.hunks) - 1, 0)) if stays else 0
@@ -55,37 +55,37 @@ class DiffState:
 
     @property
     def hunks(self) -> Sequence[Hunk]:
-        """All differences in the order in which they are shown."""
+        """All differences, in the order on the screen."""
         return self.content.hunks
 
     @property
     def cursor(self) -> int | None:
-        """The difference that the cursor is on; None where there is none."""
+        """The index of the difference at the cursor; None without differences."""
         return self._cursor if self.content.hunks else None
 
     @property
     def current(self) -> Hunk | None:
-        """The same as a hunk."""
+        """The difference at the cursor."""
         return None if self.cursor is None else self.content.hunks[self.cursor]
 
     def step(self, by: int) -> bool:
-        """Go to another difference; False where there is none in that direction."""
+        """Go to the next (1) or previous (-1) difference. Return False if there is no other one."""
         return self.select(self._cursor + by)
 
     def select(self, hunk: int) -> bool:
-        """Go to a difference; False where there is no such one."""
+        """Select a difference by its index. Return False if the index is invalid."""
         if not 0 <= hunk < len(self.content.hunks):
             return False
         self._cursor = hunk
         return True
 
     def cycle_level(self) -> Level:
-        """Show more or less of what is as expected."""
+        """Select the next level: more or fewer of the equal parts."""
         self.level = _LEVELS[(_LEVELS.index(self.level) + 1) % len(_LEVELS)]
         return self.level
 
     def status(self) -> Line:
-        """The line above the diff."""
+        """Return the status line above the diff."""
         if self.current is None or self.cursor is None:
             return self._without_differences()
         count = len(self.content.hunks)
@@ -104,13 +104,13 @@ class DiffState:
             return (StyledText("no differences before the error", Style.MUTED),) if has_turns else ()
         if result is not None and result.status in (CaseStatus.CANCELLED, CaseStatus.SKIPPED) and not has_turns:
             return (StyledText(f"{result.status.value.lower()}: there is nothing to compare", Style.MUTED),)
-        if self.source.is_scenario:  # nothing was expected, word for word
+        if self.source.is_scenario:  # a scenario has no expected texts
             return ()
         return (StyledText("no differences", Style.PASSED),) if has_turns or result is not None else ()
 
 
 def is_large(source: DiffSource) -> bool:
-    """Whether making this diff could be felt if the event loop did it."""
+    """Whether making this diff would noticeably block the event loop."""
     weight = 0
     turns = [turn.invocation for turn in source.turns]
     for invocation in (*((source.case.conversation if source.case is not None else None) or ()), *turns):
@@ -128,7 +128,7 @@ def _describe_hunk(hunk: Hunk, cost: Cost) -> Sequence[StyledText]:
     return [StyledText(safe_line(describe_difference(hunk.difference), width=60), Style.MUTED)]
 
 
-# A diff as lines, each of which knows the difference that it shows; the mark of the current one is drawn last.
+# A diff as lines. Each line has the index of its difference; the current difference is marked when it is drawn.
 
 GUTTER = 1
 """Cells before each line, for the mark of the current difference."""
@@ -139,7 +139,7 @@ _NOT_HERE = StyledText(" ")
 
 @dataclass(frozen=True, slots=True)
 class DiffLines:
-    """Laid-out lines. `owners` has the difference of each line (None: of none), `current` is that under the cursor."""
+    """Lines of a diff. `owners` has the index of each line's difference or None; `current` is the one at the cursor."""
 
     lines: Sequence[Line] = ()
     owners: Sequence[int | None] = ()
@@ -156,11 +156,11 @@ class DiffLines:
         return (self[index] for index in range(len(self)))
 
     def with_cursor(self, current: int | None) -> DiffLines:
-        """The same lines with the cursor on another difference."""
+        """Return the same lines with the cursor on another difference."""
         return DiffLines(self.lines, self.owners, current)
 
     def find_lines(self, hunk: int) -> tuple[int, int] | None:
-        """The first and the last line of a difference, where it first stands."""
+        """Return the first and last line of a difference, at its first place."""
         try:
             first = self.owners.index(hunk)
         except ValueError:
@@ -172,7 +172,7 @@ class DiffLines:
 
 
 def lay_out_diff(content: DiffContent, *, width: int, side_by_side: bool) -> DiffLines:
-    """The lines of a diff within `width` cells. Takes time where there is much to lay out."""
+    """Return the lines of a diff for `width` cells. This takes long for a large diff."""
     lines: list[Line] = []
     owners: list[int | None] = []
     for block, owner in zip(content.blocks, content.owners, strict=True):
@@ -182,40 +182,40 @@ def lay_out_diff(content: DiffContent, *, width: int, side_by_side: bool) -> Dif
     return DiffLines(lines, owners)
 
 
-# A walk through cases that did not pass: which one is looked at, what was decided, what can be taken back.
+# A review of the cases that did not pass: the current case, the decisions, and undo.
 
 
 class Decision(Enum):
-    """What became of a case in the walk."""
+    """The decision on a case."""
 
-    ACCEPTED = "accepted"  # nothing of it differs any more
+    ACCEPTED = "accepted"  # no difference is left
     PARTLY = "accepted in part"
     SKIPPED = "skipped"
     REFUSED = "refused"
 
     @property
     def style(self) -> Style:
-        """How it is shown."""
+        """The style on the screen."""
         return {Decision.ACCEPTED: Style.PASSED, Decision.REFUSED: Style.ERROR}.get(self, Style.WARNING)
 
 
 @dataclass(slots=True)
 class ReviewWalk:
-    """`keys` in the order of the walk; past the last of them it is over, and is summed up."""
+    """A review of the cases `keys`, in this order. After the last one it shows a summary."""
 
     keys: Sequence[CaseKey]
     place: int = 0
     decisions: dict[int, Decision] = field(default_factory=dict)
-    reasons: dict[int, str] = field(default_factory=dict)  # why cases were refused
+    reasons: dict[int, str] = field(default_factory=dict)  # reasons for refusals
     accepted: list[int] = field(default_factory=list)  # one entry for each edit, the newest last
 
     @property
     def key(self) -> CaseKey | None:
-        """The case that is looked at; None where the walk is over."""
+        """The current case; None if the review is over."""
         return self.keys[self.place] if self.place < len(self.keys) else None
 
     def accept(self, *, is_done: bool) -> None:
-        """Something of the case was accepted; where that `is_done`, go on."""
+        """Record an acceptance. If no difference of the case is left (`is_done`), go to the next case."""
         self.accepted.append(self.place)
         self.decisions[self.place] = Decision.ACCEPTED if is_done else Decision.PARTLY
         self.reasons.pop(self.place, None)
@@ -223,25 +223,25 @@ class ReviewWalk:
             self.place += 1
 
     def refuse(self, reason: str) -> None:
-        """The case could not be accepted; it stays in sight with the reason."""
+        """Record that the case could not be accepted. It stays the current one, with the reason."""
         self.decisions.setdefault(self.place, Decision.REFUSED)
         self.reasons[self.place] = reason
 
     def skip(self) -> None:
-        """Leave the case as it is, and go on."""
+        """Skip the case, and go to the next one."""
         if self.key is not None:
             self.decisions.setdefault(self.place, Decision.SKIPPED)
             self.place += 1
 
     def go_back(self) -> bool:
-        """Go to the case before; False where there is none."""
+        """Go to the previous case. Return False at the first one."""
         if self.place == 0:
             return False
         self.place -= 1
         return True
 
     def undo(self) -> CaseKey | None:
-        """Go back to the case that was accepted last, as if it had not been; None where there is none."""
+        """Undo the last acceptance and go to its case. Return None if nothing was accepted."""
         if not self.accepted:
             return None
         self.place = self.accepted.pop()
@@ -252,7 +252,7 @@ class ReviewWalk:
         return self.keys[self.place]
 
     def progress(self) -> Line:
-        """Where the walk is, for the line above."""
+        """Return the status line of the review."""
         key = self.key
         counts = Counter(self.decisions.values())
         told = ", ".join(f"{counts[decision]} {decision.value}" for decision in Decision if counts[decision])
@@ -268,11 +268,11 @@ class ReviewWalk:
         return (*pieces, StyledText(f"  · {told}" if told else "", Style.MUTED))
 
     def reason(self) -> str | None:
-        """Why the case that is looked at was refused."""
+        """Return why the current case was refused, None if it was not."""
         return self.reasons.get(self.place)
 
     def summary(self) -> tuple[Block, ...]:
-        """What was decided, case by case."""
+        """List the decisions by case."""
         of = f"{len(self.decisions)} of " if len(self.decisions) < len(self.keys) else ""
         blocks: list[Block] = [
             Paragraph.from_text(f"{of}{plural(len(self.keys), 'case')} looked through", Style.HEADING),
@@ -289,6 +289,6 @@ class ReviewWalk:
             )
         blocks += [
             BLANK,
-            Paragraph.from_text("u takes back what was accepted last; escape ends the review.", Style.MUTED),
+            Paragraph.from_text("u undoes the last acceptance; escape ends the review.", Style.MUTED),
         ]
         return tuple(blocks)

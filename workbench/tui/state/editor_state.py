@@ -1,4 +1,4 @@
-"""The case editor without a screen: documents, drafts, and what is typed and not applied."""
+"""The state of the case editor: the open case, the cursor, and typed text that is not applied yet."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from workbench.tui.state.case_outline import (
 )
 from workbench.tui.state.outline_view import OutlineView
 
-# Typed text and the value it stands for: which types a value may have, and what is wrong with what was typed.
+# Typed text and its value: which types a value may have, and error messages for text that is no such value.
 
 MOST_TYPED = 20_000
-"""Characters that are edited in the pane. A longer text is for the user's own editor, which does not stall on it."""
+"""Maximum characters for the text field, which is slow with more. The user edits longer texts in $EDITOR."""
 
 
 class Form(StrEnum):
@@ -71,18 +71,18 @@ _EXPECTED = {
     "Unterminated string starting at": "a closing quote",
     "Invalid control character at": "no raw control character in a text; a line break is written \\n",
 }
-"""What the standard library's decoder means by its messages."""
+"""The expectations behind the messages of the standard library's JSON decoder."""
 
 
 class Invalid(Exception):
-    """The typed text stands for no value that may stand there; the text says where and why."""
+    """The typed text is not a valid value for its slot. The message says where and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What has been typed for a slot and is not applied yet.
+    """Text that was typed for a slot and is not applied yet.
 
-    `begun_from` is the value that was there at the start, ABSENT where something new is typed.
+    `original` is the value of the slot when typing began, ABSENT for a new value.
     """
 
     slot: Slot
@@ -92,24 +92,24 @@ class Draft:
 
     @classmethod
     def begin(cls, slot: Slot, value: Any) -> Draft:
-        """The draft that one begins with: the value as it is, nothing where it is ABSENT."""
+        """Return the draft for a value before anything is typed. It is empty if the value is ABSENT."""
         form = _choose_form(value, slot.input)
         return cls(slot, form, format_value(value, form), value)
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing was typed: throwing it away loses nothing."""
+        """Whether nothing was typed, so that discarding the draft loses nothing."""
         begun = Draft.begin(self.slot, self.original)
         return (self.text, self.form) == (begun.text, begun.form)
 
     @property
     def is_new(self) -> bool:
-        """Whether applying it adds something, however little was typed."""
+        """Whether applying the draft adds a value, even if nothing was typed."""
         return self.original is ABSENT
 
     @property
     def is_one_line(self) -> bool:
-        """Whether enter ends the typing; elsewhere it begins a new line."""
+        """Whether enter applies the draft. Otherwise enter inserts a line break."""
         if self.form is Form.JSON:
             return self.slot.input is Input.LINE
         if self.form is Form.TEXT:
@@ -118,12 +118,12 @@ class Draft:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether it is more than can be edited in the pane."""
+        """Whether the text is too long for the text field."""
         return len(self.text) > MOST_TYPED
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with it by itself, whatever the case holds."""
+        """The error in the text itself, without a look at the case; None if there is no error."""
         try:
             self.value()
         except Invalid as invalid:
@@ -131,17 +131,17 @@ class Draft:
         return None
 
     def with_text(self, text: str) -> Draft:
-        """The draft with other text."""
+        """Return the draft with another text."""
         return replace(self, text=text)
 
     def next_form(self) -> Draft:
-        """The same read as the next type that the slot allows; what is typed is carried over where it can be."""
+        """Return the draft with the next type that the slot allows. The text is converted if possible."""
         forms = _FORMS[self.slot.input]
         form = forms[(forms.index(self.form) + 1) % len(forms)]
         return replace(self, form=form, text=_convert_text(self.text, self.form, form))
 
     def value(self) -> Any:
-        """What was typed, as a value. Raises Invalid."""
+        """Return the typed value. Raises Invalid."""
         value = read(self.text, self.form)
         if self.slot.input in (Input.LINE, Input.TEXT) and not isinstance(value, str):
             raise Invalid('expected a text, in quotes: "…"')
@@ -151,7 +151,7 @@ class Draft:
 
 
 def read(text: str, form: Form) -> Any:
-    """The value that a text stands for. Raises Invalid."""
+    """Parse a text as a value. Raises Invalid."""
     match form:
         case Form.TEXT:
             return text
@@ -170,7 +170,7 @@ def read(text: str, form: Form) -> Any:
 
 
 def format_value(value: Any, form: Form) -> str:
-    """A value as it is typed."""
+    """Return the text to type for a value."""
     if value is ABSENT:
         return ""
     if form is Form.TEXT:
@@ -181,18 +181,18 @@ def format_value(value: Any, form: Form) -> str:
 
 
 def json_text(value: Any) -> str:
-    """JSON to read and edit; characters that a terminal would obey are escaped."""
+    """Return indented JSON to read and edit. Control characters are escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return text if neutralise(text) == text else json.dumps(value, indent=2)
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text can be typed as it is: no control characters but line feeds, which a text field would change."""
+    """Whether a text field keeps a text unchanged: it has no control characters except line feeds."""
     return "\t" not in text and "\r" not in text and neutralise(text) == text
 
 
 def is_valid_utf8(text: str) -> bool:
-    """Whether a file can hold a text: JSON may hold half a character (a lone surrogate), UTF-8 cannot."""
+    """Whether UTF-8 can encode a text. JSON can contain a lone surrogate, UTF-8 cannot."""
     return text == text.encode(errors="replace").decode()
 
 
@@ -213,7 +213,7 @@ def _choose_form(value: Any, input: Input) -> Form:
 
 
 def _convert_text(text: str, old: Form, new: Form) -> str:
-    """The text for another type: what it stands for, where that is of the type, else the text itself."""
+    """Convert a text to another type; return it unchanged if its value is not of that type."""
     try:
         value = read(text, old)
     except Invalid:
@@ -247,14 +247,14 @@ def _json(text: str) -> Any:
 
 
 def _reject_constant(name: str) -> NoReturn:
-    raise Invalid(f"{name} is no number that JSON has")
+    raise Invalid(f"found {name}, expected a JSON number")
 
 
 def _reject_duplicate_keys(members: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in members:
         if key in found:
-            raise Invalid(f"the key {_quote(key)} stands twice in its object")
+            raise Invalid(f"duplicate key {_quote(key)} in an object; make it unique")
         found[key] = value
     return found
 
@@ -269,11 +269,11 @@ def _quote(text: str) -> str:
     return f'"{one_line(text, width=30)}"' if text.strip() else "nothing"
 
 
-# Where a place of a case is after an edit: items move up and down, keys get other names.
+# How an edit changes places: it moves items up and down, and renames keys.
 
 
 def follow_place(place: Place, edit: Edit) -> Place:
-    """The place of the same value after an edit; where the value is gone, the place stays."""
+    """Return the place of the same value after an edit; the same place if the edit removed the value."""
     match edit:
         case InsertItem(place=above, index=at):
             return _with_index(place, above, lambda index: index + (index >= at))
@@ -288,7 +288,7 @@ def follow_place(place: Place, edit: Edit) -> Place:
 
 
 def _with_index(place: Place, above: Place, of: Callable[[int], int]) -> Place:
-    """The place with its index in the list at `above` changed, where it is in that list."""
+    """Change the index in the list at `above`, if the place is in that list."""
     depth = len(above)
     if len(place) <= depth or not _is_within(place, above):
         return place
@@ -308,12 +308,12 @@ def _is_within(place: Place, above: Place) -> bool:
     return normalize_place(place)[: len(above)] == normalize_place(above)
 
 
-# What the editor has open: a case, or what a set says of itself, as it is in the document now.
+# The open case or set, in the current state of its document.
 
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What is edited: a case of a set or, without one, the set itself."""
+    """The edited case, or the eval set itself if `case` is None."""
 
     eval_set: str
     case: CaseKey | None
@@ -321,11 +321,11 @@ class Edited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A case or set, read and laid out in rows.
+    """A case or set with its rows.
 
-    `index` is that of the case in its document, None for the set itself. `revision` tells whether the document has
-    changed since. `problem` says what is wrong with it, `note` what is to be known about it, `read_only` why it cannot
-    be edited; each may be empty.
+    `index` is the position of the case in its document, None for the set itself. A new `revision` of the document means
+    that it may have changed. `problem` is an error in the data, `note` a remark, `read_only` the reason against edits;
+    each may be empty.
     """
 
     edited: Edited
@@ -340,12 +340,12 @@ class Opened:
 
 
 def changed_places(old: Any, new: Any) -> frozenset[Place]:
-    """Where new data differs from old: values that are other or new, and what something was removed from."""
+    """Return the places that differ in new data: changed and added values, and objects or lists left empty."""
     return frozenset(_differences(old, new, ()))
 
 
 def find_edited(opened: Opened, edit: Edit) -> Edited:
-    """Return what is edited after an edit: the same case, with the new id if the edit changed it."""
+    """Return the edited case after an edit, with the new id if the edit changed the id."""
     case = opened.edited.case
     if case is None or not isinstance(opened.data, dict):
         return opened.edited
@@ -381,7 +381,7 @@ def _differences(old: Any, new: Any, place: Place) -> Iterator[Place]:
 
 
 def _differences_of_lists(old: list[Any], new: list[Any], place: Place) -> Iterator[Place]:
-    """Items are paired by what they are, so that one that was inserted does not make all after it look changed."""
+    """Compare items by content, so that an inserted item does not mark all later items as changed."""
     if old == new:
         return
     before, after = [json.dumps(item) for item in old], [json.dumps(item) for item in new]
@@ -399,47 +399,47 @@ def _differences_of_lists(old: list[Any], new: list[Any], place: Place) -> Itera
 
 
 def _mark_if_empty(place: Place, left: Any) -> Iterator[Place]:
-    """What is left marks that something is gone only where it is empty: else its rows would all look changed."""
+    """Yield the place of an object or list only if a removal left it empty; else all its rows would be marked."""
     if not left:
         yield place
 
 
-# Typed text that is not applied, kept for every case until it is applied or given up.
+# Drafts of all cases, until they are applied or discarded.
 
 _Key = tuple[Place, bool, str]
 
 
 class Drafts:
-    """All drafts of a session, by what they are of."""
+    """All drafts of a session, by case or set."""
 
     def __init__(self) -> None:
         self._drafts: dict[Edited, dict[_Key, Draft]] = {}
 
     def keep(self, edited: Edited, draft: Draft) -> None:
-        """Keep a draft; one to which nothing was typed is none."""
+        """Store a draft. An untouched draft is dropped."""
         if draft.is_untouched:
             self.drop(edited, draft.slot)
         else:
             self._drafts.setdefault(edited, {})[_key(draft.slot)] = draft
 
     def drop(self, edited: Edited, slot: Slot) -> None:
-        """Forget what was typed for a slot."""
+        """Drop the draft of a slot."""
         kept = self._drafts.get(edited, {})
         kept.pop(_key(slot), None)
         if not kept:
             self._drafts.pop(edited, None)
 
     def get(self, edited: Edited, slot: Slot) -> Draft | None:
-        """What was typed for a slot earlier."""
+        """Return the draft of a slot, None if it has no draft."""
         return self._drafts.get(edited, {}).get(_key(slot))
 
     def follow_id(self, old: Edited, new: Edited) -> None:
-        """The case has another id now."""
+        """Move the drafts of a case to its new id."""
         if old in self._drafts:
             self._drafts[new] = self._drafts.pop(old)
 
     def follow_edit(self, edited: Edited, edit: Edit) -> None:
-        """What was typed goes with the values that it was typed for, as an edit moves them."""
+        """Move drafts with their values when an edit moves the values."""
         kept = self._drafts.pop(edited, {})
         for draft in kept.values():
             slot = replace(draft.slot, place=follow_place(draft.slot.place, edit))
@@ -447,15 +447,15 @@ class Drafts:
 
     @property
     def all(self) -> Sequence[tuple[Edited, Draft]]:
-        """Every draft, and what it is of."""
+        """Every draft with its case or set."""
         return [(edited, draft) for edited, kept in self._drafts.items() for draft in kept.values()]
 
     def count(self, edited: Edited) -> int:
-        """How many there are for a case or set."""
+        """Return the number of drafts of a case or set."""
         return len(self._drafts.get(edited, {}))
 
-    def list_for(self, edited: Edited) -> Sequence[Draft]:
-        """What was typed for a case or set."""
+    def list_drafts(self, edited: Edited) -> Sequence[Draft]:
+        """Return the drafts of a case or set."""
         return list(self._drafts.get(edited, {}).values())
 
 
@@ -463,13 +463,13 @@ def _key(slot: Slot) -> _Key:
     return normalize_place(slot.place), slot.index is not None, slot.title
 
 
-# What lies before the user of the editor: one case, where the cursor is in it, and what is being typed.
+# The editor: one open case, its cursor, and the draft that is being typed.
 
-_SHOWN = 40  # characters of a value that would be replaced
+_SHOWN = 40  # characters of a replaced value in a message
 
 
 class CaseEditor:
-    """One case or set at a time; drafts are kept for all of them."""
+    """Edits one case or set at a time, and keeps the drafts of all."""
 
     def __init__(self) -> None:
         self.view = OutlineView()
@@ -486,18 +486,18 @@ class CaseEditor:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What is to be said about what is open."""
+        """The remarks about the open case or set."""
         if self.opened is None:
             return ()
         notes = [self.opened.problem and f"! {self.opened.problem}", self.opened.note, self.opened.read_only]
         if self.opened.is_changed:
             notes.append("* unsaved edits")
         if count := self._drafts.count(self.opened.edited):
-            notes.append(f"~ {count} typed, not applied: enter goes on with it")
+            notes.append(f"~ {count} typed, not applied: enter continues it")
         return [note for note in notes if note]
 
     def open(self, opened: Opened) -> None:
-        """Show a case, or what has become of the one that is shown; text being typed stays."""
+        """Show a case, or the new state of the open one. The draft that is being typed stays."""
         if self.opened is None or self.opened.edited != opened.edited:
             self.close()
         if not opened.is_changed:
@@ -510,7 +510,7 @@ class CaseEditor:
             self._goes_to = None
 
     def close(self) -> None:
-        """Nothing is open; what is being typed is kept as a draft."""
+        """Close the case. The text that is being typed is kept as a draft."""
         self.stop_typing()
         if self.opened is not None and not self.opened.is_changed:
             self._saved.pop(self.opened.edited, None)
@@ -518,7 +518,7 @@ class CaseEditor:
         self.view.forget()
 
     def begin(self, slot: Slot) -> Draft:
-        """Begin to type, or go on where that was begun earlier."""
+        """Begin to type, or continue the draft of the slot."""
         if self.opened is None:
             raise RuntimeError("nothing is open to be edited")
         self.stop_typing()
@@ -528,37 +528,37 @@ class CaseEditor:
         return self.typing
 
     def set_text(self, text: str) -> Draft | None:
-        """The text is another now; the draft, where one is being typed."""
+        """Change the text of the draft that is being typed, and return the draft."""
         if self.typing is not None:
             self.typing = self.typing.with_text(text)
         return self.typing
 
     def next_form(self) -> None:
-        """Read what is typed as another type of value."""
+        """Change the type of the value that is being typed."""
         if self.typing is not None:
             self.typing = self.typing.next_form()
 
     def restore(self) -> None:
-        """Type anew, from the value as it is."""
+        """Discard the typed text and begin again from the current value."""
         if self.typing is not None and self.opened is not None:
             slot, self.typing = self.typing.slot, None
             self._drafts.drop(self.opened.edited, slot)
             self.begin(slot)
 
     def keep_draft(self, draft: Draft) -> None:
-        """Keep a draft that was typed elsewhere."""
+        """Keep a draft that was typed in another editor."""
         self.typing = draft
         self.stop_typing()
 
     def keep_recovered(self, drafts: Iterable[tuple[Edited, Draft]]) -> None:
-        """Keep drafts of an earlier session; of two for the same the later counts."""
+        """Keep drafts of an earlier session. If two have the same slot, the later one is kept."""
         for edited, draft in drafts:
             self._drafts.keep(edited, draft)
         if self.opened is not None:
             self._mark(self.opened)
 
     def stop_typing(self) -> bool:
-        """Stop typing; gives whether something was typed, which is kept as a draft."""
+        """Stop typing and keep the draft. Return whether something was typed."""
         if self.typing is None or self.opened is None:
             return False
         draft, self.typing = self.typing, None
@@ -567,9 +567,9 @@ class CaseEditor:
         return not draft.is_untouched
 
     def record_edit(self, edited: Edited, slot: Slot | None, edit: Edit, *, now: Edited) -> None:
-        """An edit was made to this, open or not any more, of a draft where there is a slot.
+        """Update drafts and cursor after an edit of a case, which need not be open any more.
 
-        It may have changed the id of the case.
+        `slot` is that of the applied draft. `now` is the edited case with its new id, if the edit changed the id.
         """
         is_open = self.opened is not None and self.opened.edited == edited
         if slot is not None:
@@ -586,27 +586,27 @@ class CaseEditor:
 
     @property
     def was_changed_meanwhile(self) -> bool:
-        """Whether the value that is being typed is no longer the one that the typing began from."""
+        """Whether the value in the case has changed since typing began."""
         draft = self.typing
         if draft is None or self.opened is None:
             return False
         return bool(_get_slot_value(draft.slot, self.opened.data) != draft.original)
 
     def describe_replaced(self, draft: Draft) -> str:
-        """What else than the draft began from it would replace, in words; empty where it replaces nothing of others."""
+        """Describe the value that the draft would replace; empty if it is the original."""
         value = ABSENT if self.opened is None else _get_slot_value(draft.slot, self.opened.data)
         if value is ABSENT or value == draft.original:
             return ""
         return one_line(json_text(value), width=_SHOWN)
 
     def confirm_replacing(self, draft: Draft) -> None:
-        """The user knows what the draft would replace: from now on it counts as begun from that."""
+        """Take the current value as the original: the user knows that the draft replaces it."""
         if self.typing == draft and self.opened is not None:
             self.typing = replace(draft, original=_get_slot_value(draft.slot, self.opened.data))
 
     @property
     def unapplied_drafts(self) -> Sequence[tuple[Edited, Draft]]:
-        """Everything that is typed and not applied, what is being typed too."""
+        """All drafts, including the one that is being typed."""
         typing = self.typing
         if typing is None or typing.is_untouched or self.opened is None:
             return self._drafts.all
@@ -615,15 +615,17 @@ class CaseEditor:
         return [*others, (edited, typing)]
 
     def list_drafts(self, slot: Slot) -> Sequence[Draft]:
-        """The drafts on the selected row but that of this slot: of what was to be added there, or changed as JSON."""
+        """Return the other drafts of the selected row, besides this slot's: additions, and its value as JSON."""
         if self.opened is None:
             return ()
         edited, own = self.opened.edited, self._drafts.get(self.opened.edited, slot)
         selected = self.view.selected_index
-        return [draft for draft in self._drafts.list_for(edited) if draft != own and self._find_row(draft) == selected]
+        return [
+            draft for draft in self._drafts.list_drafts(edited) if draft != own and self._find_row(draft) == selected
+        ]
 
     def list_additions(self) -> Sequence[Addition]:
-        """What can be added where the cursor is."""
+        """Return what can be added at the cursor."""
         if self.opened is None:
             return ()
         if self.opened.index is None:
@@ -631,7 +633,7 @@ class CaseEditor:
         return list_additions(self.opened.rows, self.view.selected_index, self.opened.data)
 
     def draft_for_editor(self, slot: Slot) -> Draft:
-        """What goes into the user's own editor: a text as it is, if a file can hold it, else JSON."""
+        """Return the draft for the user's own editor: plain text if UTF-8 can encode it, else JSON."""
         draft = self.begin(slot)
         self.typing = None
         is_text = isinstance(draft.original, str) and draft.is_untouched
@@ -640,26 +642,26 @@ class CaseEditor:
         return draft
 
     def _mark(self, opened: Opened) -> None:
-        """Mark the rows that have unsaved edits, and those with typed text."""
+        """Mark the rows with unsaved edits and those with drafts."""
         changed: frozenset[Place] = frozenset()
         if opened.is_changed and opened.edited in self._saved:
             changed = changed_places(self._saved[opened.edited], opened.data)
-        drafted = frozenset(self._find_row(draft) for draft in self._drafts.list_for(opened.edited))
+        drafted = frozenset(self._find_row(draft) for draft in self._drafts.list_drafts(opened.edited))
         self.view.mark(changed=self.view.find_rows(changed), drafted=drafted)
 
     def _find_row(self, draft: Draft) -> int:
-        """The row that a draft is marked on: what it is of, else what that is in, else the first."""
+        """Return the row that marks a draft: the row of its place, else the nearest parent, else the first row."""
         data = self.opened.data if self.opened is not None else None
         return self.view.find_row(spell_place(data, draft.slot.place)) or 0
 
 
 def _get_slot_value(slot: Slot, data: Any) -> Any:
-    """What is there already where a typed value goes; ABSENT where it makes something new."""
+    """Return the value that the slot edits, ABSENT if the slot adds a new one."""
     return ABSENT if slot.index is not None or slot.hole is not None else find_value(data, slot.place)
 
 
 def _nearest(data: Any, place: Place) -> Place:
-    """The place or, where the last item of a list is gone, the one that is last now."""
+    """Return the place, or the last item of the list if the place is past its end."""
     if place and isinstance(place[-1], int) and place[-1] > 0:
         held = get_value(data, place[:-1])
         if isinstance(held, list) and place[-1] >= len(held) > 0:
@@ -667,11 +669,11 @@ def _nearest(data: Any, place: Place) -> Place:
     return place
 
 
-# Drafts as JSON values, to be kept through a crash.
+# Drafts as JSON, stored so that a crash does not lose them.
 
 
 def dump_draft(edited: Edited, draft: Draft) -> dict[str, Any]:
-    """A draft, and what it is of, as a JSON value. What something new is typed from is not in it."""
+    """Return a draft and its case as JSON. A new value has no `begun_from`."""
     kept = {
         "eval_set": edited.eval_set,
         "case": edited.case.model_dump() if edited.case is not None else None,
@@ -683,7 +685,7 @@ def dump_draft(edited: Edited, draft: Draft) -> dict[str, Any]:
 
 
 def load_draft(kept: Any) -> tuple[Edited, Draft] | None:
-    """A draft, and what it is of, from its JSON value; None where that is not one."""
+    """Parse a draft and its case from JSON; return None if it is invalid."""
     try:
         slot = kept["slot"]
         case = CaseKey.model_validate(kept["case"]) if kept["case"] is not None else None

@@ -1,4 +1,4 @@
-"""JSON as lines that can be folded and searched."""
+"""A JSON value as lines, with folding and highlighted matches."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rich.cells import cell_len
 from workbench.model.text import REDACTED, is_secret_key, neutralise, pluralise, redact
 from workbench.tui.state.text_layout import Line, Style, StyledText, safe_line, wrap
 
-# Letting what was searched for stand out in a line.
+# Highlighted matches of a search.
 
 
 def mark_matches(line: Line, needle: str) -> Line:
-    """The line with every occurrence of a text in another style, whatever its case. Those across two pieces are not."""
+    """Highlight every occurrence of a text in a line, ignoring case, except occurrences across two pieces."""
     return tuple(part for piece in line for part in _parts(piece, needle.casefold()))
 
 
 def _parts(piece: StyledText, needle: str) -> Iterator[StyledText]:
     folded = piece.text.casefold()
-    if not needle or len(folded) != len(piece.text):  # some characters fold into two: places would not fit
+    if not needle or len(folded) != len(piece.text):  # some characters fold into two, which shifts the positions
         yield piece
         return
     end = 0
@@ -35,7 +35,7 @@ def _parts(piece: StyledText, needle: str) -> Iterator[StyledText]:
         yield StyledText(piece.text[end:], piece.style)
 
 
-# A JSON value for people: one line for each key, real line breaks in texts, parts that can be folded.
+# A JSON value for reading: a line for each key, real line breaks in texts, and parts to fold.
 
 Path = tuple[str | int, ...]
 
@@ -43,24 +43,24 @@ _ITEMS_AT_FIRST = 100  # of one list or object
 _ITEMS_MORE = 400
 _TEXT_AT_FIRST = 4_000  # characters of one text
 _TEXT_MORE = 16_000
-_TEXT_ONCE_FULL = 400  # of one text, once the whole is long
-_MOST_ROWS = 1_500  # of the whole: containers after that start folded
+_TEXT_ONCE_FULL = 400  # of one text, after the first _MOST_CHARACTERS of the value
+_MOST_ROWS = 1_500  # containers after these rows start folded
 _MOST_CHARACTERS = 60_000
-_LONGEST_TEXT = 1_000_000  # characters of one text; what comes after can only be copied
+_LONGEST_TEXT = 1_000_000  # characters of one text; the rest can only be copied
 _INDENT = 2
 _DEEPEST_INDENT = 24
 
 
 @dataclass(slots=True)
 class _Limit:
-    """How much has been laid out."""
+    """The rows and characters so far."""
 
     rows: int = 0
     characters: int = 0
 
 
 class _Row(NamedTuple):
-    """Something to lay out: a head on its first line, then text; `opens` what the open and fold keys act on."""
+    """A row before wrapping: its head, then its text. The keys to open and fold act on `opens`."""
 
     depth: int
     head: Line
@@ -71,7 +71,7 @@ class _Row(NamedTuple):
 
 
 class JsonText:
-    """One value, and what the user has opened and folded of it."""
+    """A JSON value with the parts that the user opened and folded."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -85,7 +85,7 @@ class JsonText:
         self.needle = ""
 
     def render(self, width: int) -> list[Line]:
-        """The lines for a width."""
+        """Return the lines for a width."""
         lines: list[Line] = []
         self._opened_by_line = []
         for row in self._rows():
@@ -95,7 +95,7 @@ class JsonText:
         return lines
 
     def toggle(self, line: int) -> bool:
-        """Open or fold what is on a line of the last layout, or show more of it. False where there is nothing to."""
+        """Open or fold the part on a line of the last layout, or show more of it. Return False without such a part."""
         path = self._opened_by_line[line] if line < len(self._opened_by_line) else None
         if path is None:
             return False
@@ -108,7 +108,7 @@ class JsonText:
         return True
 
     def fold(self, line: int) -> int | None:
-        """Fold the innermost open part that a line belongs to. Its own line in the last layout; None where none is."""
+        """Fold the innermost open part around a line of the last layout. Return the line of its heading, or None."""
         for above in range(min(line, len(self._opened_by_line) - 1), -1, -1):
             path = self._opened_by_line[above]
             if path is not None and not self._folds_shown.get(path, True):
@@ -117,7 +117,7 @@ class JsonText:
         return None
 
     def reveal(self, needle: str) -> None:
-        """Open whatever is needed for the first occurrence of a text, in a key or a value, to be laid out."""
+        """Open the parts around the first occurrence of a text, in a key or a value."""
         self.needle = needle
         wanted = needle.casefold()
         found = next(((path, place) for path, place in _occurrences(self._value, wanted)), None) if wanted else None
@@ -137,7 +137,7 @@ class JsonText:
         yield from self._value_rows(self._value, path=(), depth=0, head=(), limit=_Limit())
 
     def _value_rows(self, value: Any, *, path: Path, depth: int, head: Line, limit: _Limit) -> Iterator[_Row]:
-        """Not recursive, for a value may be nested deeper than Python's stack: containers wait as iterators."""
+        """Yield the rows without recursion, because a value may be nested deeper than Python's stack."""
         waiting = [self._rows_of_value(value, path=path, depth=depth, head=head, limit=limit)]
         while waiting:
             item = next(waiting[-1], None)
@@ -224,7 +224,7 @@ class JsonText:
         return _Row(depth, (), text, Style.MUTED, is_block=True, opens=(*path, _MORE))
 
     def _redact_text(self, value: str, path: Path) -> str:
-        """The text redacted: once, for what is long."""
+        """Redact a text. The result for a long text is cached."""
         if len(value) <= _TEXT_AT_FIRST:
             return redact(value)
         if path not in self._redacted:
@@ -238,7 +238,7 @@ class JsonText:
         return self._redact_text(value, path) if isinstance(value, str) else ""
 
     def _show_more(self, path: Path) -> None:
-        """The first gap of a text becomes smaller."""
+        """Reduce the first gap of a text."""
         start = self._windows_shown[path][0][1]
         self._add_window(path, start, start + _TEXT_MORE)
 
@@ -261,12 +261,12 @@ class JsonText:
             value = value[step]
 
 
-_MORE = "\0more"  # at the end of a path: the rest of a text
-_REST = "\0rest"  # the rest of a list or an object
+_MORE = "\0more"  # as the last step of a path: the rest of a text
+_REST = "\0rest"  # as the last step of a path: the rest of a list or an object
 
 
 def _occurrences(value: Any, needle: str) -> Iterator[tuple[Path, int]]:
-    """Where a text occurs, in order: the path of the value (or of the value whose key it is), the place in it."""
+    """Find a text, in order: yield the path of the value, or of the value of a matching key, and the offset in it."""
     waiting: list[Iterator[tuple[Path, Any]]] = [iter([((), value)])]
     while waiting:
         found = next(waiting[-1], None)

@@ -1,4 +1,4 @@
-"""The rows of the editor as lines of the screen: texts wrapped, long ones shortened, with a cursor that stays."""
+"""The rows of the editor as lines: texts are wrapped, long ones are cut, and the cursor stays on its row."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from workbench.tui.state.case_outline import Input, Kind, Place, Row
 from workbench.tui.state.text_layout import Line, Style, StyledText, plural, safe, safe_line, wrap
 
 MOST_LINES = 10
-"""How many lines a text has in the outline; the rest of it is counted there, and shown where it is edited."""
+"""Maximum lines of a text in the outline. The rest is counted there; the text field shows all of it."""
 
-_LONGEST_LABEL = 40  # what is longer is cut
-_WIDEST_LABEL = 20  # up to which labels beside each other stand in a column
+_LONGEST_LABEL = 40  # a longer label is cut
+_WIDEST_LABEL = 20  # a wider label does not widen the column of its neighbours
 _LEAST_ROOM = 20
 _HEADINGS = {Kind.TURN, Kind.SESSION, Kind.SCENARIO}
 _CHANGED, _DRAFTED = "*", "~"
 
 
 class OutlineView:
-    """The outline of one case as `RowList` draws it. The cursor is on a row, which may have several lines."""
+    """The outline of one case, drawn by `RowList`. The cursor is on a row, which may have several lines."""
 
     def __init__(self) -> None:
         self.rows: Sequence[Row] = ()
@@ -55,7 +55,7 @@ class OutlineView:
         return self.rows[self._selected] if self.rows else None
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show other rows; the cursor stays on what it was on, wherever that is now."""
+        """Show other rows. The cursor follows its value to the new row."""
         if rows is self.rows:
             return
         old, at = self.row, self._selected
@@ -66,43 +66,43 @@ class OutlineView:
         self._measure()
 
     def mark(self, *, changed: frozenset[int], drafted: frozenset[int]) -> None:
-        """Other rows are changed, or have text that is typed and not applied."""
+        """Set which rows are changed and which have a draft."""
         self._changed, self._drafted = changed, drafted
 
     def forget(self) -> None:
-        """Something else is to be shown: the cursor begins at the top."""
+        """Remove the rows and put the cursor at the top, before another case is shown."""
         self.rows, self._index, self._selected = (), {}, 0
         self._measure()
 
     def fit(self, width: int) -> None:
-        """Lay out for a width in cells."""
+        """Wrap the texts for a width in cells."""
         if width and width != self._width:
             self._width = width
             self._measure()
 
     def move(self, by: int) -> None:
-        """Move by rows one at a time, by lines where it is more."""
+        """Move by one row, or by several lines."""
         if abs(by) == 1:
             self._select(self._selected + by)
         else:
             self.move_to_line(self.cursor + by)
 
     def move_to_line(self, line: int) -> None:
-        """Select the row of a line; past either end means the row there."""
+        """Select the row of a line. A line past either end selects the first or last row."""
         self._select(bisect_right(self._starts, line) - 1)
 
     def select(self, place: Place) -> None:
-        """Select the row of a place or, where it has none, the nearest that it is in."""
+        """Select the row of a place, or its nearest parent with a row."""
         index = self.find_row(place)
         if index is not None:
             self._select(index)
 
     def find_row(self, place: Place) -> int | None:
-        """The index of the row that shows a place or, where none does, of the nearest that it is in."""
+        """Return the index of the row that shows a place, or of its nearest parent with a row."""
         return next((self._index[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self._index), None)
 
     def find_rows(self, places: Iterable[Place]) -> frozenset[int]:
-        """The indexes of the rows that show these places, and of all rows below them."""
+        """Return the indexes of the rows that show these places, and of all rows below them."""
         found: set[int] = set()
         for place in places:
             index = self.find_row(place)
@@ -118,7 +118,7 @@ class OutlineView:
         return frozenset(found)
 
     def step(self, kind: Kind, by: int) -> None:
-        """Go to the next row of a kind, or the one before."""
+        """Select the next (1) or previous (-1) row of a kind."""
         index = self._selected + by
         while 0 <= index < len(self.rows):
             if self.rows[index].kind is kind:
@@ -126,8 +126,8 @@ class OutlineView:
                 return
             index += by
 
-    def line(self, index: int, width: int) -> Line:  # noqa: ARG002  # laid out for the width that `fit` was told
-        """One line of the screen."""
+    def line(self, index: int, width: int) -> Line:  # noqa: ARG002  # the texts are wrapped for the width of `fit`
+        """Return one line of the screen."""
         number = bisect_right(self._starts, index) - 1
         lead, texts = self._lead(number), self._texts(number)
         text = texts[index - self._starts[number]]
@@ -139,7 +139,7 @@ class OutlineView:
         self._selected = min(max(index, 0), max(len(self.rows) - 1, 0))
 
     def _find_successor(self, old: Row | None, at: int) -> int:
-        """The row that a row has become: at its place, else one that says the same nearby, else what it was in."""
+        """Find the new row for an old one: at the same place, else the nearest equal row, else the parent."""
         if old is None or not self.rows:
             return 0
         there = self._index.get(old.place)
@@ -187,7 +187,7 @@ class OutlineView:
         )
 
     def _texts(self, number: int) -> Sequence[StyledText]:
-        """What stands behind the label, line by line."""
+        """Return the lines after the label."""
         row = self.rows[number]
         style, text = _format_value(row)
         if not isinstance(row.value, str):
@@ -202,7 +202,7 @@ class OutlineView:
 
 
 def _format_value(row: Row) -> tuple[Style, str]:
-    """The value of a row in words; headings say how much is in them."""
+    """Return the style and text of a row's value. A heading shows the number of its parts."""
     value = row.value
     if isinstance(value, str):
         if row.input in (Input.LINE, Input.TEXT):
@@ -227,9 +227,9 @@ def _summary(row: Row) -> str:
 
 
 def _label_widths(rows: Sequence[Row]) -> Sequence[int]:
-    """How wide the label of each row is drawn: values of one object stand in a column."""
+    """Compute the width of each label: the values of one object are aligned in a column."""
     widths = [0] * len(rows)
-    columns: list[list[int]] = []  # the rows seen so far at each depth of the object that is open there
+    columns: list[list[int]] = []  # the rows so far of the current object at each depth
     for index, row in enumerate(rows):
         del columns[row.depth + 1 :]
         while len(columns) <= row.depth:
@@ -247,11 +247,11 @@ def _label_widths(rows: Sequence[Row]) -> Sequence[int]:
 
 
 _TITLED = {Kind.CALL, Kind.TOOL_RESPONSE, Kind.MESSAGE, Kind.EVENT, Kind.RUBRIC, Kind.PERSONA, Kind.BEHAVIOUR}
-"""Rows that are known by a text of theirs, which stands right after the label."""
+"""Rows with a title, which follows the label directly."""
 
 
 def _index_rows(rows: Sequence[Row]) -> Mapping[Place, int]:
-    """Which row shows what."""
+    """Map each place to the first row that shows it."""
     found: dict[Place, int] = {}
     for index, row in enumerate(rows):
         for place in (row.place, row.value_place or row.place, *row.covered):

@@ -1,4 +1,4 @@
-"""What is shown of the selected row: its event, request, response, or its place in the graph of agents."""
+"""The detail of the selected row: its event, request, response, or its place in the graph of agents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from workbench.tui.state.trace_view import TraceRow, TraceView
 
 
 class DetailTab(StrEnum):
-    """Ways to look at a span."""
+    """The tabs of the detail."""
 
     EVENT = "Event"
     REQUEST = "Request"
@@ -42,11 +42,11 @@ _ANSWERED = {
     "model": "a model answered",
     "replayed": "a recorded call was replayed",
 }
-_LABEL = 12  # cells of the names of facts
+_LABEL = 12  # cells of the name of a fact
 
 
 class SpanDetail:
-    """The selected row in one of four ways. The way is remembered when another row is selected."""
+    """The selected row in one of four tabs. Another row is shown in the same tab."""
 
     def __init__(self) -> None:
         self.tab = DetailTab.EVENT
@@ -58,7 +58,7 @@ class SpanDetail:
         self._graph: tuple[TraceTree, Graph] | None = None
 
     def show(self, view: TraceView) -> bool:
-        """Take what the cursor of the view is on. True where that is another row than before."""
+        """Show the row at the cursor of the view. Return True if it is another row than before."""
         row, tree = view.selection, view.tree
         if row is self._row and tree is self._tree:
             return False
@@ -67,31 +67,31 @@ class SpanDetail:
         if not same:
             self._make(view)
         else:
-            self._make_head(view)  # what is around and below may have arrived
+            self._make_head(view)  # its parent and children may be new
         return not same
 
     def choose(self, tab: DetailTab, view: TraceView) -> None:
-        """Look at the row in this way."""
+        """Open a tab."""
         self.tab = tab
         self._make(view)
 
     def step(self, by: int, view: TraceView) -> None:
-        """The next or previous way, round the ends."""
+        """Open the next (1) or previous (-1) tab, cyclically."""
         self.choose(_TABS[(_TABS.index(self.tab) + by) % len(_TABS)], view)
 
     def reveal(self, needle: str, where: Where, view: TraceView) -> None:
-        """Look where a search found something, with the first of it laid out."""
+        """Open the tab of a match, with the first occurrence unfolded."""
         self.choose(_TAB_OF.get(where, DetailTab.EVENT), view)
         if self._json is not None:
             self._json.reveal(needle)
 
     def unmark(self) -> None:
-        """The search is over: nothing stands out any more."""
+        """Remove the highlights of the search."""
         if self._json is not None:
             self._json.needle = ""
 
     def render(self, width: int) -> list[Line]:
-        """The lines for a width."""
+        """Return the lines for a width."""
         if self.tab is DetailTab.GRAPH:
             return self._draw_graph(width)
         head = render_blocks(self._head, width=width, side_by_side=False)
@@ -99,16 +99,16 @@ class SpanDetail:
         return [*head, *(self._json.render(width) if self._json is not None else ())]
 
     def toggle(self, line: int) -> bool:
-        """Open or fold what is on a line. False where there is nothing to."""
+        """Open or fold the part on a line. Return False if there is no such part."""
         return self._json is not None and line >= self._head_lines and self._json.toggle(line - self._head_lines)
 
     def fold(self, line: int) -> int | None:
-        """Fold the innermost open part around a line; its own line, None where there is none."""
+        """Fold the innermost open part around a line. Return the line of its heading, None if there is no such part."""
         folded = self._json.fold(line - self._head_lines) if self._json is not None else None
         return None if folded is None else folded + self._head_lines
 
     def copyable(self) -> str | None:
-        """What is shown, as it was recorded but for secrets: JSON, or the text where it is one."""
+        """Return the content of the tab without secrets: a text unchanged, any other value as JSON."""
         if self._row is None:
             return None
         if self.tab is DetailTab.EVENT:
@@ -121,7 +121,7 @@ class SpanDetail:
         )
 
     def copyable_row(self) -> str | None:
-        """All that is recorded of the row, as JSON without secrets."""
+        """Return everything recorded of the row, as JSON without secrets."""
         if self._row is None:
             return None
         return redact(json.dumps(mask_named_secrets(_dump_row(self._row)), ensure_ascii=False, indent=2))
@@ -134,7 +134,7 @@ class SpanDetail:
         self._make_head(view)
 
     def _value(self) -> Any:
-        """What is shown as JSON; None where nothing is."""
+        """Return the JSON value of the tab, None if it has none."""
         row = self._row
         if row is None or self.tab is DetailTab.GRAPH:
             return None
@@ -165,7 +165,7 @@ class SpanDetail:
 
 
 def _dump_row(row: TraceRow) -> Any:
-    """Everything that is recorded of a row, as JSON data."""
+    """Return everything recorded of a row, as JSON data."""
     if isinstance(row, SpanNode):
         return row.span.model_dump(mode="json", exclude_none=True)
     if row.result is None:
@@ -194,7 +194,7 @@ def _get_content(row: TraceRow, tab: DetailTab) -> Any:
 def _explain_missing(row: TraceRow, tab: DetailTab) -> str:
     what = "request" if tab is DetailTab.REQUEST else "response"
     if isinstance(row, SpanNode) and row.span.is_running:
-        return f"The step is still going on; its {what} is not known yet."
+        return f"The step is still running; its {what} is not known yet."
     return f"No {what} is recorded for this {'step' if isinstance(row, SpanNode) else 'turn'}."
 
 
@@ -227,13 +227,13 @@ def _span_facts(node: SpanNode, view: TraceView) -> Iterator[Block]:
 def _times(node: SpanNode, view: TraceView) -> Iterator[Block]:
     span = node.span
     if span.start is None:
-        yield _fact("time", "not reported: the agent told of this step without times")
+        yield _fact("time", "not reported: the agent reported this step without times")
         return
     turn = next((item for item in view.tree.turns if item.index == node.key.turn), None)
     within = span.start - turn.start if turn is not None and turn.start is not None else 0.0
     started = f"{format_span_time(within)} into the turn, {format_span_time(span.start)} into the session"
     if span.duration is None:
-        yield _fact("time", "still going on", Style.RUNNING)
+        yield _fact("time", "still running", Style.RUNNING)
         yield _fact("started", started)
         return
     own = (
@@ -255,7 +255,7 @@ def _turn_facts(turn: TurnNode, view: TraceView) -> Iterator[Block]:
         yield from _usage(turn)
     yield _fact("user", view.messages.user(turn.index) or "(no text)")
     if turn.result is None:
-        yield _fact("agent", "the turn has not ended well, or is going on", Style.MUTED)
+        yield _fact("agent", "the turn failed, or is still running", Style.MUTED)
     elif turn.result.invocation.final_response is None:
         yield _fact("agent", "no final response", Style.WARNING)
     else:

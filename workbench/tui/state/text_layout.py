@@ -1,4 +1,4 @@
-"""Text with styles: pieces, lines, blocks, columns and charts, wrapped to the width that is there."""
+"""Styled text: lines, blocks, columns and charts, wrapped to the available width."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rich.cells import cell_len, split_graphemes
 
 from workbench.model.text import neutralise, one_line, pluralise
 
-# Text with a meaning: what the state hands to the widgets in place of colours and markup.
+# Styled text. The state gives it to the widgets, and the stylesheet maps styles to colours.
 
 MOST_CHARACTERS = 20_000
-"""How much of one text is laid out. What is left out is counted, so that nothing is cut off unseen."""
+"""Maximum characters of one text. The characters left out are counted on the screen."""
 
 
 class Style(StrEnum):
-    """What a piece of text means. Each has a component class `style--NAME` in the stylesheet."""
+    """The meaning of a text. Each style has a component class `style--NAME` in the stylesheet."""
 
     TEXT = "text"
     STRONG = "strong"
@@ -30,7 +30,7 @@ class Style(StrEnum):
     KEY = "key"
     REMOVED = "removed"
     ADDED = "added"
-    REMOVED_WORD = "removed-word"  # what makes the difference in a text of which most stayed the same
+    REMOVED_WORD = "removed-word"  # a changed word in a text that is mostly unchanged
     ADDED_WORD = "added-word"
     PASSED = "passed"
     FAILED = "failed"
@@ -42,7 +42,7 @@ class Style(StrEnum):
 
 
 class StyledText(NamedTuple):
-    """A run of text with one style. It holds no control character except, before layout, line feeds."""
+    """Text with one style. It contains no control characters except, before layout, line feeds."""
 
     text: str
     style: Style = Style.TEXT
@@ -53,9 +53,9 @@ Line = tuple[StyledText, ...]
 
 
 def safe(text: str) -> str:
-    """Text from outside, ready to be laid out: control characters visible, tabs as spaces, very long texts shortened.
+    """Prepare text from outside for layout: make control characters visible, expand tabs, cut very long texts.
 
-    A shortened text ends by saying how many characters are not shown.
+    A cut text ends with the number of characters that are not shown.
     """
     hidden = len(text) - MOST_CHARACTERS
     if hidden > 0:
@@ -64,21 +64,21 @@ def safe(text: str) -> str:
 
 
 def safe_line(text: str, *, width: int = 500) -> str:
-    """Text from outside for one line: a name, an id, a short message."""
+    """Prepare text from outside for one line: a name, an id, a short message."""
     return one_line(text[: 4 * width], width=width)
 
 
 def plural(count: int, noun: str) -> str:
-    """A count and its noun: "1 case", "2 cases"."""
+    """Format a count with its noun: "1 case", "2 cases"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-# What panes show, as blocks: lines over the whole width, and expected beside actual.
+# Blocks, the content of panes: paragraphs over the whole width, and expected beside actual.
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph over the whole width. Lines after the first are indented by `hang` more than the first."""
+    """A paragraph over the whole width. Lines after the first have `hang` cells more indentation."""
 
     pieces: tuple[StyledText, ...]
     indent: int = 0
@@ -86,13 +86,13 @@ class Paragraph:
 
     @classmethod
     def from_text(cls, text: str, style: Style = Style.TEXT, *, indent: int = 0, hang: int = 0) -> Paragraph:
-        """A paragraph of one style; `text` must be safe."""
+        """Make a paragraph of one style. `text` must be safe."""
         return cls((StyledText(text, style),), indent, hang)
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side of a comparison has to show."""
+    """One side of a comparison."""
 
     pieces: tuple[StyledText, ...]
     indent: int = 0
@@ -100,9 +100,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """Expected beside actual; None where a side has nothing.
+    """Expected beside actual; a missing side is None.
 
-    `differs` marks the sides with - and +; `quiet` then leaves out the colours, for a difference that cost nothing.
+    `differs` marks the sides with - and +. `quiet` omits the colours, for a difference that cost no points.
     """
 
     expected: Side | None
@@ -112,13 +112,13 @@ class SideBySide:
 
     @property
     def is_same(self) -> bool:
-        """Whether one line can stand for both sides."""
+        """Whether both sides are equal, so that one line can show them."""
         return not self.differs and self.expected == self.actual
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the two sides are called, above them; in one column, which mark stands for which side."""
+    """The headings of the two sides. In one column they are a legend for the marks - and +."""
 
     expected: str
     actual: str
@@ -132,9 +132,7 @@ BLANK = Paragraph(())
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What is shown, how it stands, when it ran, why that no longer holds: safe text for one line each; and whether it
-    has unsaved edits.
-    """
+    """The heading of a case or set. Each text is safe and for one line."""
 
     title: str
     status: str = ""
@@ -143,10 +141,10 @@ class Heading:
     why_stale: str = ""
 
 
-# From blocks to lines of a given width: wrapping, two columns or one, nothing lost.
+# Layout: from blocks to lines of a given width, in one or two columns, without loss of text.
 
 SIDE_BY_SIDE_FROM = 100
-"""Columns of the screen from which expected stands beside actual."""
+"""Minimum width of the screen, in cells, for expected and actual side by side."""
 
 _SEPARATOR = "│ "
 _LEAST_WIDTH = 8
@@ -154,9 +152,9 @@ _LEAST_WIDTH_OF_TWO = 24
 
 
 def render_blocks(blocks: Iterable[Block], *, width: int, side_by_side: bool) -> list[Line]:
-    """The lines of all blocks; no line is wider than `width` (which is taken to be at least 8).
+    """Return the lines of all blocks. No line is wider than `width` cells; a width below 8 counts as 8.
 
-    Below 24 cells there is one column, whatever was asked for.
+    Below 24 cells there is always one column.
     """
     width = max(width, _LEAST_WIDTH)
     side_by_side = side_by_side and width >= _LEAST_WIDTH_OF_TWO
@@ -174,14 +172,14 @@ def render_blocks(blocks: Iterable[Block], *, width: int, side_by_side: bool) ->
 
 
 def cut_line(line: Line, width: int) -> Line:
-    """The line cut to `width` cells, with an ellipsis where something had to go."""
+    """Cut a line to `width` cells. A cut line ends with an ellipsis."""
     if sum(cell_len(piece.text) for piece in line) <= width:
         return line
     pieces: list[StyledText] = []
     left = max(width - 1, 0)
     for piece in line:
         text = _cut_text(piece.text, left)
-        if cell_len(text) > left:  # a wide character, and one cell left
+        if cell_len(text) > left:  # one cell left for a wide character
             text = ""
         pieces.append(StyledText(text, piece.style))
         left -= cell_len(text)
@@ -191,7 +189,7 @@ def cut_line(line: Line, width: int) -> Line:
 
 
 def shorten(text: str, width: int) -> str:
-    """The text in at most `width` cells, cut in the middle: ids often differ only at their ends."""
+    """Cut a text in the middle to at most `width` cells, because ids often differ only at their ends."""
     if cell_len(text) <= width:
         return text
     end = keep_end(text, max(width * 2 // 3, 1))[1:] if width > 2 else ""
@@ -200,7 +198,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def keep_end(text: str, width: int) -> str:
-    """The end of a text, with an ellipsis before it where something had to go, in at most `width` cells."""
+    """Cut a text at its beginning to at most `width` cells. A cut text begins with an ellipsis."""
     if cell_len(text) <= width:
         return text
     end = text[-max(width - 1, 0) :] if width > 1 else ""
@@ -210,9 +208,9 @@ def keep_end(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int, *, hang: int = 0) -> list[tuple[int, int]]:
-    """Where the lines of a text begin and end: at line feeds, at blanks, and within words wider than a line.
+    """Return the start and end of each line: broken at line feeds, at blanks, and within words wider than a line.
 
-    A blank at which a line is broken belongs to neither line. All lines but the first are narrower by `hang`.
+    A blank at a break belongs to neither line. All lines but the first are narrower by `hang` cells.
     """
     spans: list[tuple[int, int]] = []
     start = 0
@@ -240,7 +238,7 @@ def _wrap_paragraph(text: str, *, first: int, others: int) -> Iterator[tuple[int
 
 
 def _find_break(text: str, start: int, end: int) -> int:
-    """The last place up to `end` at which a line may be broken; `end` itself where there is none."""
+    """Return the last possible line break up to `end`, else `end` itself."""
     if text[end] == " ":
         return end
     for index in range(end, start, -1):
@@ -252,7 +250,7 @@ def _find_break(text: str, start: int, end: int) -> int:
 
 
 def _cut_text(text: str, width: int) -> str:
-    """As much of the text as fits, at least one character of it where a line cannot hold any."""
+    """Return as much of the text as fits, and at least one character if the width is not 0."""
     if text.isascii():
         return text[:width]
     used = 0
@@ -266,7 +264,7 @@ def _cut_text(text: str, width: int) -> str:
 def _wrap_pieces(
     pieces: tuple[StyledText, ...], *, width: int, first: str, indent: int, hang: int = 0, style: Style = Style.TEXT
 ) -> list[Line]:
-    """Wrap pieces; `first` stands before the first line, blanks of its width before the others."""
+    """Wrap styled texts. The first line begins with `first`, the others with blanks of the same width."""
     indent = min(indent, max(width - cell_len(first) - hang - _LEAST_WIDTH, 0))
     margin = cell_len(first) + indent
     text = "".join(piece.text for piece in pieces)
@@ -280,8 +278,8 @@ def _wrap_pieces(
 
 
 def _cut_pieces(pieces: tuple[StyledText, ...], spans: Iterable[tuple[int, int]]) -> Iterator[Line]:
-    """The parts of the joined pieces within these spans, which come in order; in one pass over both."""
-    index = position = 0  # of the first piece that reaches into the span, and where it begins
+    """Cut the joined pieces into these spans, which are in order, in one pass over both."""
+    index = position = 0  # index and start of the first piece that overlaps the span
     for start, end in spans:
         while index < len(pieces) and position + len(pieces[index].text) <= start:
             position += len(pieces[index].text)
@@ -349,19 +347,19 @@ def _column_lines(side: Side | None, *, width: int, mark: str, style: Style) -> 
 
 def _side_lines(side: Side, *, width: int, mark: str, style: Style) -> list[Line]:
     pieces = side.pieces
-    if mark != " ":  # what differs stands out in the colour of its side
+    if mark != " ":  # a difference has the colour of its side
         pieces = tuple(StyledText(piece.text, style if piece.style is Style.TEXT else piece.style) for piece in pieces)
     return _wrap_pieces(pieces, width=width, first=f"{mark} ", indent=side.indent, style=style)
 
 
-# Numbers as pictures of characters.
+# Charts of characters.
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _ABSENT = "·"
 
 
 def bar(share: float, *, width: int, mark: float | None = None) -> str:
-    """A bar of `width` cells, filled to `share` of it; `mark` is a share at which a line stands, as for a threshold."""
+    """Draw a bar of `width` cells, filled to `share`. `mark` is the share of a vertical line, such as a threshold."""
     filled = round(_clamp(share) * width)
     cells = ["█" if cell < filled else "░" for cell in range(width)]
     if mark is not None and width:
@@ -370,9 +368,9 @@ def bar(share: float, *, width: int, mark: float | None = None) -> str:
 
 
 def sparkline(values: Sequence[float | None], *, lowest: float = 0.0, highest: float | None = None) -> str:
-    """One character for each value, the higher the greater it is; a point where there is none.
+    """Draw one character for each value, higher for greater values; a missing value is a point.
 
-    Without `highest` the greatest value is as high as can be.
+    Without `highest`, the greatest value has the full height.
     """
     known = [value for value in values if value is not None]
     top = max(known, default=0.0) if highest is None else highest
@@ -383,14 +381,14 @@ def sparkline(values: Sequence[float | None], *, lowest: float = 0.0, highest: f
 
 
 def compute_share(score: float, lowest: float | None, highest: float | None) -> float | None:
-    """Where a score lies between the bounds of its metric, in [0, 1]; None where it has no bounds."""
+    """Return the position of a score between the bounds of its metric, in [0, 1]; None without bounds."""
     if lowest is None or highest is None or highest <= lowest:
         return None
     return _clamp((score - lowest) / (highest - lowest))
 
 
 def histogram(values: Sequence[float], *, lowest: float, highest: float, bins: int) -> list[int]:
-    """How many values lie in each of `bins` equal parts; those beyond the bounds count in the part at that end."""
+    """Count the values in each of `bins` equal bins. Values beyond a bound count in the bin at that end."""
     counts = [0] * bins
     for value in values:
         counts[_step(value - lowest, highest - lowest, steps=bins)] += 1
@@ -407,11 +405,11 @@ def _clamp(share: float) -> float:
     return 0.0 if isnan(share) else min(max(share, 0.0), 1.0)
 
 
-# A cursor over the rows of a list, of which some may only separate others.
+# A cursor over the rows of a list. Separator rows cannot be selected.
 
 
 class CursorRows(ABC):
-    """Rows with a cursor on one of them; at 0 where there are none."""
+    """Rows with a cursor on one of them; 0 without rows."""
 
     cursor: int = 0
 
@@ -419,18 +417,18 @@ class CursorRows(ABC):
     def __len__(self) -> int: ...
 
     def move(self, by: int) -> None:
-        """Move the cursor by so many rows, past rows on which it cannot stand; it stays where there is no other."""
+        """Move the cursor by a number of rows, past separators. It stays if there is no other row."""
         self.cursor = self._find_row(self.cursor + by, onward=1 if by >= 0 else -1, otherwise=self.cursor)
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on a row, past either end on the row there; where it cannot stand there, on the next one."""
+        """Put the cursor on a row, or on the next one that can be selected. Beyond an end, use the row at that end."""
         self.cursor = self._find_row(index, onward=1, otherwise=0)
 
-    def _can_select(self, index: int) -> bool:  # noqa: ARG002 - on every row, unless the rows say otherwise
+    def _can_select(self, index: int) -> bool:  # noqa: ARG002 - subclasses exclude separators
         return True
 
     def _find_row(self, index: int, *, onward: int, otherwise: int) -> int:
-        """The nearest place to stand, looked for `onward` first."""
+        """Return the nearest row that can be selected, in the direction `onward` first."""
         count = len(self)
         index = min(max(index, 0), count - 1)
         below, above = range(max(index, 0), count), range(index, -1, -1)
@@ -438,7 +436,7 @@ class CursorRows(ABC):
         return next(filter(self._can_select, places), otherwise)
 
 
-# The line that says which keys can be pressed now: as many as there is room for, the way to help always among them.
+# The key line: the current keys, as many as fit, and always the key for help.
 
 _BETWEEN = 2
 """Cells between two keys."""
@@ -446,19 +444,19 @@ _BETWEEN = 2
 
 @dataclass(frozen=True, slots=True)
 class KeyHint:
-    """A key as it is written, and what it does."""
+    """A key and its action."""
 
     key: str
     what: str
 
     @property
     def width(self) -> int:
-        """How many cells it takes."""
+        """The width in cells."""
         return cell_len(self.key) + 1 + cell_len(self.what)
 
 
 def fit_hints(hints: Sequence[KeyHint], last: Sequence[KeyHint], *, width: int) -> Sequence[KeyHint]:
-    """The first of `hints` that fit beside `last`, and `last`. None is shown in part."""
+    """Return the first of `hints` that fit before `last`, and `last`. No hint is cut."""
     left = width - 1 - sum(hint.width + _BETWEEN for hint in last)
     fitting = []
     for hint in hints:
@@ -470,7 +468,7 @@ def fit_hints(hints: Sequence[KeyHint], last: Sequence[KeyHint], *, width: int) 
 
 
 def make_hint_line(hints: Sequence[KeyHint]) -> Line:
-    """The hints as they are drawn."""
+    """Make the line of the hints."""
     pieces = [StyledText(" ")]
     for hint in hints:
         pieces += [StyledText(hint.key, Style.KEY), StyledText(f" {hint.what}{' ' * _BETWEEN}")]
@@ -478,7 +476,7 @@ def make_hint_line(hints: Sequence[KeyHint]) -> Line:
 
 
 def find_hint(hints: Sequence[KeyHint], cell: int) -> int | None:
-    """The index of the hint that is drawn at a cell; None where there is none."""
+    """Return the index of the hint at a cell, None if there is no hint."""
     end = 1
     for index, hint in enumerate(hints):
         start, end = end, end + hint.width + _BETWEEN
@@ -487,11 +485,11 @@ def find_hint(hints: Sequence[KeyHint], cell: int) -> int | None:
     return None
 
 
-# Times and counts in the words of the screen, where they share a line with much else.
+# Short texts for times and counts.
 
 
 def format_duration(seconds: float) -> str:
-    """How long a case or run takes: milliseconds below a hundredth of a second, minutes from a hundred seconds on."""
+    """Format the duration of a case or run: in milliseconds below 0.01 s, in minutes from 100 s."""
     if 0 < seconds < 0.01:
         return f"{max(seconds * 1000, 1):.0f} ms"
     if seconds < 10:
@@ -503,13 +501,13 @@ def format_duration(seconds: float) -> str:
 
 
 def format_time_taken(seconds: float) -> str:
-    """How long a case took; `-` where nothing ran that could have been timed: a row that is judged as it stands."""
+    """Format the duration of a case; `-` for a row that was scored without an agent run."""
     return format_duration(seconds) if seconds else "-"
 
 
 def format_span_time(seconds: float) -> str:
-    """A time in a trace, where every millisecond counts: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "2 min 5 s"."""
-    if 0 < seconds < 0.00005:  # agents that are plain functions: in milliseconds it would be 0.0
+    """Format a time in a trace: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "2 min 5 s"."""
+    if 0 < seconds < 0.00005:  # an agent that is a plain function: 0.0 in milliseconds
         return f"{seconds * 1e6:.1f} µs"
     if seconds < 0.01:
         return f"{seconds * 1e3:.1f} ms"
@@ -522,7 +520,7 @@ def format_span_time(seconds: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """A large count for people: exact below a thousand, then in thousands or millions."""
+    """Format a count: exact below a thousand, then in thousands or millions."""
     if count < 1000:
         return f"{count:.0f}"
     return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1_000_000:,.1f}M"

@@ -12,14 +12,14 @@ from workbench.model.trace import SpanKind
 from workbench.tui.state.text_layout import Line, Style, StyledText, cut_line, safe_line, wrap
 from workbench.tui.state.trace_tree import SYMBOLS, SpanNode, TraceTree
 
-# The agents of a session, what each of them has, and how often it was used: what the graph draws.
+# The agents of a session with their tools, and how often each was used.
 
-_MOST_AGENTS = 500  # agents, and tools of one agent: a graph of more is not readable
+_MOST_AGENTS = 500  # agents, and tools of one agent; a larger graph is not readable
 
 
 @dataclass(slots=True)
 class GraphAgent:
-    """One agent. `tools` has how often each was called in this session, `visits` how often the agent itself ran."""
+    """One agent. `tools` counts the calls of each tool in this session, `visits` the runs of the agent itself."""
 
     name: str
     type: str = ""
@@ -27,12 +27,12 @@ class GraphAgent:
     tools: dict[str, int] = field(default_factory=dict)
     below: list[str] = field(default_factory=list)
     visits: int = 0
-    errors: set[str] = field(default_factory=set)  # of its tools, those of which a call failed; "" for itself
+    errors: set[str] = field(default_factory=set)  # tools with a failed call; "" for the agent itself
 
 
 @dataclass(slots=True)
 class Graph:
-    """All agents by name, and from which to begin. `steps` are the agents and tools in the order they were used."""
+    """All agents by name, and the roots. `steps` are the agents and tools in the order in which they were used."""
 
     agents: dict[str, GraphAgent] = field(default_factory=dict)
     roots: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Graph:
 
 
 def make_graph(tree: TraceTree) -> Graph:
-    """What was made of what, and what of it was used."""
+    """Make the graph from the reported agents, the app details, and the spans."""
     graph = Graph()
     for node in tree.ordered:
         if node.span.kind is SpanKind.INVOCATION:
@@ -56,7 +56,7 @@ def make_graph(tree: TraceTree) -> Graph:
 
 
 def place_in_graph(node: SpanNode) -> tuple[str, str] | None:
-    """The agent and tool that a span belongs to; the tool is "" where it is the agent's own."""
+    """Return the agent and tool of a span. The tool is "" for a span of the agent itself."""
     span = node.span
     owner = _find_agent(node)
     if span.kind is SpanKind.AGENT:
@@ -118,7 +118,7 @@ def _find_agent(node: SpanNode | None) -> str | None:
 
 
 def _list_declarations(tools: Any) -> Iterable[str]:
-    """Names out of tool declarations as google.genai writes them."""
+    """Return the names in tool declarations of google.genai."""
     for tool in tools if isinstance(tools, list) else ():
         if not isinstance(tool, dict):
             continue
@@ -140,7 +140,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def count_repeated_steps(steps: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:
-    """Steps with those that follow themselves taken together."""
+    """Merge equal steps that follow each other, and count them."""
     counted: list[tuple[tuple[str, str], int]] = []
     for step in steps:
         if counted and counted[-1][0] == step:
@@ -150,7 +150,7 @@ def count_repeated_steps(steps: Iterable[tuple[str, str]]) -> list[tuple[tuple[s
     return counted
 
 
-# The graph of a session in box-drawing characters: a box for each agent with its tools, those below it indented.
+# The graph in box-drawing characters: a box for each agent with its tools; sub-agents are indented.
 
 _HERE = "◀ selected"
 _LEAST_BOX = 16
@@ -171,7 +171,7 @@ _HEAVY = _Frame(("┏", "━", "┓"), "┃", ("┗", "━", "┛"), "┳")
 
 
 def draw_graph(graph: Graph, *, width: int, here: tuple[str, str] | None) -> list[Line]:
-    """The lines of the graph and the path taken below it. `here` is the agent and tool of the selected span."""
+    """Draw the graph, and below it the path. `here` is the agent and tool of the selected span."""
     if not graph.agents:
         return [(StyledText("No agent or tool is known: the spans of this session name none.", Style.MUTED),)]
     lines: list[Line] = []
@@ -182,7 +182,7 @@ def draw_graph(graph: Graph, *, width: int, here: tuple[str, str] | None) -> lis
 
 
 def _tree(graph: Graph, root: str, *, width: int, here: tuple[str, str] | None, drawn: set[str]) -> Iterator[Line]:
-    """An agent and all below it, each drawn once: where one is met again, a line refers to its box."""
+    """Draw an agent and its sub-agents, each of them once. A line refers to the box of an agent drawn before."""
     waiting: list[tuple[str, tuple[bool, ...]]] = [(root, ())]
     while waiting:
         name, lasts = waiting.pop()
@@ -225,7 +225,7 @@ def _box(agent: GraphAgent, *, width: int, here: tuple[str, str] | None) -> Iter
 
 
 def _box_rows(agent: GraphAgent, *, here: tuple[str, str] | None) -> Iterator[tuple[Style, str, str, bool]]:
-    """For each row of a box: style, what stands on the left and on the right, whether the selected span is there."""
+    """Return the rows of a box: style, left text, right text, and whether the selected span belongs to the row."""
     failed = " !" if "" in agent.errors else ""
     style = Style.STRONG if agent.visits else Style.MUTED
     name = f"{SYMBOLS[SpanKind.AGENT]} {safe_line(agent.name)}"
@@ -248,7 +248,7 @@ def _box_rows(agent: GraphAgent, *, here: tuple[str, str] | None) -> Iterator[tu
 
 
 def _path(graph: Graph, *, width: int) -> Iterator[Line]:
-    """The steps in their order, the same ones in a row counted, as a text that wraps."""
+    """Draw the steps in order as a wrapped text. Equal steps that follow each other are counted."""
     steps = count_repeated_steps(graph.steps)
     parts = []
     for (agent, tool), count in steps[:_MOST_STEPS]:

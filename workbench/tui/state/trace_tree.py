@@ -1,4 +1,4 @@
-"""The steps of a session as a tree, what they are about, and the search in them."""
+"""The steps of a session as a tree: times, tokens, messages, linked events, and search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.model.text import redact
 from workbench.model.trace import Span, SpanKind
 from workbench.tui.state.text_layout import Line, Style, StyledText, format_span_time, safe_line
 
-# What can be said of one span: its symbol, the name of its kind, its tokens.
+# Facts of one span: its symbol, the name of its kind, its tokens.
 
 SYMBOLS: Mapping[SpanKind, str] = {
     SpanKind.INVOCATION: "◎",
@@ -25,7 +25,7 @@ SYMBOLS: Mapping[SpanKind, str] = {
     SpanKind.USER: "☺",
     SpanKind.OTHER: "·",
 }
-"""One cell for each kind."""
+"""Symbols of one cell."""
 
 KIND_NAMES: Mapping[SpanKind, str] = {
     SpanKind.INVOCATION: "invocation",
@@ -47,7 +47,7 @@ _OPEN_TELEMETRY = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
 
 
 def count_tokens(span: Span) -> int | None:
-    """The tokens that this step alone spent; None where nothing was told, which is not 0."""
+    """Count the tokens of this step without its children; None if it reports none."""
     for place in _usages(span):
         for name in _TOTALS:
             if (total := _count(place.get(name))) is not None:
@@ -70,13 +70,13 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-# The tree of spans: what was inside what, turn by turn, with time and tokens rolled up.
+# The tree of spans by turn, with sums of times and tokens.
 
 _Number = TypeVar("_Number", int, float)
 
 
 class SpanKey(NamedTuple):
-    """Which span of a session. Ids need only be unique within a turn; a turn's own row has the id ""."""
+    """The key of a span in a session. Ids are unique only within a turn. The row of a turn has the id ""."""
 
     turn: int
     id: str = ""
@@ -84,10 +84,10 @@ class SpanKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class SpanNode:
-    """A span and what is below it.
+    """A span and its children.
 
-    `own_seconds` is its time without what its children account for, `tokens` what it and all below it spent; both None
-    where unknown. `slow` where it took a good part of its turn by itself.
+    `own_seconds` is its time without that of its children. `tokens` includes all spans below. Both are None if unknown.
+    `slow` means that its own time is a large part of its turn.
     """
 
     span: Span
@@ -104,7 +104,7 @@ class SpanNode:
 
     @property
     def path(self) -> list[SpanNode]:
-        """From the outermost span to this one."""
+        """The spans from the outermost one to this one."""
         found = [self]
         while found[-1].parent is not None:
             found.append(found[-1].parent)
@@ -113,7 +113,7 @@ class SpanNode:
 
 @dataclass(slots=True, eq=False)
 class TurnNode:
-    """The steps that one user message led to. `start` and `end` are those of its steps, None where none is timed."""
+    """The steps of one user message. `start` and `end` are those of its steps, None without times."""
 
     index: int
     roots: list[SpanNode] = field(default_factory=list)
@@ -126,26 +126,26 @@ class TurnNode:
 
     @property
     def key(self) -> SpanKey:
-        """The key of the turn's own row."""
+        """The key of the row of the turn."""
         return SpanKey(self.index)
 
     @property
     def seconds(self) -> float | None:
-        """How long the turn took, as the agent's worker measured it, else as its steps show."""
+        """The duration of the turn, measured by the worker, else computed from its steps."""
         if self.result is not None:
             return self.result.duration_seconds
         return None if self.start is None or self.end is None else self.end - self.start
 
 
 _SLOW_SHARE = 0.4  # of the turn
-_LEAST_STEPS_FOR_SLOW = 4  # fewer are seen at a glance, and one of them always takes the most
+_LEAST_STEPS_FOR_SLOW = 4  # with fewer steps a mark would not help: one of them always takes the most
 
 
 class TraceTree:
     """The steps of one session.
 
-    `errors` are the failed ones in order, `slowest` the one with the most time of its own (None below two with times).
-    `start` and `end` are those of all steps; `seconds` and `tokens` add up the turns. All None where nothing is known.
+    `errors` are the failed steps in order. `slowest` has the most time of its own, None below two timed steps.
+    `start` and `end` are those of all steps; `seconds` and `tokens` are sums over the turns. All are None if unknown.
     """
 
     def __init__(self, spans: Iterable[Span], turns: Sequence[TurnResult] = ()) -> None:
@@ -166,7 +166,7 @@ class TraceTree:
 
 
 def preorder(roots: Sequence[SpanNode]) -> Iterator[SpanNode]:
-    """The nodes and all below them, outer before inner."""
+    """Yield the nodes and all below them, parents before children."""
     waiting = list(reversed(roots))
     while waiting:
         node = waiting.pop()
@@ -175,7 +175,7 @@ def preorder(roots: Sequence[SpanNode]) -> Iterator[SpanNode]:
 
 
 def _connect(nodes: Mapping[SpanKey, SpanNode]) -> None:
-    """Give every node its parent, unless that would close a circle."""
+    """Connect each node with its parent, unless this would create a cycle."""
     for node in nodes.values():
         parent = nodes.get(SpanKey(node.key.turn, node.span.parent_id)) if node.span.parent_id else None
         node.parent = parent
@@ -186,7 +186,7 @@ def _connect(nodes: Mapping[SpanKey, SpanNode]) -> None:
 
 
 def _open_circles(nodes: Iterable[SpanNode]) -> None:
-    """Where spans name each other as parents, one of them loses its own."""
+    """Break cycles: if spans are each other's parents, remove the parent of one of them."""
     sound: set[SpanKey] = set()
     for node in nodes:
         walked: set[SpanKey] = set()
@@ -244,7 +244,7 @@ def _sum_node(node: SpanNode) -> None:
 
 
 def _sum_child_seconds(node: SpanNode) -> float:
-    """How much of a span its children account for: those at the same time count once."""
+    """Sum the time of the children. Children at the same time count once."""
     covered = 0.0
     until = node.span.start or 0.0
     for child in node.children:  # sorted by their start
@@ -272,21 +272,21 @@ def _sum(values: Iterable[_Number | None]) -> _Number | None:
     return sum(known[1:], known[0]) if known else None
 
 
-# Where on a line the bar of a span stands, and the times above.
+# The time axis: the positions of bars, and the times above them.
 
-_LABEL_WIDTH = 9  # cells that a time of the axis needs, with a gap
+_LABEL_WIDTH = 9  # cells of a time on the axis, with a gap
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A stretch of time over `width` cells, in seconds since the session was opened."""
+    """A period over `width` cells, in seconds since the start of the session."""
 
     start: float
     end: float
     width: int
 
     def cells(self, start: float, end: float) -> tuple[int, int]:
-        """The first cell of a stretch and the one after its last: always at least one, and within the axis."""
+        """Return the first cell of a period and the cell after its last: at least one cell, within the axis."""
         span = self.end - self.start
         if span <= 0:
             return 0, self.width
@@ -296,12 +296,12 @@ class Axis:
         return first, min(max(after, first + 1), self.width)
 
     def bar(self, start: float, end: float, *, fill: str) -> str:
-        """A line of `width` cells with the bar of a stretch in it."""
+        """Draw the bar of a period in a line of `width` cells."""
         first, after = self.cells(start, end)
         return f"{' ' * first}{fill * (after - first)}{' ' * (self.width - after)}"
 
     def labels(self) -> str:
-        """Times above the bars, counted from the start of the axis, at round distances."""
+        """Draw the times above the bars, from the start of the axis in round steps."""
         span = self.end - self.start
         if span <= 0 or self.width < _LABEL_WIDTH:
             return " " * self.width
@@ -316,7 +316,7 @@ class Axis:
 
 
 def _label(seconds: float) -> str:
-    """A round time: "0", "5 s", "0.5 ms"."""
+    """Format a round time: "0", "5 s", "0.5 ms"."""
     if not seconds:
         return "0"
     number, _, unit = format_span_time(seconds).partition(" ")
@@ -324,18 +324,18 @@ def _label(seconds: float) -> str:
 
 
 def _round_step(least: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is no less."""
+    """Return the smallest number of the form 1, 2 or 5 times a power of ten that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
-# The messages that the turns of a trace belong to: what the user said and what was answered.
+# The messages of each turn: of the user, and of the agent.
 
-_WIDTH = 300  # characters of one message that are looked at
+_WIDTH = 300  # characters of one message
 
 
 class Messages:
-    """The messages of each turn: from its result, else from its case, else from what its outermost span was given."""
+    """The messages of each turn: from its result, else its case, else the request of its outermost span."""
 
     def __init__(self, turns: Sequence[TurnNode], prompts: Sequence[str]) -> None:
         self._user: dict[int, str] = {}
@@ -345,11 +345,11 @@ class Messages:
             self._agent[turn.index] = _line(_response_text(turn))
 
     def user(self, turn: int) -> str:
-        """What the user said, on one line, safe."""
+        """Return the user message as safe text for one line."""
         return self._user.get(turn, "")
 
     def line(self, turn: int, *, is_answer: bool) -> Line:
-        """Both messages of a turn; the answer stands out where a step is that answer, else the user's."""
+        """Return both messages of a turn as a line. The answer is highlighted if `is_answer`, else the user message."""
         user, agent = (Style.MUTED, Style.STRONG) if is_answer else (Style.STRONG, Style.MUTED)
         said = self._user.get(turn) or "(no text)"
         answered = self._agent.get(turn)
@@ -374,14 +374,14 @@ def _response_text(turn: TurnNode) -> str:
 
 
 def _extract_text(request: Any) -> str:
-    """A user content as an agent was given it: a text, or parts."""
+    """Return the text of a user message that an agent received: a text, or parts."""
     if isinstance(request, str):
         return request
     if not isinstance(request, dict):
         return ""
     try:
         return Content.model_validate(request).text()
-    except ValueError:  # whatever it was given, it is no message
+    except ValueError:  # the request is not a message
         return ""
 
 
@@ -389,11 +389,11 @@ def _line(text: str) -> str:
     return safe_line(redact(text), width=_WIDTH)
 
 
-# Which spans became an event of their turn, told from what is recorded: ids, and where there are none, equal content.
+# Links from spans to the events of their turn, by recorded ids, or by equal content without ids.
 
 
 def linked_events(turn: TurnNode) -> Mapping[SpanKey, str]:
-    """For each span of the turn that became an event, which, in words. Text is as it was recorded."""
+    """Describe the event of each span that became one. The texts are not redacted."""
     links: dict[SpanKey, str] = {}
     invocation = turn.result.invocation if turn.result is not None else None
     calls = _Calls(invocation)
@@ -405,21 +405,21 @@ def linked_events(turn: TurnNode) -> Mapping[SpanKey, str]:
 
 
 class _Calls:
-    """The tool calls of a turn, each of which stands for one span only."""
+    """The tool calls of a turn. Each call is linked to one span."""
 
     def __init__(self, invocation: Invocation | None) -> None:
         calls = list(_calls(invocation)) if invocation is not None else []
         numbered = list(enumerate(calls, start=1))
-        self._by_id: dict[str, list[int]] = {}  # a model may give two calls the same id
+        self._by_id: dict[str, list[int]] = {}  # a model may use an id for two calls
         for number, call in numbered:
             if call.id:
                 self._by_id.setdefault(call.id, []).append(number)
         self._without_id = [(number, call) for number, call in numbered if not call.id]
-        self._next = 0  # of those without an id: while spans come in the order of the calls nothing is looked up
+        self._next = 0  # the next call without id: while spans are in the order of the calls, no search is needed
         self._by_content: dict[str, list[int]] | None = None
 
     def take(self, span: Span) -> str | None:
-        """Which call a tool span stands for, in words."""
+        """Describe the call of a tool span, and remove the call. Return None if there is no such call."""
         if span.kind is not SpanKind.TOOL:
             return None
         call_id = span.attributes.get("function_call_id")
@@ -461,7 +461,7 @@ def _describe_answer(node: SpanNode, invocation: Invocation | None) -> str | Non
     if span.kind is not SpanKind.AGENT or not isinstance(span.response, str) or invocation is None:
         return None
     final = invocation.final_response
-    if final is None or span.response not in (final.text(), redact(final.text())):  # spans that are stored are redacted
+    if final is None or span.response not in (final.text(), redact(final.text())):  # stored spans are redacted
         return None
     return "the final response of this turn"
 
@@ -477,11 +477,11 @@ def _calls(invocation: Invocation) -> Iterator[FunctionCall]:
                     yield part.function_call
 
 
-# Looking for a text in the spans of a session, a bounded piece of work at a time.
+# The search for a text in the spans of a session, in small steps.
 
 
 class Where(StrEnum):
-    """In which part of a span a text was found."""
+    """The part of a span that contains a match."""
 
     NAME = "name"
     ERROR = "error"
@@ -491,14 +491,14 @@ class Where(StrEnum):
 
 
 class Match(NamedTuple):
-    """A text was found in this part of this span."""
+    """A match in a part of a span."""
 
     key: SpanKey
     where: Where
 
 
 class Search:
-    """A text looked for in names, errors, attributes, requests and responses, whatever its case."""
+    """Searches names, errors, attributes, requests and responses for a text, ignoring case."""
 
     def __init__(self, text: str, nodes: Sequence[SpanNode]) -> None:
         self.text = text
@@ -507,7 +507,7 @@ class Search:
         self._work = self._search(text.casefold(), nodes)
 
     def step(self, characters: int) -> None:
-        """Look through at least so many characters more; `is_done` says when nothing is left."""
+        """Search at least `characters` more characters. `is_done` becomes true at the end."""
         looked = 0
         for count in self._work:
             looked += count
@@ -519,14 +519,14 @@ class Search:
         for node in nodes:
             for where, value in _parts(node):
                 for text in texts(value):
-                    yield len(text) + 20  # the walk costs something for empty texts too
+                    yield len(text) + 20  # an empty text takes some time too
                     if needle in text.casefold():
                         self.matches.append(Match(node.key, where))
                         break
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Every key, text, number and word in a JSON value, in order."""
+    """Yield all keys, texts, numbers and constants of a JSON value as texts, in order."""
     waiting = [iter((value,))]
     while waiting:
         item = next(waiting[-1], _END)

@@ -1,4 +1,4 @@
-"""The trace as it is shown: folding, the cursor, the rows as they are drawn."""
+"""The view of a trace: its rows, folding, the cursor, filters and search."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ from workbench.tui.state.trace_tree import (
     linked_events,
 )
 
-# One row of the span tree as a line: name, marks, time, tokens and the bar.
+# A row of the span tree as a line: name, marks, time, tokens and bar.
 
 EVENT_MARK = "»"
-"""Behind the name of a span that became an event."""
+"""The mark after the name of a span that became an event."""
 SLOW_MARK = "◷"
 ERROR_MARK = "!"
 RUNNING_MARK = "…"
 
 _TIME = 9  # cells of the column, with the gap before it
 _TOKENS = 8
-_TOKENS_FROM = 64  # cells of a row from which tokens have a column
+_TOKENS_FROM = 64  # minimum cells of a row with a column for tokens
 _LEAST_BAR = 10
 _LEAST_NAME = 16
-_DEEPEST = 10  # levels that are indented; deeper ones say how deep they are
+_DEEPEST = 10  # indented levels; a deeper row shows its level as a number
 
 
 class Columns(NamedTuple):
-    """Cells of each column of a row; 0 for one that there is no room for."""
+    """Width of each column of a row in cells; 0 for a column without room."""
 
     name: int
     time: int
@@ -65,7 +65,7 @@ class Columns(NamedTuple):
 
     @classmethod
     def divide(cls, width: int, *, tokens_known: bool) -> Columns:
-        """How a row of this width is divided; no column for tokens where no step told of any."""
+        """Divide a row of this width. Without known tokens there is no column for them."""
         tokens = _TOKENS if tokens_known and width >= _TOKENS_FROM else 0
         time = _TIME if width >= _LEAST_NAME + _TIME else 0
         left = width - tokens - time
@@ -74,7 +74,7 @@ class Columns(NamedTuple):
 
 
 def turn_row(turn: TurnNode, message: str, *, columns: Columns, folded: bool, axis: Axis | None) -> Line:
-    """The row of a turn: the user's message (safe, one line), its time and tokens."""
+    """Draw the row of a turn: the user's message (safe, one line), its time and tokens."""
     errors = f"{ERROR_MARK} {turn.errors} " if turn.errors else ""
     head = (
         StyledText("▸ " if folded else "▾ ", Style.MUTED),
@@ -91,7 +91,7 @@ def turn_row(turn: TurnNode, message: str, *, columns: Columns, folded: bool, ax
 def span_row(
     node: SpanNode, *, columns: Columns, folded: bool, flat: bool, linked: bool, slowest: bool, axis: Axis | None
 ) -> Line:
-    """The row of a span. Where the list is `flat`, it says what the span was inside of in place of indenting it."""
+    """Draw the row of a span. In a `flat` list it names the parent instead of an indentation."""
     span = node.span
     fold = ("▸ " if folded else "▾ ") if node.children and not flat else "  "
     head = (
@@ -158,11 +158,11 @@ def _bar(node: SpanNode, axis: Axis | None, columns: Columns) -> Line:
     return (StyledText(axis.bar(span.start, span.end, fill=fill), style),)
 
 
-# The view of a trace: which rows are listed, where the cursor is, what is folded, filtered and searched for.
+# The view: listed rows, cursor, folding, filters and search.
 
 
 class Scale(StrEnum):
-    """What the width of the bars stands for."""
+    """The period over the whole width of the bars."""
 
     TURN = "turn"
     SESSION = "session"
@@ -181,7 +181,7 @@ _KINDS: tuple[SpanKind | None, ...] = (
 
 
 class TraceView:
-    """The rows of one session's trace. A source for a list of rows."""
+    """The rows of the trace of one session. A source for a row list."""
 
     def __init__(self) -> None:
         self.tree = TraceTree(())
@@ -197,7 +197,7 @@ class TraceView:
         self._cursor = 0
 
     def show(self, spans: Sequence[Span], turns: Sequence[TurnResult], prompts: Sequence[str]) -> None:
-        """Take the steps of a session as they are known now. `prompts` are the user messages that the case has."""
+        """Show the known steps of a session. `prompts` are the user messages of the case."""
         selected = self.selection
         path = [] if selected is None else _keys_above(selected)
         self.tree = TraceTree(spans, turns)
@@ -206,11 +206,11 @@ class TraceView:
         self._list(path)
 
     def forget(self) -> None:
-        """Another session comes: what was folded and selected does not hold there."""
+        """Reset folds and cursor before another session is shown."""
         self._folded.clear()
         self._rows, self._places, self._cursor = [], {}, 0
 
-    # What is listed.
+    # The listed rows.
 
     @property
     def cursor(self) -> int:
@@ -221,11 +221,11 @@ class TraceView:
         return len(self._rows)
 
     def row(self, index: int) -> TraceRow:
-        """What is listed at a place."""
+        """Return the row at an index."""
         return self._rows[index]
 
     def line(self, index: int, width: int) -> Line:
-        """One row as it is drawn now."""
+        """Draw one row."""
         row = self._rows[index]
         columns = Columns.divide(width, tokens_known=self.tree.tokens is not None)
         folded = row.key in self._folded
@@ -244,30 +244,30 @@ class TraceView:
 
     @property
     def selection(self) -> TraceRow | None:
-        """What the cursor is on."""
+        """The row at the cursor."""
         return self._rows[self._cursor] if self._rows else None
 
     @property
     def is_filtered(self) -> bool:
-        """Whether only some of the spans are listed, without those around them."""
+        """Whether a filter is active. Matching spans are then listed without their parents."""
         return self.errors_only or self.kind is not None
 
     def find_link(self, node: SpanNode) -> str | None:
-        """Which event a span became, in words."""
+        """Describe the event that a span became; None if it became none."""
         return self._links.get(node.key)
 
     # Moving.
 
     def move(self, by: int) -> None:
-        """Move the cursor by rows, no further than the ends."""
+        """Move the cursor by a number of rows, up to the ends."""
         self.move_to(self._cursor + by)
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on a row, or on the nearest there is."""
+        """Put the cursor on a row. Beyond an end, use the row at that end."""
         self._cursor = min(max(index, 0), max(len(self._rows) - 1, 0))
 
     def select_span(self, key: SpanKey) -> bool:
-        """Put the cursor on a span, unfolding and listing what hides it. False where there is no such span."""
+        """Put the cursor on a span. Unfold its parents, and end filters that hide it. Return False if it is unknown."""
         node = self.tree.nodes.get(key)
         if node is None:
             return False
@@ -280,22 +280,22 @@ class TraceView:
         return True
 
     def go_to_slowest(self) -> bool:
-        """Go to the span that took the longest by itself. False where no two spans have times."""
+        """Go to the span with the most time of its own. Return False if fewer than two spans have times."""
         return self.tree.slowest is not None and self.select_span(self.tree.slowest.key)
 
     def go_to_error(self, step: int) -> bool:
-        """Go to the next (1) or previous (-1) span with an error, round the ends. False where there is none."""
+        """Go to the next (1) or previous (-1) span with an error, cyclically. Return False if there are no errors."""
         return self._go_around([node.key for node in self.tree.errors], step)
 
     def go_to_match(self, step: int) -> Match | None:
-        """Go to the next (1) or previous (-1) span in which the search found something, round the ends."""
+        """Go to the next (1) or previous (-1) span with a match, cyclically."""
         if self.search is None or not self.search.matches:
             return None
         self._go_around(list(dict.fromkeys(match.key for match in self.search.matches)), step)
         return self.match_here()
 
     def match_here(self) -> Match | None:
-        """What the search found in the selected span, the first of it."""
+        """Return the first match in the selected span."""
         if self.search is None or self.selection is None:
             return None
         key = self.selection.key
@@ -311,7 +311,7 @@ class TraceView:
             self._list([row.key])
 
     def fold(self) -> None:
-        """Fold the selected row; one that is folded or has nothing below leads to the row around it."""
+        """Fold the selected row. If it is folded or has no children, go to its parent."""
         row = self.selection
         if row is None:
             return
@@ -324,7 +324,7 @@ class TraceView:
             self._cursor = place
 
     def unfold(self) -> None:
-        """Unfold the selected row; one that is unfolded leads to the first row below."""
+        """Unfold the selected row. If it is unfolded, go to its first child."""
         row = self.selection
         if row is None or not _has_below(row):
             return
@@ -334,7 +334,7 @@ class TraceView:
             self.move(1)
 
     def fold_all(self) -> None:
-        """Leave only the turns."""
+        """Fold all rows, so that only the turns are listed."""
         self._folded = {turn.key for turn in self.tree.turns} | {
             node.key for node in self.tree.ordered if node.children
         }
@@ -346,12 +346,12 @@ class TraceView:
         self._list(self._path_here())
 
     def toggle_errors_only(self) -> None:
-        """List spans with an error alone, or all again."""
+        """List only spans with an error, or all spans again."""
         self.errors_only = not self.errors_only
         self._list(self._path_here())
 
     def next_kind(self) -> None:
-        """List the spans of one kind alone: the next that there is any of, in the end all again."""
+        """List only spans of the next kind that occurs; after the last kind, list all spans again."""
         there = {node.span.kind for node in self.tree.ordered}
         for _ in _KINDS:
             self.kind = _KINDS[(_KINDS.index(self.kind) + 1) % len(_KINDS)]
@@ -360,13 +360,13 @@ class TraceView:
         self._list(self._path_here())
 
     def toggle_scale(self) -> None:
-        """Bars within their turn, or within the session."""
+        """Scale the bars to their turn, or to the session."""
         self.scale = Scale.SESSION if self.scale is Scale.TURN else Scale.TURN
 
     # The lines above the rows.
 
     def summary(self) -> Line:
-        """The whole session: how much of everything, what is listed of it, what the search found."""
+        """Summarise the session: counts, active filters, and matches of the search."""
         tree = self.tree
         parts = [StyledText(f"{plural(len(tree.turns), 'turn')} · {plural(len(tree.ordered), 'step')}", Style.STRONG)]
         if tree.seconds is not None:
@@ -384,7 +384,7 @@ class TraceView:
         return tuple(parts)
 
     def axis_line(self, width: int) -> Line:
-        """The times above the bars, of the turn of the cursor or of the session."""
+        """Draw the times above the bars, of the turn at the cursor or of the session."""
         columns = Columns.divide(width, tokens_known=self.tree.tokens is not None)
         turn = self.selection.key.turn if self.selection is not None else 0
         axis = self._axis(turn, columns.bar)
@@ -402,12 +402,12 @@ class TraceView:
         )
 
     def message_line(self) -> Line:
-        """The messages of the turn that the cursor is in; the one that the row belongs to stands out."""
+        """Draw the messages of the turn at the cursor. The message of the selected row is highlighted."""
         row = self.selection
         return () if row is None else self.messages.line(row.key.turn, is_answer=self._is_answer(row))
 
     def _choices(self) -> list[StyledText]:
-        """What is listed alone, and what was found."""
+        """Describe the active filters and the matches of the search."""
         parts = []
         if self.errors_only:
             parts.append(StyledText(f" · only errors{'' if self.tree.errors else ': there is none'}", Style.WARNING))
@@ -440,7 +440,7 @@ class TraceView:
         return [] if self.selection is None else _keys_above(self.selection)
 
     def _go_around(self, keys: Sequence[SpanKey], step: int) -> bool:
-        """Go to the nearest of these spans in one direction; beyond the last comes the first."""
+        """Go to the nearest of these spans in one direction, cyclically."""
         if not keys:
             return False
         order = {node.key: place for place, node in enumerate(self.tree.ordered)}
@@ -462,7 +462,7 @@ class TraceView:
         return self.kind is None or node.span.kind is self.kind
 
     def _list(self, prefer: Sequence[SpanKey]) -> None:
-        """Make the rows again. The cursor goes to the first of `prefer` that is listed, else stays where it is."""
+        """List the rows again. The cursor goes to the first listed key of `prefer`, else it stays."""
         self._rows = []
         for turn in self.tree.turns:
             self._rows.append(turn)
@@ -490,13 +490,13 @@ def _has_below(row: TraceRow) -> bool:
 
 
 def _keys_above(row: TraceRow) -> list[SpanKey]:
-    """The keys of a row and of all around it, innermost first, its turn last."""
+    """Return the keys of a row and its parents, innermost first, its turn last."""
     if isinstance(row, TurnNode):
         return [row.key]
     return [*(node.key for node in reversed(row.path)), SpanKey(row.key.turn)]
 
 
-# Why a session has no steps to show, and what can be done about it.
+# The reason for a missing trace, and what to do.
 
 _NOT_STORED = (
     "The agent reported none, or this execution is an older one: the history keeps the steps of the five newest "
@@ -505,12 +505,12 @@ _NOT_STORED = (
 
 
 def explain_absence(subject: Subject) -> list[Block]:
-    """What to show of a case in place of its steps."""
+    """Return the blocks that explain why a case has no steps."""
     return list(_blocks(subject))
 
 
 def list_prompts(subject: Subject) -> tuple[str, ...]:
-    """What the case has the user say, turn by turn, as far as that is known before it is said."""
+    """Return the user messages of the case by turn; of a scenario only the first one is known."""
     case = subject.case
     if case is None:
         return ()
@@ -522,7 +522,7 @@ def list_prompts(subject: Subject) -> tuple[str, ...]:
 def _blocks(subject: Subject) -> Iterator[Block]:
     result, record = subject.result, subject.record
     if subject.is_live:
-        yield Paragraph.from_text("The agent is at work; none of its steps has ended yet.", Style.RUNNING)
+        yield Paragraph.from_text("The agent is running; none of its steps has ended yet.", Style.RUNNING)
     elif result is None and record is not None and record.outstanding:
         yield Paragraph.from_text("The case waits for its turn to run.", Style.MUTED)
     elif result is None and record is not None and record.outcomes:
@@ -540,7 +540,7 @@ def _blocks(subject: Subject) -> Iterator[Block]:
     elif result.is_recorded:
         yield Paragraph.from_text("There are no steps of this row.", Style.STRONG)
         yield BLANK
-        yield Paragraph.from_text("It was judged as it stands: no agent ran.")
+        yield Paragraph.from_text("It was scored as recorded: no agent ran.")
     else:
         yield Paragraph.from_text("There are no steps of this execution.", Style.STRONG)
         yield BLANK
@@ -550,7 +550,7 @@ def _blocks(subject: Subject) -> Iterator[Block]:
 
 
 def _is_stored(subject: Subject) -> bool:
-    """Whether the result comes from the history rather than from this session."""
+    """Whether the result is from the history and not from this session."""
     if subject.pinned is not None or subject.record is None or subject.repeat is None:
         return True
     outcome = subject.record.outcomes.get(subject.repeat)

@@ -1,4 +1,4 @@
-"""Two versions of an eval set as blocks: a difference of their texts, part by part."""
+"""Two versions of an eval set as blocks: a diff of their texts, part by part."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 
-_CONTEXT = 2  # lines shown before and after what differs
-_MOST_SHOWN = 1_500  # blocks, each at least a line: what can be laid out without a pause
-_MOST_COMPARED = 4_000_000  # pairs of lines; a difference of more is taken for one big change, which costs nothing
+_CONTEXT = 2  # equal lines shown before and after a difference
+_MOST_SHOWN = 1_500  # blocks, each at least a line; more would delay the screen
+_MOST_COMPARED = 4_000_000  # pairs of lines; texts with more are one change, without a comparison
 _MOST_NAMED = 12  # cases named in the summary
 
 Run = tuple[Sequence[str], Sequence[str], bool]
-"""Lines of theirs, lines of ours, and whether they are the same."""
+"""Lines of theirs, lines of ours, and whether they are equal."""
 
 
 def version_blocks(versions: Versions, *, ours: str, theirs: str) -> tuple[Block, ...]:
-    """What differs, theirs left or first; `ours` and `theirs` are what the versions are called."""
+    """Return the diff of two versions, theirs left or first. `ours` and `theirs` are the names of the versions."""
     parts = list(islice(_parts(versions), _MOST_SHOWN + 1))
     more = (
         [Paragraph.from_text("… there is more; your editor shows all of it", Style.MUTED)]
@@ -43,7 +43,7 @@ def version_blocks(versions: Versions, *, ours: str, theirs: str) -> tuple[Block
 
 
 def merged_text(versions: Versions, *, ours: str, theirs: str) -> str:
-    """Both versions in one text, as version control leaves them: what differs stands between marks."""
+    """Merge both versions into one text. Differences are between conflict markers, as in version control."""
     other = (versions.theirs or b"").decode("utf-8", errors="replace")
     lines: list[str] = []
     for theirs_lines, ours_lines, same in runs(other.split("\n"), versions.ours.decode().split("\n")):
@@ -55,7 +55,7 @@ def merged_text(versions: Versions, *, ours: str, theirs: str) -> str:
 
 
 def find_merge_mark(text: str) -> str | None:
-    """Says which mark of `merged_text` still stands in a text; None where none does."""
+    """Return a message with the first conflict marker that is left in a text; None if there are none."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith((f"{_MARKS[0]} ", f"{_MARKS[2]} ")) or line == _MARKS[1]:
             return f"line {number}: the mark {line.split(' ')[0]} is left; keep one of the two versions around it"
@@ -66,7 +66,7 @@ _MARKS = ("<<<<<<<", "=======", ">>>>>>>")
 
 
 def runs(theirs: Sequence[str], ours: Sequence[str]) -> Iterator[Run]:
-    """Both texts in order, cut into runs of lines that are the same and runs that are not."""
+    """Cut both texts into runs of equal lines and runs of different lines, in order."""
     start = _count_shared_lines(theirs, ours)
     end = _count_shared_lines(theirs[start:][::-1], ours[start:][::-1])
     left, right = theirs[start : len(theirs) - end], ours[start : len(ours) - end]
@@ -105,7 +105,7 @@ def _summary(versions: Versions) -> Iterator[Block]:
 
 
 def _merge_blocks(merge: Merge) -> Iterator[Block]:
-    """What each side did to what both began from, and whether that can be had together."""
+    """List the changes of each side against their common origin, and say whether they can be merged."""
     for who, differences in (("you", merge.ours), ("somebody else", merge.theirs)):
         for how, word in _DONE.items():
             ids = [safe_line(item.eval_id) for item in differences if item.how == how]
@@ -126,7 +126,7 @@ _DONE: Mapping[DifferenceKind, str] = {
     "only in theirs": "removed",
     "moved": "moved",
 }
-"""What a side did to a case, by how it then differs from what both began from."""
+"""The change of a case by one side, for each kind of difference from the common origin."""
 
 
 def _join_names(names: Sequence[str]) -> str:
@@ -170,5 +170,5 @@ def _both(theirs: str | None, ours: str | None) -> SideBySide:
 
 
 def _lines(text: str | None) -> list[str]:
-    """Lines as an editor counts them; nothing where the version does not have this part."""
+    """Split a text into lines as an editor counts them; no lines if the version lacks this part."""
     return [] if text is None else [line.removesuffix("\r") for line in text.split("\n")]

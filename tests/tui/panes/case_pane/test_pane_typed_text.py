@@ -92,7 +92,7 @@ async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: 
 
         assert screen.app.screen.query_one(EditorBox).text == "typed"
         await screen.press("ctrl+j")
-        await screen.until('meanwhile this became "Find the light.": the same key again replaces that')
+        await screen.until('meanwhile this became "Find the light.": press the same key again')
         await idle(screen)
         assert data_of(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Find the light."
         await screen.press("ctrl+j")
@@ -113,7 +113,7 @@ async def test_what_was_typed_to_be_added_is_gone_on_with_at_the_row_that_it_is_
         await screen.press(*"red", "escape")
         await screen.until("~")
         await screen.press("enter")
-        await screen.until("go on with colour: red", "edit call")
+        await screen.until("continue colour: red", "edit call")
         await screen.press("enter")
         await screen.until("colour · text")
         await screen.press("enter")
@@ -168,7 +168,7 @@ async def test_quitting_asks_what_becomes_of_typed_text(open_app: Any, project: 
         assert screen.app.is_running
 
         await screen.press("q")
-        await screen.until("quit without it")
+        await screen.until("quit and discard it")
         await screen.press("down", "down", "enter")
         await screen.pilot.pause(0.3)
         assert not screen.app.is_running
@@ -267,7 +267,7 @@ async def test_an_edit_that_had_to_wait_is_not_made_to_what_was_selected_meanwhi
         await open_case(screen, "tea")
         await screen.until("Tea?")
         may_go_on.set()
-        await screen.until("something else was selected meanwhile")
+        await screen.until("another case was selected meanwhile")
         await screen.press("ctrl+s")
         await screen.until("saved")
 

@@ -45,7 +45,7 @@ def test_a_turn_of_which_nobody_knows_the_calls_says_so(make: Any) -> None:
 
     shown = _shown(_blocks(make.case("a", make.turn("Hi", "Hello")), turns=turns, result=result))
 
-    assert any("which tools were called is not known: no span came" in line and "\x1b" not in line for line in shown)
+    assert any("tool calls are unknown: no span came" in line and "\x1b" not in line for line in shown)
 
 
 def test_an_agent_that_never_tells_of_calls_does_as_expected_where_none_is(make: Any) -> None:
@@ -64,11 +64,11 @@ def test_an_agent_that_never_tells_of_calls_does_as_expected_where_none_is(make:
     case = make.case("a", told[0], make.turn("Bye", "Farewell"))
     shown = _shown(_blocks(case, turns=turns, result=result, level=Level.FOLDED))
 
-    assert shown[0] == "turn 1 · user  Hi  as expected (calls are not told)"
+    assert shown[0] == "turn 1 · user  Hi  as expected (calls unknown)"
     assert shown[2:6] == [
         "turn 2 · user  Bye",
         "  EXPECTED                        │   ACTUAL",
-        "  calls are not told",
+        "  calls unknown",
         "- Farewell                        │ + Gone",
     ]
 
@@ -82,7 +82,7 @@ def test_where_nobody_knows_the_calls_none_is_said_not_to_be_made(make: Any) -> 
     assert shown == [
         "turn 1 · user  Hi",
         "  EXPECTED                        │   ACTUAL",
-        "  which tools were called is not known: no span came",
+        "  tool calls are unknown: no span came",
         "  greet                           │",
         "  Hello                           │   Hello",
         "",

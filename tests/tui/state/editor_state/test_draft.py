@@ -58,7 +58,7 @@ def test_a_value_can_be_read_as_every_type_in_turn_and_is_still_there(value: Any
         ("yes", Form.TRUTH, "expected true or false"),
         ("none", Form.NULL, "expected null"),
         ('{"a": 1,}', Form.JSON, "expected a key in double quotes"),
-        ('{"a": 1, "a": 2}', Form.JSON, "stands twice"),
+        ('{"a": 1, "a": 2}', Form.JSON, "duplicate key"),
         ("[\n1\n2]", Form.JSON, "line 3, column 1"),
         ("NaN", Form.JSON, "NaN is no number"),
         ("[" * 100_000, Form.JSON, "nested too deeply"),
