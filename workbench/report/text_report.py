@@ -1,4 +1,4 @@
-"""Verdicts as text: the table, explanations, and what was asked of models."""
+"""Verdicts as text: the table, explanations, and the use of models."""
 
 from __future__ import annotations
 

@@ -99,22 +99,22 @@ def test_the_cursor_stays_on_its_row_whatever_becomes_of_the_file(change: Any, v
     assert view.row.value == value
 
 
-def _marked(desk: CaseEditor, mark: str) -> list[str]:
-    desk.view.fit(80)
-    lines = ("".join(piece.text for piece in desk.view.line(index, 80)) for index in range(len(desk.view)))
+def _marked(editor: CaseEditor, mark: str) -> list[str]:
+    editor.view.fit(80)
+    lines = ("".join(piece.text for piece in editor.view.line(index, 80)) for index in range(len(editor.view)))
     return [line[1:].strip() for line in lines if line.startswith(mark)]
 
 
 def test_what_has_unsaved_edits_is_marked() -> None:
-    desk = CaseEditor()
-    desk.open(_opened(_case("a", "b")))
+    editor = CaseEditor()
+    editor.open(_opened(_case("a", "b")))
 
-    desk.open(_opened(_case("a", "new", "b, too"), is_changed=True))
-    assert _marked(desk, "*") == ["user  new", "turn 3", "user  b, too"]
-    assert desk.notes == ["* unsaved edits"]
+    editor.open(_opened(_case("a", "new", "b, too"), is_changed=True))
+    assert _marked(editor, "*") == ["user  new", "turn 3", "user  b, too"]
+    assert editor.notes == ["* unsaved edits"]
 
-    desk.open(_opened(_case("a", "new", "b, too")))
-    assert _marked(desk, "*") == []
+    editor.open(_opened(_case("a", "new", "b, too")))
+    assert _marked(editor, "*") == []
 
 
 def test_inserting_marks_only_what_is_new() -> None:
@@ -127,67 +127,69 @@ def test_inserting_marks_only_what_is_new() -> None:
 
 
 def test_a_draft_is_kept_through_other_cases_and_marked() -> None:
-    desk = CaseEditor()
+    editor = CaseEditor()
     first = _opened(_case("a", "b"))
-    desk.open(first)
-    desk.begin(find_slot(_row(first, "b"), first.data))
-    desk.set_text("typed")
+    editor.open(first)
+    editor.begin(find_slot(_row(first, "b"), first.data))
+    editor.set_text("typed")
 
     other = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="y", occurrence=0))
-    desk.open(Opened(edited=other, index=1, data=_case("z"), rows=case_rows(_case("z")), revision=1, is_changed=False))
-    assert desk.typing is None
-    assert desk.notes == []
-    desk.open(first)
+    editor.open(
+        Opened(edited=other, index=1, data=_case("z"), rows=case_rows(_case("z")), revision=1, is_changed=False)
+    )
+    assert editor.typing is None
+    assert editor.notes == []
+    editor.open(first)
 
-    assert _marked(desk, "~") == ["user  b"]
-    assert desk.begin(find_slot(_row(first, "b"), first.data)).text == "typed"
-    desk.restore()
-    assert desk.typing is not None and desk.typing.text == "b"
-    assert desk.stop_typing() is False
+    assert _marked(editor, "~") == ["user  b"]
+    assert editor.begin(find_slot(_row(first, "b"), first.data)).text == "typed"
+    editor.restore()
+    assert editor.typing is not None and editor.typing.text == "b"
+    assert editor.stop_typing() is False
 
 
 def test_a_value_that_changes_under_the_typing_is_noticed() -> None:
-    desk = CaseEditor()
+    editor = CaseEditor()
     opened = _opened(_case("a"))
-    desk.open(opened)
-    desk.begin(find_slot(_row(opened, "a"), opened.data))
-    desk.set_text("typed")
-    assert not desk.was_changed_meanwhile
+    editor.open(opened)
+    editor.begin(find_slot(_row(opened, "a"), opened.data))
+    editor.set_text("typed")
+    assert not editor.was_changed_meanwhile
 
-    desk.open(_opened(_case("other")))
+    editor.open(_opened(_case("other")))
 
-    assert desk.was_changed_meanwhile
-    assert desk.typing is not None and desk.typing.text == "typed"
+    assert editor.was_changed_meanwhile
+    assert editor.typing is not None and editor.typing.text == "typed"
 
 
 def test_after_removing_the_last_item_the_one_before_is_selected() -> None:
-    desk = CaseEditor()
-    desk.open(_opened(_case("a", "b")))
+    editor = CaseEditor()
+    editor.open(_opened(_case("a", "b")))
     edit = RemoveValue(("conversation", 1))
-    desk.record_edit(KEY, None, edit, now=KEY)
+    editor.record_edit(KEY, None, edit, now=KEY)
 
-    desk.open(_opened(_case("a"), is_changed=True))
+    editor.open(_opened(_case("a"), is_changed=True))
 
-    assert desk.row is not None and desk.row.label == "turn 1"
+    assert editor.row is not None and editor.row.label == "turn 1"
 
 
 def test_drafts_follow_a_case_to_its_new_id() -> None:
-    desk = CaseEditor()
+    editor = CaseEditor()
     opened = _opened(_case("a"))
-    desk.open(opened)
-    desk.begin(find_slot(_row(opened, "a"), opened.data))
-    desk.set_text("typed")
-    desk.stop_typing()
+    editor.open(opened)
+    editor.begin(find_slot(_row(opened, "a"), opened.data))
+    editor.set_text("typed")
+    editor.stop_typing()
     edit = SetValue(("eval_id",), "z")
     now = find_edited(opened, edit)
     assert now.case is not None and now.case.eval_id == "z"
 
-    desk.record_edit(KEY, None, edit, now=now)
+    editor.record_edit(KEY, None, edit, now=now)
     data = apply_to_data(edit, opened.data)
-    desk.open(Opened(edited=now, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
+    editor.open(Opened(edited=now, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
 
-    assert _marked(desk, "~") == ["user  a"]
-    assert _marked(desk, "*") == ["eval id  z"]
+    assert _marked(editor, "~") == ["user  a"]
+    assert _marked(editor, "*") == ["eval id  z"]
 
 
 def test_only_the_id_makes_another_case_of_it() -> None:

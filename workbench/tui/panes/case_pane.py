@@ -66,10 +66,10 @@ class DraftKeeper(Faceless):
     class Found(Message):
         """The editor has drafts of an earlier session."""
 
-    def __init__(self, texts: TypedTexts, desk: CaseEditor) -> None:
+    def __init__(self, texts: TypedTexts, editor: CaseEditor) -> None:
         super().__init__()
         self._texts = texts
-        self._editor = desk
+        self._editor = editor
         self._kept: list[tuple[Edited, Draft]] = []
         self._is_refused = False
         self._is_given_up = False

@@ -281,7 +281,7 @@ def follow_place(place: Place, edit: Edit) -> Place:
             return _with_index(place, tuple(above), lambda index: index - (index > at))
         case MoveItem(place=above, source=source, target=target):
             return _with_index(place, above, lambda index: _move_index(index, source, target))
-        case RenameKey(place=old, key=key) if _is_within(place, old):
+        case RenameKey(place=old, key=key) if _starts_with(place, old):
             return (*place[: len(old) - 1], key, *place[len(old) :])
         case _:
             return place
@@ -290,7 +290,7 @@ def follow_place(place: Place, edit: Edit) -> Place:
 def _with_index(place: Place, above: Place, of: Callable[[int], int]) -> Place:
     """Change the index in the list at `above`, if the place is in that list."""
     depth = len(above)
-    if len(place) <= depth or not _is_within(place, above):
+    if len(place) <= depth or not _starts_with(place, above):
         return place
     index = place[depth]
     return (*place[:depth], of(index), *place[depth + 1 :]) if isinstance(index, int) else place
@@ -304,7 +304,7 @@ def _move_index(index: int, source: int, target: int) -> int:
     return index + 1 if target <= index < source else index
 
 
-def _is_within(place: Place, above: Place) -> bool:
+def _starts_with(place: Place, above: Place) -> bool:
     return normalize_place(place)[: len(above)] == normalize_place(above)
 
 
