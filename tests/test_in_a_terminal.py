@@ -251,7 +251,7 @@ def test_text_that_was_not_applied_outlives_a_kill(terminal: Terminal, next_term
     terminal.until(r"Killed")
     next_terminal.enter(WORKBENCH, "quick.evalset.json")
 
-    next_terminal.until(r"an earlier session kept")
+    next_terminal.until(r"restored from an earlier session")
     next_terminal.keys("G")
     next_terminal.until(r"tea please")
     next_terminal.keys("e")

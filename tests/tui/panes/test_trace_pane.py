@@ -69,7 +69,7 @@ async def look_at(screen: Any, wanted: SessionWanted) -> TracePane:
 
 def here(screen: Any) -> str:
     """What the cursor of the tree is on."""
-    row = screen.app.screen.query_one(SpanList).source.selected
+    row = screen.app.screen.query_one(SpanList).source.selection
     return row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}"
 
 

@@ -550,7 +550,7 @@ class CaseScores(CursorRows):
             return [metric.score]
         return scores_over(metric.name, self._repeats)
 
-    def _can_stand(self, index: int) -> bool:
+    def _can_select(self, index: int) -> bool:
         return self._rows[index] is not None
 
 

@@ -192,7 +192,7 @@ async def test_typed_text_can_be_kept_for_the_next_start(open_app: Any, project:
     kept.write_text(json.dumps({**content, "session": "of a process that is no more"}))
 
     async with open_app(project) as screen:
-        await screen.until("an earlier session kept", "lamp")
+        await screen.until("restored from an earlier session", "lamp")
         await open_case(screen)
         await screen.until("1 typed, not applied")
         await go_to(screen, "user")

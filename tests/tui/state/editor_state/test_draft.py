@@ -60,7 +60,7 @@ def test_a_value_can_be_read_as_every_type_in_turn_and_is_still_there(value: Any
         ('{"a": 1,}', Form.JSON, "expected a key in double quotes"),
         ('{"a": 1, "a": 2}', Form.JSON, "duplicate key"),
         ("[\n1\n2]", Form.JSON, "line 3, column 1"),
-        ("NaN", Form.JSON, "NaN is no number"),
+        ("NaN", Form.JSON, "found NaN, expected a JSON number"),
         ("[" * 100_000, Form.JSON, "nested too deeply"),
         ("", Form.JSON, "found the end, expected a value"),
         ("{} x", Form.JSON, 'line 1, column 4: found "x", expected nothing after the value'),
