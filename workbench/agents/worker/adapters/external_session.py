@@ -102,7 +102,7 @@ class ExternalSession(base.Session):
         else:
             await self.traces.wait_for_spans()
         heard = self.traces.take(agent)
-        reports_calls = answer.get("tells_calls", True)
+        reports_calls = answer.get("reports_calls", True)
         if reports_calls or heard.came or heard.missing is not None:
             answer["calls_unknown_by_design"] = None
         if not reports_calls:
@@ -187,7 +187,7 @@ def read_reported_answer(answer: dict[str, Any], *, how: str) -> dict[str, Any]:
         raise base.AgentFault(f"{how} with {describe_json(response)} as response, expected text")
     spans, reports_calls = answer.get(SPANS), answer.get("predicted_trajectory") is not None
     try:
-        return {**read_answer(answer), SPANS: spans, "tells_calls": reports_calls}
+        return {**read_answer(answer), SPANS: spans, "reports_calls": reports_calls}
     except base.AgentFault as error:
         raise base.AgentFault(f"{how} with an invalid value: {error}") from None
 

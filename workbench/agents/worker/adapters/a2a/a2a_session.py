@@ -554,7 +554,7 @@ class A2aSession(ExternalSession):
         try:
             answer: dict[str, Any] = variables.conceal_secrets(read_answer(turn.answer()))
             if not answer["tool_uses"] and not turn.reports_calls:
-                answer |= {"tells_calls": False, "calls_unknown_by_design": _CALLS_UNKNOWN}
+                answer |= {"reports_calls": False, "calls_unknown_by_design": _CALLS_UNKNOWN}
         except base.AgentFault as error:
             raise base.AgentFault(variables.conceal(str(error)), kind=error.kind) from None
         return answer
