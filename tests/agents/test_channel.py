@@ -188,7 +188,7 @@ async def test_nothing_is_lost_where_the_process_ends_behind_its_last_message(li
 
 
 @pytest.mark.needs_fork
-async def test_garbage_is_why_a_process_failed_though_its_end_is_told_before(listener: Listener) -> None:
+async def test_garbage_is_the_reason_even_if_the_end_arrives_first(listener: Listener) -> None:
     child = Child(kill=lambda: None, ask_output=lambda: None, shared=False)
     is_connected = asyncio.Event()
 
@@ -302,7 +302,7 @@ def test_the_workers_reader_takes_messages_apart() -> None:
     assert reader.feed(b"}\n") == [{}]
 
 
-def test_values_that_json_cannot_hold_are_found_or_told_as_text() -> None:
+def test_values_that_json_cannot_hold_are_found_or_become_text() -> None:
     loop: list[Any] = []
     loop.append(loop)
 

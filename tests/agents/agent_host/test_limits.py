@@ -183,7 +183,7 @@ async def test_closing_does_not_wait_for_an_interpreter_that_starts(
 
 
 @pytest.mark.needs_fork
-async def test_closing_while_the_agent_is_imported_for_nobody_leaves_no_complaint(bench: Any) -> None:
+async def test_closing_during_an_unneeded_import_prints_no_warning(bench: Any) -> None:
     problems: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
     bench.agent("def answer(prompt): return prompt")

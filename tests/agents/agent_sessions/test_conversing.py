@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 
-async def test_a_step_that_begins_is_told_where_that_is_asked_for(bench: Any, way: dict[str, Any]) -> None:
+async def test_spans_are_announced_on_request(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("def answer(prompt): return prompt")
 
     talk = await bench.talk(bench.host(**way), "hi", announce_spans=True)
@@ -38,7 +38,7 @@ async def test_the_state_between_turns(bench: Any, way: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["fork", "once"])
-async def test_a_process_that_dies_between_turns_is_told_at_the_next(bench: Any, eventually: Any, mode: str) -> None:
+async def test_a_process_that_dies_between_turns_fails_the_next_turn(bench: Any, eventually: Any, mode: str) -> None:
     bench.agent(
         """
         import os, threading

@@ -196,7 +196,7 @@ ADK_AGENT = """
 """
 
 
-async def test_defaults_that_may_be_secrets_are_not_told(bench: Any, way: dict[str, Any]) -> None:
+async def test_defaults_that_may_be_secrets_are_removed(bench: Any, way: dict[str, Any]) -> None:
     bench.agent(SECRETIVE + FUNCTION_AGENT)
 
     (agent,) = (await described(bench, **way)).agents
@@ -215,7 +215,7 @@ async def test_defaults_that_may_be_secrets_are_not_told(bench: Any, way: dict[s
     }
 
 
-async def test_defaults_that_may_be_secrets_are_not_told_of_adk_tools(bench: Any, way: dict[str, Any]) -> None:
+async def test_defaults_that_may_be_secrets_are_removed_from_adk_tools(bench: Any, way: dict[str, Any]) -> None:
     pytest.importorskip("google.adk")
     bench.write("host/agent.py", SECRETIVE + ADK_AGENT)
 

@@ -57,7 +57,7 @@ async def test_an_answer_that_says_nothing_of_calls_does_not_say_that_there_were
     assert (turn.invocation.intermediate_data is not None) is is_known
 
 
-async def test_steps_that_are_told_without_calls_are_kept(bench: Any) -> None:
+async def test_steps_without_calls_are_kept(bench: Any) -> None:
     bench.agent("def answer(prompt): return {'response': 'a', 'intermediate_responses': ['looking']}")
 
     talk = await bench.talk_once("hi")
@@ -68,7 +68,7 @@ async def test_steps_that_are_told_without_calls_are_kept(bench: Any) -> None:
     assert talk.turns[0].has_no_call_report
 
 
-async def test_tools_that_gave_something_back_were_called_whoever_does_not_say_so(bench: Any) -> None:
+async def test_tool_responses_prove_calls(bench: Any) -> None:
     bench.agent("def answer(prompt): return {'response': 'a', 'tool_responses': [{'name': 'ring', 'response': {}}]}")
 
     talk = await bench.talk_once("hi")
@@ -157,7 +157,7 @@ async def test_the_agent_is_a_timed_span_and_its_calls_are_reported_below_it(ben
     assert (second.name, second.request, second.response) == ("b", None, {"result": 7})
 
 
-async def test_no_spans_are_sent_where_nobody_wants_them(bench: Any, way: dict[str, Any]) -> None:
+async def test_no_spans_are_sent_unless_requested(bench: Any, way: dict[str, Any]) -> None:
     bench.agent(ECHO)
 
     talk = await bench.talk(bench.host(**way), "hi", collect_spans=False)
@@ -405,9 +405,7 @@ async def test_a_last_turn_that_fails_leaves_the_process_to_the_others(bench: An
     assert later.responses == first.responses * 2
 
 
-async def test_a_session_whose_last_turn_is_told_ends_as_one_whose_end_is_asked_for(
-    bench: Any, way: dict[str, Any]
-) -> None:
+async def test_an_announced_last_turn_ends_a_session_like_a_request(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("""
         def answer(prompt, session):
             session.state["heard"] = prompt

@@ -42,7 +42,7 @@ async def test_a_process_that_dies_ends_its_case_with_the_reason(
     assert talks[1].error.stderr_tail.startswith("last words\n")
 
 
-async def test_sys_exit_is_told_as_such(bench: Any, way: dict[str, Any]) -> None:
+async def test_sys_exit_is_reported(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("import sys\ndef answer(prompt): sys.exit('enough')")
 
     talk = await bench.talk_once("hi", **way)

@@ -81,7 +81,7 @@ async def test_a_stopped_process_that_serves_many_is_replaced(bench: Any, way: d
     assert again.responses == ["fine"]
 
 
-async def test_a_process_that_goes_on_is_left_alone(eventually: Any) -> None:
+async def test_a_process_that_continues_is_not_killed(eventually: Any) -> None:
     class Process:
         pid: int
         killed = False

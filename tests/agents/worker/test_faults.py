@@ -119,7 +119,7 @@ async def test_an_agent_that_is_not_there_is_met_with_the_nearest_name(bench: An
     ],
 )
 @pytest.mark.needs_fork
-async def test_an_answer_of_the_wrong_shape_is_told_with_what_is_expected(
+async def test_an_answer_of_the_wrong_shape_is_reported_with_the_expected_one(
     bench: Any, returned: str, found: str
 ) -> None:
     bench.agent(f"def answer(prompt): return {returned}")
@@ -176,7 +176,7 @@ async def test_an_interpreter_that_is_too_old_says_so(bench: Any, way: dict[str,
     assert "it is Python 3.8.1, expected Python 3.10 or newer" in talk.message
 
 
-async def test_a_program_that_is_no_python_is_told_from_one(bench: Any, way: dict[str, Any]) -> None:
+async def test_a_program_that_is_not_python_is_reported(bench: Any, way: dict[str, Any]) -> None:
     talk = await bench.talk_once("hi", python=Path("/bin/true"), **way)
 
     assert talk.kind == "setup"
@@ -247,7 +247,7 @@ async def test_what_an_interpreter_has_started_ends_with_it(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
-async def test_what_an_interpreter_has_started_ends_where_nobody_waits_for_it(
+async def test_processes_of_an_interpreter_end_if_it_is_no_longer_needed(
     bench: Any, way: dict[str, Any], eventually: Any, running: Any
 ) -> None:
     started = bench.folder / "started"

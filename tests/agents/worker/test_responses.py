@@ -28,7 +28,7 @@ def test_the_calls_of_a_giant_answer_are_cut_and_not_judged() -> None:
     assert cut["calls_unknown"] == "the agent made 10,001 tool calls in one turn; only the first 10,000 are kept"
 
 
-def test_calls_that_were_heard_of_otherwise_are_cut_as_well() -> None:
+def test_calls_from_other_sources_are_cut_too() -> None:
     told = {**answer(0), "tool_uses": answer(MOST_STEPS)["tool_uses"] * 2}
 
     cut = result(told)

@@ -89,7 +89,7 @@ async def test_what_an_agent_does_now_replaces_what_a_row_had_recorded(bench: An
     assert [call["tool_name"] for call in instance["predicted_trajectory"]] == ["a"]
 
 
-async def test_calls_that_nobody_knows_are_no_empty_trajectory(bench: Any) -> None:
+async def test_unknown_calls_are_no_empty_trajectory(bench: Any) -> None:
     code = "def f(instance): return 0.25 if instance['predicted_trajectory'] is None else 1.0"
 
     answers = [
@@ -100,7 +100,7 @@ async def test_calls_that_nobody_knows_are_no_empty_trajectory(bench: Any) -> No
     assert [answer.score for answer in answers] == [1.0, 0.25]
 
 
-async def test_a_function_that_leaves_is_told_as_the_metric(bench: Any, way: dict[str, Any]) -> None:
+async def test_a_function_that_exits_is_reported_as_the_metric(bench: Any, way: dict[str, Any]) -> None:
     with pytest.raises(AgentError) as raised:
         await _score(bench, "import sys\ndef f(instance): sys.exit(3)", way=way)
 
@@ -260,7 +260,7 @@ async def test_a_function_of_adks_shape_gets_adks_types_and_decides(bench: Any, 
 
 
 @pytest.mark.needs_adk
-async def test_a_function_of_adks_shape_that_gives_something_else_is_told_so(bench: Any) -> None:
+async def test_a_function_of_adks_shape_with_another_result_is_reported(bench: Any) -> None:
     with pytest.raises(AgentError, match=r"metrics.f returned a float \(0.5\), expected an EvaluationResult"):
         await _score(bench, "def f(eval_metric, actual, expected, scenario): return 0.5")
 

@@ -59,7 +59,7 @@ async def test_other_variables_mean_another_process(bench: Any, eventually: Call
     assert str(shared) not in answer.split()
 
 
-async def test_a_process_that_cannot_be_started_is_told_where_one_is_needed(bench: Any, tmp_path: Path) -> None:
+async def test_a_process_that_cannot_be_started_fails_the_sessions_that_need_it(bench: Any, tmp_path: Path) -> None:
     bench.agent(TELLS_ITS_PROCESS)
     host = bench.host(isolation="worker", python=tmp_path / "no-python")
 

@@ -118,7 +118,7 @@ async def test_sessions_of_a_process_hear_their_own(bench: Any) -> None:
         assert told == [(0, {"at": f"{number}a"}), (1, {"at": f"{number}b"})]
 
 
-async def test_what_went_wrong_stands_in_the_spans_of_a_turn_that_failed(bench: Any) -> None:
+async def test_spans_of_a_failed_turn_have_its_error(bench: Any) -> None:
     bench.write("emitting.py", EMITTING)
     bench.agent("from emitting import work as answer")
 
@@ -141,7 +141,7 @@ async def test_an_agent_without_telemetry_pays_nothing(bench: Any) -> None:
 
 
 @pytest.mark.needs_langchain
-async def test_beside_langchain_s_own_reports_only_what_they_lack_is_added(bench: Any) -> None:
+async def test_only_spans_missing_from_langchain_callbacks_are_added(bench: Any) -> None:
     bench.write("emitting.py", EMITTING)
     bench.agent("""
         from emitting import look, think
@@ -176,7 +176,7 @@ async def test_beside_langchain_s_own_reports_only_what_they_lack_is_added(bench
     assert {known[span.parent_id].name for span in talk.spans if span.parent_id} == {"answer", "m-1"}
 
 
-async def test_google_s_way_of_asking_is_heard_too(bench: Any) -> None:
+async def test_spans_of_agent_engine_agents_are_collected(bench: Any) -> None:
     bench.write("emitting.py", EMITTING)
     bench.agent("""
         from emitting import think

@@ -271,7 +271,7 @@ def test_the_call_of_a_function_is_read_as_it_was_before_there_were_tools() -> N
     assert [call["name"] for call in told["predicted_trajectory"]] == ["look"]
 
 
-def test_thoughts_and_messages_with_a_type_beside_their_role_are_read() -> None:
+def test_thoughts_and_messages_with_role_and_type_are_read() -> None:
     content = [{"text": "hm", "thought": True}, {"type": "output_text", "text": "done"}]
 
     told = read_output({"messages": [{"type": "message", "role": "assistant", "content": content}]}, is_stream=False)
@@ -511,7 +511,7 @@ async def test_a_deployed_app_of_adk_streams_events(bench: Any, engine: Any, ser
         (Said({"output": {"other": 1}}), FailureKind.AGENT, "the agent returned a dict with the keys other"),
     ],
 )
-async def test_what_goes_wrong_there_is_told_apart(
+async def test_failures_of_deployed_agents_are_distinguished(
     bench: Any, engine: Any, serve: Any, said: Said, kind: FailureKind, message: str
 ) -> None:
     server = serve(deployed({"query": ["input"]}, lambda *_: said))

@@ -139,7 +139,7 @@ def test_long_chains_and_large_numbers_have_a_fingerprint() -> None:
     assert changed(f"y = 0x{'f' * 9000}", f"y = 0x{'f' * 9001}") == {"module"}
 
 
-def test_nobody_is_warned_while_blocks_are_read(recwarn: pytest.WarningsRecorder) -> None:
+def test_reading_blocks_prints_no_warnings(recwarn: pytest.WarningsRecorder) -> None:
     blocks(r"x = '\d'")
 
     assert not list(recwarn)

@@ -211,7 +211,7 @@ def test_an_edit_changes_what_it_is_in(old: str, new: str, expected: set[str]) -
     assert changed(old, new) == expected
 
 
-def test_the_order_of_definitions_counts_only_beside_what_runs() -> None:
+def test_the_order_of_definitions_counts_only_relative_to_executed_statements() -> None:
     unused = "    def unused():\n        return 1\n\n"
     assert unused in BEFORE
     without = BEFORE.replace(unused, "")

@@ -106,7 +106,7 @@ def test_an_import_finds_what_the_import_system_finds(tmp_path: Path) -> None:
     assert of_import(str(tmp_path / "none"), ["a", "b"]) == "absent,absent"
 
 
-def test_variables_are_told_apart_and_cannot_be_read(tmp_path: Path) -> None:
+def test_fingerprints_of_variables_differ_and_hide_values(tmp_path: Path) -> None:
     secret = derive_secret("/one")
     values = [of_variable(secret, value) for value in ("", "a", "b", "\udcff")]
 

@@ -62,7 +62,7 @@ def test_functions_that_use_what_is_opaque_are_found(expression: str, library: s
     assert found(source) == ({} if library is None else {"tool": [library]})
 
 
-def test_what_runs_on_import_and_methods_are_told_apart() -> None:
+def test_import_and_methods_are_distinguished() -> None:
     source = """
         import duckdb
 

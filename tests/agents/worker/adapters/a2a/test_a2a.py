@@ -80,7 +80,7 @@ def test_adk_is_known_by_its_notes_on_what_is_said(task: dict[str, Any], tells: 
     assert turn.reports_calls is tells
 
 
-async def test_what_adk_tells_beside_it_is_read_where_it_is_streamed(bench: Any, serve: Any, reach: Any) -> None:
+async def test_streamed_metadata_of_adk_is_read(bench: Any, serve: Any, reach: Any) -> None:
     talk = await bench.talk(reach(serve().url), "calls moon")
 
     assert talk.turns[0].usage.model_dump(exclude_none=True) == {"prompt": 14, "total": 18}
@@ -96,7 +96,7 @@ async def test_what_adk_tells_beside_it_is_read_where_it_is_streamed(bench: Any,
     assert agent.attributes["a2a.task_state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_task_that_asks_back_goes_on_with_the_next_turn(
+async def test_a_task_that_needs_input_continues_with_the_next_turn(
     bench: Any, serve: Any, reach: Any, manner: dict[str, Any]
 ) -> None:
     agent = serve(**manner)
@@ -110,7 +110,7 @@ async def test_a_task_that_asks_back_goes_on_with_the_next_turn(
     assert between(talk.turns[1]) == [("agent", "let me see")]  # what was said before is not said again
 
 
-async def test_a_task_that_goes_on_after_the_answer_is_asked_about_until_it_is_done(
+async def test_a_task_that_continues_after_the_answer_is_polled_until_it_is_done(
     bench: Any, serve: Any, reach: Any
 ) -> None:
     from starlette.applications import Starlette
@@ -211,7 +211,7 @@ async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any,
     assert not any("cookie" in headers for headers in agent.headers)
 
 
-async def test_headers_have_values_of_the_environment_and_are_never_told(bench: Any, serve: Any, reach: Any) -> None:
+async def test_headers_take_values_of_the_environment_and_never_show_them(bench: Any, serve: Any, reach: Any) -> None:
     from starlette.responses import PlainTextResponse
 
     agent = serve()
@@ -277,7 +277,7 @@ async def test_requests_go_on_with_the_trace_that_the_result_names(bench: Any, s
     assert len({each.split("-")[1] for each in sent}) == 1
 
 
-async def test_what_the_agent_is_is_told_by_its_card(bench: Any, serve: Any, reach: Any) -> None:
+async def test_the_card_describes_the_agent(bench: Any, serve: Any, reach: Any) -> None:
     session = await bench.open(reach(serve().url))
     told = await session.describe()
     await session.kill()

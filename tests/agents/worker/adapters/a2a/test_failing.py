@@ -134,9 +134,7 @@ async def test_an_agent_that_is_not_there_is_infrastructure(bench: Any, serve: A
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_what_is_no_answer_of_the_protocol_is_told_apart(
-    bench: Any, serve: Any, reach: Any, streaming: bool
-) -> None:
+async def test_invalid_answers_are_distinguished(bench: Any, serve: Any, reach: Any, streaming: bool) -> None:
     from starlette.responses import HTMLResponse, JSONResponse
 
     agent = serve(streaming=streaming)
@@ -176,7 +174,7 @@ async def test_a_slow_agent_can_be_given_up(bench: Any, serve: Any, reach: Any) 
     assert (await bench.talk(host, "message hi")).responses == ["said hi"]
 
 
-async def test_a_task_that_nobody_waits_for_any_more_is_cancelled(
+async def test_a_task_that_is_no_longer_needed_is_cancelled(
     bench: Any, serve: Any, reach: Any, eventually: Any, manner: dict[str, Any]
 ) -> None:
     if not manner.get("streaming", True):

@@ -146,7 +146,7 @@ NOT_FOUND = {
 
 
 @pytest.mark.parametrize(("files", "message"), NOT_FOUND.values(), ids=NOT_FOUND.keys())
-def test_what_is_not_there_is_told(agents: Agents, files: dict[str, str] | None, message: str) -> None:
+def test_missing_agents_are_reported(agents: Agents, files: dict[str, str] | None, message: str) -> None:
     if files is not None:
         agents.write("missing", files)
 
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_told(agents: Agents, files: dict[str, str] | None,
         agents.adapter("missing").load()
 
 
-async def test_a_factory_that_makes_no_agent_is_told(agents: Agents) -> None:
+async def test_a_factory_without_an_agent_is_reported(agents: Agents) -> None:
     agents.write_agent("wrong", "def get_agent():\n    return {'not': 'an agent'}")
 
     with pytest.raises(LoadError, match=r"agent\.get_agent\(\) gave a value of type dict"):
@@ -312,7 +312,7 @@ adapter.load()
     assert "theirs" not in told
 
 
-def test_an_interpreter_without_google_adk_is_told(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_without_google_adk_is_reported(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     agents.write("my_agent", {"agent.py": HELLO})
     for name in [name for name in sys.modules if name == "google.adk" or name.startswith("google.adk.")]:
         monkeypatch.delitem(sys.modules, name)
@@ -326,7 +326,9 @@ def test_an_interpreter_without_google_adk_is_told(agents: Agents, monkeypatch: 
         agents.adapter("my_agent").load()
 
 
-def test_a_google_adk_that_is_too_old_is_told_with_its_version(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_google_adk_that_is_too_old_is_reported_with_its_version(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agents.write("my_agent", {"agent.py": HELLO})
     monkeypatch.setattr("importlib.metadata.version", lambda _: "1.17.2")
 

@@ -92,7 +92,7 @@ async def test_a_sequence_keeps_what_its_agents_said_in_between(agents: Agents) 
     assert conversation.text == "ok"
 
 
-async def test_a_transfer_is_a_call_and_the_sub_agent_goes_on_in_the_next_turn(agents: Agents) -> None:
+async def test_a_transfer_is_a_call_and_the_sub_agent_continues_in_the_next_turn(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         sub = llm_agent("sub", "hello from sub", "still sub", description="the other")
@@ -342,7 +342,7 @@ async def test_a_long_running_call_is_the_final_response_and_still_counts_as_a_c
     assert response.parts[0].function_call is not None
 
 
-async def test_content_that_google_genai_does_not_know_is_told_before_the_agent_runs(agents: Agents) -> None:
+async def test_content_unknown_to_google_genai_is_reported_before_the_agent_runs(agents: Agents) -> None:
     agents.write_agent("plain", 'root_agent = llm_agent("root", "hello")')
     adapter = agents.adapter("plain")
     session = await adapter.open({"app_name": "", "user_id": "", "session_id": None, "state": {}}, lambda span: None)
@@ -385,7 +385,7 @@ async def test_tools_and_plugins_that_sessions_share_are_closed_when_the_last_of
     assert Counted.closed == 1
 
 
-async def test_a_plugin_that_fails_to_close_is_told_on_stderr_and_the_answer_stands(
+async def test_a_plugin_that_fails_to_close_prints_to_stderr_and_keeps_the_answer(
     agents: Agents, capsys: pytest.CaptureFixture[str]
 ) -> None:
     conversation = await agents.talk_to(

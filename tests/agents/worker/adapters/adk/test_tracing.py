@@ -74,7 +74,7 @@ async def test_spans_are_json(agents: Agents) -> None:
     json.dumps([span.model_dump(mode="json") for span in conversation.spans])
 
 
-async def test_turns_are_told_apart(agents: Agents) -> None:
+async def test_turns_are_distinguished(agents: Agents) -> None:
     conversation = await agents.talk_to('root_agent = llm_agent("root", "one", "two")', "a", "b")
 
     assert [span.turn for span in conversation.named(SpanKind.INVOCATION)] == [0, 1]
@@ -207,7 +207,7 @@ async def test_what_a_callback_answered_is_marked(agents: Agents) -> None:
     assert conversation.turns[0].inference_calls == 0
 
 
-async def test_a_tool_that_does_not_exist_shows_what_the_model_was_told(agents: Agents) -> None:
+async def test_a_missing_tool_shows_the_message_to_the_model(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def real() -> dict:
@@ -278,7 +278,7 @@ async def test_a_model_call_tells_which_event_came_of_it_and_what_that_did(agent
     assert second.attributes["actions"] == {"state_delta": {"sum": "3"}}
 
 
-async def test_a_model_call_that_no_event_came_of_is_told_all_the_same(agents: Agents) -> None:
+async def test_a_model_call_without_an_event_is_emitted(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def forget(callback_context, llm_response):

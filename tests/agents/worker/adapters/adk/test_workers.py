@@ -106,7 +106,7 @@ async def test_an_error_keeps_what_came_before_it_and_names_its_kind(agents: Age
     assert fine.final_state == {"count": 1}
 
 
-async def test_an_agent_that_is_not_there_is_told_before_anything_runs(agents: Agents) -> None:
+async def test_a_missing_agent_is_reported_before_anything_runs(agents: Agents) -> None:
     agents.write("empty", {"README.md": "nothing"})
     async with host_of(agents, "empty", "case") as host:
         _, end, _ = await talk(host, "hello")

@@ -41,7 +41,7 @@ async def test_a_program_answers_turn_by_turn_in_one_process(bench: Any, program
     assert (talk.end.final_state, other.end.final_state) == ({"count": 7}, {"count": 1})
 
 
-async def test_what_it_is_told(bench: Any, program: Program) -> None:
+async def test_the_program_gets_the_turn(bench: Any, program: Program) -> None:
     bench.write(".env", "DESK_KEY=value")
     target = program("""
         for turn in turns():
@@ -224,7 +224,7 @@ async def test_one_that_ends_while_what_it_started_holds_its_output_is_seen_to_e
     assert talk.message.endswith("ended with exit status 3 before it had answered")
 
 
-async def test_of_what_node_says_of_an_error_the_error_is_told(bench: Any, program: Program) -> None:
+async def test_the_error_line_of_node_is_reported(bench: Any, program: Program) -> None:
     said = "agent.js:3\n^\n\nError: kaboom\n    at Object (agent.js:3:7)\n\nNode.js v20.20.2\n"
     target = program(f"sys.stderr.write({said!r})\nsys.exit(1)")
 

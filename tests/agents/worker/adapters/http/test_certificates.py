@@ -49,7 +49,9 @@ def target(location: str, **more: Any) -> dict[str, Any]:
     return {"name": "web", "kind": "http", "location": location, **more}
 
 
-async def test_a_certificate_of_nobody_we_know_is_not_trusted(bench: Any, location: str, way: dict[str, Any]) -> None:
+async def test_a_certificate_of_an_unknown_authority_is_not_trusted(
+    bench: Any, location: str, way: dict[str, Any]
+) -> None:
     talk = await bench.talk_once("hello", **target(location), **way)
 
     assert talk.kind == "infrastructure"

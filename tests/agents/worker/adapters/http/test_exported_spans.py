@@ -164,7 +164,7 @@ async def test_what_is_refused_for_its_size_is_said(bench: Any, serve: Any, port
     assert talk.turns[0].calls_unknown == note
 
 
-async def test_what_is_refused_for_its_size_is_told_to_whom_it_was_sent() -> None:
+async def test_a_refused_large_request_is_reported_to_its_conversation() -> None:
     receiver = Receiver()
     own, other = receiver.inbox(), receiver.inbox()
     try:

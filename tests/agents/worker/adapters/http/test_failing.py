@@ -125,7 +125,7 @@ async def test_where_the_place_of_several_calls_is_missing_that_is_said(bench: A
     assert "where the parent of $.output.calls[*] is missing (predicted_trajectory)" in talk.message
 
 
-async def test_a_proxy_that_refuses_is_told_without_its_password(
+async def test_a_refusing_proxy_is_reported_without_its_password(
     bench: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy = await serve(lambda asked: {})  # which is no proxy
@@ -148,7 +148,7 @@ async def test_a_proxy_without_scheme_is_named(bench: Any, monkeypatch: pytest.M
     assert talk.message.startswith("the environment variable http_proxy: found no URL of an HTTP proxy, expected")
 
 
-async def test_an_address_where_nobody_listens_is_infrastructure(bench: Any) -> None:
+async def test_an_address_without_a_listener_is_infrastructure(bench: Any) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

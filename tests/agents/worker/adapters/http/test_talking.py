@@ -50,7 +50,7 @@ async def test_a_prompt_and_a_session_are_sent_and_response_and_calls_understood
     assert (first.method, first.path) == ("POST", "/chat")
 
 
-async def test_sessions_are_told_apart_and_a_pinned_one_is_named(bench: Any, serve: Any) -> None:
+async def test_sessions_are_distinguished_and_a_pinned_one_is_named(bench: Any, serve: Any) -> None:
     site = await serve(lambda asked: asked.body["session_id"])
     host = bench.host(**site.target())
 
@@ -146,7 +146,7 @@ async def test_headers_come_from_the_environment_and_each_turn_continues_one_tra
     assert traces[0][2] != traces[1][2]
 
 
-async def test_values_from_the_environment_are_never_told(bench: Any, serve: Any) -> None:
+async def test_values_from_the_environment_are_never_shown(bench: Any, serve: Any) -> None:
     env = bench.write(".env", "AGENT_TOKEN=t0p-s3cret-value\n")
 
     def answer(asked: Any) -> Any:
@@ -268,7 +268,7 @@ async def test_an_answer_without_calls_says_that_there_were_none_only_where_it_h
     assert (talk.turns[0].invocation.intermediate_data is not None) is is_known
 
 
-async def test_what_is_told_beside_calls_that_nobody_knows_is_kept(bench: Any, serve: Any) -> None:
+async def test_other_reports_are_kept_if_calls_are_unknown(bench: Any, serve: Any) -> None:
     site = await serve(lambda asked: {"response": "a", "intermediate_responses": ["looking"]})
 
     talk = await bench.talk_once("hi", **site.target())

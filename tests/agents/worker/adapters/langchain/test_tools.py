@@ -95,7 +95,7 @@ async def test_a_simulated_tool_that_the_agent_has_not_is_named(lang: Any) -> No
 
 
 @needs_langchain
-async def test_what_an_agent_is_is_told_by_its_tools(lang: Any) -> None:
+async def test_tools_describe_the_agent(lang: Any) -> None:
     lang.agent(AGENT)
 
     session = await lang.open(lang.langchain())

@@ -153,7 +153,7 @@ async def test_source_that_is_read_as_text_counts_as_a_file(bench: Any, run: Any
     assert record.of("file").keys() == {"agent.py"}
 
 
-async def test_source_is_only_text_where_somebody_reads_it(bench: Any, run: Any) -> None:
+async def test_source_counts_as_text_only_if_it_is_read(bench: Any, run: Any) -> None:
     bench.agent(
         """
         import warnings

@@ -149,7 +149,7 @@ async def test_files_elsewhere_count_where_the_agents_code_asks_for_them(bench: 
     assert record.of("file").keys() == {str(tmp_path / "ours"), "prompt.txt"}
 
 
-async def test_files_of_the_repository_count_whoever_reads_them(bench: Any, run: Any, tmp_path: Path) -> None:
+async def test_files_of_the_repository_count_for_every_reader(bench: Any, run: Any, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     for name in ("prompts/hello.txt", "common/words.py", ".cache/model"):
         file = tmp_path / name
@@ -176,7 +176,7 @@ async def test_files_of_the_repository_count_whoever_reads_them(bench: Any, run:
     assert record.looked_for(str(tmp_path / "common"))["words"] == "module"
 
 
-async def test_folders_that_others_keep_books_in_are_never_told(bench: Any, run: Any) -> None:
+async def test_folders_of_other_tools_are_never_reported(bench: Any, run: Any) -> None:
     for name in (".git/HEAD", ".workbench/x", ".adk/y", "__pycache__/z"):
         bench.write(name, "")
     bench.agent(
@@ -226,7 +226,7 @@ async def test_a_database_is_a_file_and_what_was_left_in_it_is_state(bench: Any,
 # What agents write
 
 
-async def test_what_a_case_wrote_is_told_and_none_of_its_dependencies(bench: Any, run: Any) -> None:
+async def test_written_files_are_reported_but_are_no_dependencies(bench: Any, run: Any) -> None:
     bench.write("old.txt", "old")
     bench.agent(
         """

@@ -119,7 +119,7 @@ async def _score(bench: Any, function: str, **host: Any) -> Any:
     return await bench.host(**host).score(request)
 
 
-async def test_a_custom_metric_is_told_of_like_a_session(bench: Any, way: dict[str, Any]) -> None:
+async def test_dependencies_of_a_custom_metric_are_reported(bench: Any, way: dict[str, Any]) -> None:
     bench.write("words.txt", "r")
     bench.write(
         "metrics.py",
@@ -141,7 +141,7 @@ async def test_a_custom_metric_is_told_of_like_a_session(bench: Any, way: dict[s
     assert ("file", "words.txt") in keys and ("block", "metrics.py::unused") not in keys
 
 
-async def test_a_custom_metric_that_fails_is_told_of_too(bench: Any, way: dict[str, Any]) -> None:
+async def test_dependencies_of_a_failed_custom_metric_are_reported(bench: Any, way: dict[str, Any]) -> None:
     bench.write("metrics.py", "def f(instance): raise ValueError('no')\n")
 
     with pytest.raises(AgentError) as raised:

@@ -23,7 +23,7 @@ def recorder(tmp_path: Path) -> Recorder:
     return Recorder(str(tmp_path))
 
 
-def test_rows_are_told_once_to_each_who_asks(tmp_path: Path, recorder: Recorder) -> None:
+def test_rows_are_read_once_from_each_position(tmp_path: Path, recorder: Recorder) -> None:
     (tmp_path / "a").write_text("a")
     recorder.note_read(str(tmp_path / "a"))
     first, position = recorder.read_rows(0)
@@ -47,7 +47,7 @@ def test_files_that_other_cases_left_do_not_count_in_listings(tmp_path: Path, re
     assert rows(recorder)["folder", str(tmp_path)] == expected != of_folder(str(tmp_path))
 
 
-def test_what_somebody_deleted_of_it_counts_as_long_as_it_is_gone(tmp_path: Path, recorder: Recorder) -> None:
+def test_names_that_others_deleted_count_while_they_are_missing(tmp_path: Path, recorder: Recorder) -> None:
     folders = {name: str(tmp_path / name) for name in ("gone", "back", "own", "left again")}
     for folder in folders.values():
         Path(folder).mkdir()

@@ -67,7 +67,7 @@ async def test_cases_in_processes_of_their_own_tell_only_what_they_ran(bench: An
     assert blocks == [{"agent.py::answer", "agent.py::a"}, {"agent.py::answer", "agent.py::b"}] * 2
 
 
-async def test_cases_that_share_a_process_are_told_all_that_it_did(bench: Any, run: Any) -> None:
+async def test_cases_that_share_a_process_get_all_its_dependencies(bench: Any, run: Any) -> None:
     bench.agent("def a(): return 'a'\ndef b(): return 'b'\ndef answer(prompt): return a() if prompt == 'a' else b()")
     host = bench.host(mode="once", isolation="worker")
 
@@ -78,7 +78,7 @@ async def test_cases_that_share_a_process_are_told_all_that_it_did(bench: Any, r
     assert second.dependencies.complete
 
 
-async def test_what_a_later_turn_does_is_told_too(bench: Any, run: Any) -> None:
+async def test_dependencies_of_later_turns_are_reported(bench: Any, run: Any) -> None:
     bench.agent("def late(): return 'late'\ndef answer(prompt): return late() if prompt == 'late' else prompt")
 
     record = await run("hi", "late")
@@ -139,7 +139,7 @@ async def test_the_mark_of_its_processes_is_no_dependency(bench: Any, run: Any) 
     assert "WORKBENCH_PROCESS_GROUP" not in record.of("variable")
 
 
-async def test_values_of_variables_are_not_told(bench: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_values_of_variables_are_not_reported(bench: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WB_KEY", "very-secret")
     bench.agent("import os\ndef answer(prompt): return str(len(os.environ['WB_KEY']))")
 
@@ -191,7 +191,7 @@ OPAQUE = {
 
 
 @pytest.mark.parametrize("code", OPAQUE)
-async def test_what_nobody_sees_into_is_opaque(bench: Any, run: Any, code: str) -> None:
+async def test_invisible_operations_are_opaque(bench: Any, run: Any, code: str) -> None:
     bench.agent(
         "import ctypes, multiprocessing, os, platform, subprocess, sys, uuid\n"
         f"def answer(prompt):\n    {code}\n    return 'ok'"
@@ -352,7 +352,7 @@ async def test_a_case_that_is_given_up_tells_what_it_used(bench: Any, hangs: str
     assert not session.dependencies.is_opaque
 
 
-async def test_a_process_that_died_used_what_nobody_knows(bench: Any) -> None:
+async def test_a_process_that_died_has_unknown_dependencies(bench: Any) -> None:
     bench.agent("import os\ndef answer(prompt): os._exit(3)")
     session = await bench.open(bench.host(mode="fork"))
     with pytest.raises(AgentError):
