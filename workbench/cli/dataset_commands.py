@@ -179,7 +179,7 @@ def _reach(name: str, address: str, answers: SimpleQueue[tuple[str, str | None]]
     try:
         check_dataset_reachable(address)
     except StoreError as error:
-        problem = error.format_for(name)
+        problem = error.format_with_name(name)
     except Exception as error:  # clients of storages raise what they like
         problem = f"{name}: cannot read it: {describe_error(error)}"
     answers.put((name, problem))

@@ -666,7 +666,7 @@ def _read_case(
     try:
         case = document.case(index)
     except StoreError as error:
-        return None, Failure(kind=FailureKind.FILE, message=error.format_for(name))
+        return None, Failure(kind=FailureKind.FILE, message=error.format_with_name(name))
     if case.conversation_scenario is not None:
         problem = check_scenario(case.conversation_scenario, options_of(config))
         if problem is not None:

@@ -1,4 +1,4 @@
-"""Criteria: metrics with their thresholds and options, as eval configs name them."""
+"""Criteria: metrics with their thresholds and options, as eval configs define them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     pass
 
 
-# Reading values of a configuration: what is wrong is said with its place.
+# Values of a configuration; faults are reported with their place
 
 _LONGEST_PART = 300
-"""How many characters of a key or value from a file a message repeats."""
+"""Maximum length of a key or value of a file in a message, in characters."""
 
 
 class InvalidConfig(ValueError):
-    """A value of a configuration that cannot be used.
+    """A value of a configuration is invalid.
 
     `place` is the JSON path of the value, such as `criteria.response_match_score.threshold`.
     """
@@ -38,7 +38,7 @@ class InvalidConfig(ValueError):
 
 
 def get_object(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """The object under one of these keys, empty where there is none. Raises InvalidConfig for any other value."""
+    """Return the object under one of these keys, empty if it is missing. Raises InvalidConfig for any other value."""
     value = get_member(data, *names)
     if value is None:
         return {}
@@ -48,12 +48,12 @@ def get_object(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 
 
 def get_member(data: Mapping[str, Any], *names: str) -> Any:
-    """The value under the first of these keys that is there."""
+    """Return the value under the first of these keys that exists."""
     return next((data[name] for name in names if name in data), None)
 
 
 def describe_kind(value: Any) -> str:
-    """What a value is, in the words of JSON, short enough for a message."""
+    """Describe a value in terms of JSON, short enough for a message."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):
@@ -64,13 +64,13 @@ def describe_kind(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-# Judge metrics that a configuration defines: what a model is asked about a response, and which ratings it may give.
+# Judge metrics of a configuration: the prompt about a response, and the possible ratings
 
 BASELINE_COLUMN = "baseline_model_response"
-"""The column of a dataset that a response is compared with where a pairwise metric does not say."""
+"""The default column of the baseline of a pairwise metric."""
 
 CHOICES = ("A", "SAME", "B")
-"""What a pairwise rating rubric tells apart: the baseline is A, the candidate B."""
+"""The verdicts of a pairwise metric: A is the baseline, B the candidate."""
 
 _FEWEST_RATINGS = 2
 _OF_PARTS = frozenset(
@@ -79,9 +79,9 @@ _OF_PARTS = frozenset(
 
 
 class Baseline(Fact):
-    """What a response is compared with: a column of the dataset, or the response to the same turn in an earlier run.
+    """The baseline of a response: a column of the dataset, or the response to the same turn in an earlier run.
 
-    `run` is the id of a run, the start of one, or "latest": the newest one before.
+    `run` is the id of a run, a prefix of it, or "latest": the newest one before.
     """
 
     column: str | None = BASELINE_COLUMN
@@ -89,12 +89,12 @@ class Baseline(Fact):
 
 
 class JudgeMetric(Fact):
-    """A metric by which a model rates each response, or says which of two is better.
+    """A metric for which a model rates each response, or compares two responses.
 
-    The prompt is put together of its parts, or is the `template` with `{variable}` where a value belongs.
-    `input_variables` name what the judge sees besides the responses. `rating_rubric` has what each rating means: for a
-    pointwise metric by the number (without one, which only a template may be, any number is a rating), for a pairwise
-    one by A, SAME and B. `flip`: in every second sample A and B change places.
+    The prompt is built from its parts, or is the `template` with `{variable}` for each value. `input_variables` are
+    shown to the judge besides the responses. `rating_rubric` explains each rating: by number for a pointwise metric, by
+    A, SAME and B for a pairwise one. A template may omit it, and then any number is a rating. `flip`: A and B change
+    places in every second sample.
     """
 
     kind: Literal["pointwise", "pairwise"] = "pointwise"
@@ -113,14 +113,14 @@ class JudgeMetric(Fact):
 
     @property
     def ratings(self) -> tuple[float, ...] | None:
-        """The scores that a sample may give, the lowest first; None: any number."""
+        """The possible scores of a sample, lowest first; None: any number."""
         if self.kind == "pairwise":
             return (0.0, 0.5, 1.0)
         return tuple(sorted(map(float, self.rating_rubric))) or None
 
 
 def read_judge_metric(name: str, value: Any) -> JudgeMetric:
-    """Read the definition of a metric as it stands in a configuration. Raises InvalidConfig naming the place."""
+    """Read the definition of a metric in a configuration. Raises InvalidConfig with the place."""
     return _Reader(f"judge_metrics.{name}", value).read()
 
 
@@ -139,7 +139,7 @@ KEYS = {
     "baseline": "baseline",
     "flip": "flip",
 }
-"""The keys of a definition with the fields that they are."""
+"""The fields of the keys of a definition."""
 
 
 class _Reader:
@@ -272,17 +272,17 @@ def _to_snake_key(key: str) -> str:
     return next((known for known in KEYS if to_camel(known) == key), key)
 
 
-# Criteria: which metrics judge a case, from what score on it passes, and with which options.
+# Criteria: the metrics of a case with thresholds and options
 
 DEFAULT_SOURCE = "default"
-"""`EvalConfig.source` of the criteria that hold where no configuration names any."""
+"""`EvalConfig.source` of the default criteria."""
 
 
 class Criterion(Fact):
-    """A metric, the least score that passes, and the metric's own options.
+    """A metric, the lowest score that passes, and the metric's own options.
 
-    `threshold` is None for an informational criterion: reported, never failing. `options` holds every other key of
-    the criterion as the file has it (for instance `match_type`); the metric reads them.
+    Without a `threshold` the criterion is informational: reported, never failing. `options` are all other keys
+    of the criterion (for instance `match_type`); the metric reads them.
     """
 
     metric: str
@@ -293,7 +293,7 @@ class Criterion(Fact):
 class CustomMetric(Fact):
     """A metric function of the user: a dotted path, run in the worker of the target.
 
-    `lowest` and `highest` bound its scores where the configuration says so; `extra` keeps keys that are not ours.
+    `lowest` and `highest` bound its scores if the configuration defines them; `extra` are unknown keys.
     """
 
     path: str
@@ -304,13 +304,12 @@ class CustomMetric(Fact):
 
 
 class EvalConfig(Fact):
-    """What a configuration file says. `source` is the file as shown to people, or "default".
+    """The content of a configuration file. `source` is the file as shown to people, or "default".
 
-    `custom_metrics` and `judge_metrics` are metrics of its own, which its criteria may name. `judge` is the model that
-    judges where a criterion names none: a plan fills it in, from the settings, where there is anything for it to do.
-    `quorum` is the share of the samples of a judge that must be readable for a verdict, filled in from the settings.
-    `user_model` is the one that plays the users of scenarios where `user_simulator_config` names none, filled in
-    likewise.
+    `custom_metrics` and `judge_metrics` are own metrics that the criteria may name. Three values come from the
+    settings, and a plan fills them in if they are needed. `judge` is the judge model for criteria that name none.
+    `quorum` is the share of a judge's samples that must be readable for a verdict. `user_model` plays the users of
+    scenarios if `user_simulator_config` names no model.
     """
 
     criteria: tuple[Criterion, ...]
@@ -325,7 +324,7 @@ class EvalConfig(Fact):
 
     @property
     def is_default(self) -> bool:
-        """Whether the criteria are the default ones because no file named any."""
+        """True if no file defines criteria."""
         return self.source == DEFAULT_SOURCE
 
 
@@ -336,17 +335,17 @@ DEFAULT_CRITERIA = (
 
 
 def default_config() -> EvalConfig:
-    """The criteria ADK uses where no configuration names any."""
+    """Return the criteria that ADK uses without a configuration."""
     return EvalConfig(criteria=DEFAULT_CRITERIA)
 
 
 def read_config(data: Any, *, source: str) -> EvalConfig:
-    """Read a `test_config.json` or eval config that has been parsed from JSON.
+    """Read a `test_config.json` or eval config that was parsed from JSON.
 
-    A criterion is a number (its threshold) or an object with `threshold` and options; as in ADK a boolean or the text
-    of a number is a threshold too. Without one, or with null, the criterion is informational. A file without criteria
-    gets the default ones, its `source` then being "default". Keys that are not ours are ignored here (the file keeps
-    them). Raises InvalidConfig naming the place.
+    A criterion is a number (its threshold) or an object with `threshold` and options. As in ADK, a boolean or the text
+    of a number is a threshold, too. Without a threshold, or with null, the criterion is informational. A file without
+    criteria gets the default ones, and its `source` is "default". Unknown keys are ignored. Raises InvalidConfig with
+    the place.
     """
     if not isinstance(data, Mapping):
         raise InvalidConfig(place="(top level)", found=describe_kind(data), expected="an object with criteria")
@@ -394,7 +393,7 @@ def _read_threshold(value: Any, *, place: str) -> float | None:
 
 
 def _read_bound(interval: Mapping[str, Any], *names: str, place: str) -> float | None:
-    """An end of the interval of a custom metric's scores."""
+    """Read one end of the interval of a custom metric's scores."""
     value = get_member(interval, *names)
     if value is not None and not isinstance(value, int | float):
         place = f"{place}.metric_info.metric_value_info.interval.{names[0]}"
@@ -425,12 +424,9 @@ def _read_custom_metric(name: str, value: Any) -> CustomMetric:
     )
 
 
-# Regular expressions and patterns of paths that come from files, matched within a time limit.
+# Names of models of other vendors
 
-
-# Names of models that plainly belong to a vendor.
-
-# What the names of a vendor's models begin with, and what LiteLLM calls the vendor.
+# Prefixes of the names of a vendor's models, and LiteLLM's name of the vendor.
 _VENDORS = (
     (r"(ft:)?gpt-|chatgpt-|o[1-9](-|$)|davinci|text-embedding-", "openai"),
     (r"claude-", "anthropic"),
@@ -444,10 +440,10 @@ _VENDORS = (
 
 
 def add_provider(model: str) -> str | None:
-    """Return `provider/model` for a bare name that plainly is another vendor's than Google's; else None.
+    """Return `provider/model` for a bare name of a model of another vendor than Google; else None.
 
-    A bare name is asked of Google, which would only answer that it does not exist. So is one below `models/`,
-    where a name without a version may be that of a tuned model.
+    A bare name would be requested from Google, which would only reply that it does not exist. The same holds for a name
+    below `models/`; without a version it may be a tuned model.
     """
     name = model.removeprefix("models/")
     if name != model and not any(character.isdigit() for character in name):
@@ -459,6 +455,6 @@ def add_provider(model: str) -> str | None:
 
 
 def explain_wrong_vendor(model: str) -> str | None:
-    """Return what is expected in place of such a name; None for every other name."""
+    """Return the expected name if a model of another vendor has a bare name; else None."""
     named = add_provider(model)
     return None if named is None else f"{named!r}: a model of another vendor than Google is named provider/model"

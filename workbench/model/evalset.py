@@ -12,11 +12,11 @@ from pydantic import Field, field_validator, model_validator
 from workbench.model.base import AdkModel, Fact
 from workbench.model.text import has_known_secrets, mask_data, may_hold_secret, suggest_name
 
-# Eval sets as ADK defines them: sets, cases, invocations and what they hold.
+# Eval sets in ADK's format: sets, cases, invocations and their content
 
 
 class FunctionCall(AdkModel):
-    """A tool call. `tool_name`/`tool_input` (Vertex) are read as `name`/`args`; a bare string is a call's name."""
+    """A tool call. `tool_name`/`tool_input` (Vertex AI) are read as `name`/`args`; a string is the name of a call."""
 
     id: str | None = None
     name: str | None = None
@@ -37,7 +37,7 @@ class FunctionCall(AdkModel):
 
 
 class FunctionResponse(AdkModel):
-    """What a tool gave back; `id` is the call's."""
+    """The response of a tool; `id` is that of the call."""
 
     id: str | None = None
     name: str | None = None
@@ -45,7 +45,7 @@ class FunctionResponse(AdkModel):
 
 
 class Part(AdkModel):
-    """One part of a content. Kinds we do not interpret (files, code, inline data) are kept as extra fields."""
+    """One part of a content. Other kinds (files, code, inline data) are kept as extra fields."""
 
     text: str | None = None
     thought: bool | None = None
@@ -54,34 +54,34 @@ class Part(AdkModel):
 
 
 class Content(AdkModel):
-    """A message: parts and the role that wrote them."""
+    """A message: its parts and the role of the author."""
 
     parts: list[Part] | None = None
     role: str | None = None
 
     def text(self, *, thoughts: bool = True) -> str:
-        """All text parts joined by line breaks, as ADK joins them for its metrics (thoughts included, unless told)."""
+        """Return all text parts joined by line breaks, as ADK does for its metrics, by default with thoughts."""
         parts = self.parts or ()
-        if len(parts) == 1:  # nearly always, and then joining takes longer than all the rest
+        if len(parts) == 1:  # nearly always, and faster than joining
             (part,) = parts
             return part.text if part.text and (thoughts or not part.thought) else ""
         return "\n".join(part.text for part in parts if part.text and (thoughts or not part.thought))
 
     @classmethod
     def of_text(cls, text: str, *, role: str) -> Content:
-        """A message of one text part."""
+        """Make a message of one text part."""
         return cls(parts=[Part(text=text)], role=role)
 
 
 class IntermediateResponse(AdkModel):
-    """What a sub-agent said on the way to the final response."""
+    """A message of a sub-agent before the final response."""
 
     author: str
     parts: list[Part]
 
 
 class IntermediateData(AdkModel):
-    """The older, flat form of what happened in an invocation."""
+    """The older, flat form of the events of an invocation."""
 
     tool_uses: list[FunctionCall] = Field(default_factory=list)
     tool_responses: list[FunctionResponse] = Field(default_factory=list)
@@ -100,14 +100,14 @@ class IntermediateData(AdkModel):
 
 
 class InvocationEvent(AdkModel):
-    """One event of an agent on the way to the final response."""
+    """One event of an agent before the final response."""
 
     author: str
     content: Content | None = None
 
 
 class InvocationEvents(AdkModel):
-    """The newer form of what happened in an invocation: the agents' events in order."""
+    """The newer form of the events of an invocation, in order."""
 
     invocation_events: list[InvocationEvent] = Field(default_factory=list)
 
@@ -122,7 +122,7 @@ class Rubric(AdkModel):
 
 
 class Invocation(AdkModel):
-    """One turn: what the user said, what happened, what the agent finally answered."""
+    """One turn: the user's message, the events, the final response."""
 
     invocation_id: str = ""
     user_content: Content
@@ -135,7 +135,7 @@ class Invocation(AdkModel):
     @field_validator("intermediate_data", mode="before")
     @classmethod
     def _choose_form(cls, value: Any) -> Any:
-        """The form is told by its keys; `{}` is the older one, as in ADK."""
+        """Choose the form by its keys; `{}` is the older one, as in ADK."""
         if isinstance(value, dict):
             newer = "invocation_events" in value or "invocationEvents" in value
             return (InvocationEvents if newer else IntermediateData).model_validate(value)
@@ -143,7 +143,7 @@ class Invocation(AdkModel):
 
 
 class SessionInput(AdkModel):
-    """How the session of a case starts."""
+    """The start of the session of a case."""
 
     app_name: str = ""
     user_id: str = ""
@@ -157,7 +157,7 @@ class SessionInput(AdkModel):
 
 
 class UserBehavior(AdkModel):
-    """One trait of a persona, with what would violate it."""
+    """One trait of a persona, and rubrics that detect its violation."""
 
     name: str
     description: str
@@ -174,7 +174,7 @@ class UserPersona(AdkModel):
 
 
 class ConversationScenario(AdkModel):
-    """A conversation that a simulated user holds: how it starts and what the user wants."""
+    """A conversation with a simulated user: how it starts and what the user wants."""
 
     starting_prompt: str
     conversation_plan: str
@@ -200,15 +200,15 @@ class EvalCase(AdkModel):
         return self
 
 
-# Which conversation scenarios a model is to write. Facts: google-adk 2.13, `ConversationGenerationConfig`.
+# Scenarios that a model writes. Source: google-adk 2.13, `ConversationGenerationConfig`.
 
 DEFAULT_COUNT = 5
 MOST_SCENARIOS = 200
-"""How many are written at a time: somebody has to read them."""
+"""Maximum number in one request: a person has to read them."""
 
 
 class GenerationConfig(AdkModel):
-    """The file that says it. What it leaves open is said elsewhere, or has a default."""
+    """The configuration of generated scenarios. Missing values come from options or defaults."""
 
     count: int | None = Field(default=None, ge=1, le=MOST_SCENARIOS, strict=True)
     model_name: str | None = None
@@ -217,10 +217,10 @@ class GenerationConfig(AdkModel):
 
 
 class ScenarioRequest(Fact):
-    """What is asked for.
+    """A request for scenarios.
 
-    `instruction` is what they should be about, `context` what the agent's tools would find. `personas` are the ids of
-    those that may play the users; without any the model chooses, or chooses none.
+    `instruction` is their topic, `context` the data that the agent's tools would find. `personas` are the ids of
+    possible users; without any the model chooses one or none.
     """
 
     count: int = Field(ge=1, le=MOST_SCENARIOS)
@@ -230,18 +230,18 @@ class ScenarioRequest(Fact):
     personas: tuple[str, ...] = ()
 
 
-# The personas that a scenario may name, with the behaviours that they are made of.
+# Personas that a scenario may name, with their behaviours
 
 DEFAULT_STOP_SIGNAL = "</finished>"
-"""What a simulated user says when the conversation is over."""
+"""The message of a simulated user that ends the conversation."""
 
 
 class UnknownPersona(ValueError):
-    """A scenario names a persona that does not exist. The message says which there are."""
+    """A scenario names an unknown persona. The message lists the known ones."""
 
 
 def find_persona(scenario: ConversationScenario) -> UserPersona | None:
-    """Who the user of a scenario is: a persona of its own, or the one that it names. Raises UnknownPersona."""
+    """Return the persona of a scenario: its own, or the one that it names. Raises UnknownPersona."""
     named = scenario.user_persona
     if not isinstance(named, str):
         return named
@@ -451,13 +451,13 @@ PERSONAS: Mapping[str, UserPersona] = MappingProxyType(
 """The personas that a scenario may name, by their ids."""
 
 
-# Known secrets in what a case expects: masked as they are in what an agent did, so that both can be compared.
+# Known secrets in expectations are masked as in actual results, so that both can be compared
 
 _Model = TypeVar("_Model", EvalCase, Invocation)
 
 
 def mask_model_secrets(given: _Model) -> _Model:
-    """The model with known secrets masked; the same object if it holds none."""
+    """Mask known secrets in a model; return the same object if it has none."""
     if not has_known_secrets():
         return given
     data = given.model_dump(mode="json")

@@ -9,21 +9,21 @@ from typing import NamedTuple
 
 from workbench.model.base import Fact
 
-# How a case is known: to the scheduler, the store, the front ends and the files they write.
+# Keys of cases and jobs: for the scheduler, the store, the front ends and their files
 
 CaseInSet = tuple[str, int]
-"""A case within its set: its id, and its occurrence as in `CaseKey`."""
+"""A case within its set: its id and its occurrence, see `CaseKey`."""
 
 
 def format_case_name(eval_id: str, occurrence: int) -> str:
-    """What a case is called among those of its set: its id, of the second with the same id `id#2`."""
+    """Return the name of a case within its set: its id, or `id#2` for the second case with this id."""
     return f"{eval_id}#{occurrence + 1}" if occurrence else eval_id
 
 
 def group_cases_by_name(cases: Iterable[CaseInSet]) -> Mapping[str, Set[CaseInSet]]:
-    """The cases of a set by what people may call them: an id means all that have it, `id#2` the second of them.
+    """Group the cases of a set by the names that users may type: an id means all cases with it, `id#2` the second.
 
-    Where a case has `id#2` for its id, that one is meant.
+    If a case has the id `id#2`, this case is meant.
     """
     cases = list(cases)
     named: dict[str, set[CaseInSet]] = {}
@@ -35,10 +35,10 @@ def group_cases_by_name(cases: Iterable[CaseInSet]) -> Mapping[str, Set[CaseInSe
 
 
 class CaseKey(Fact):
-    """One case of one set as one target runs it.
+    """One case of one set, run by one target.
 
-    `eval_set` is the path of the file relative to the project root, with forward slashes. `occurrence` tells apart
-    cases of one set that share an id: 0 for the first.
+    `eval_set` is the path of the file relative to the project root, with forward slashes. `occurrence` separates cases
+    of one set with the same id: 0 for the first.
     """
 
     target: str
@@ -51,19 +51,19 @@ class CaseKey(Fact):
 
     @property
     def name(self) -> str:
-        """What it is called among the cases of its set."""
+        """Its name within the set."""
         return format_case_name(self.eval_id, self.occurrence)
 
 
 @dataclass(frozen=True, slots=True)
 class JobKey:
-    """One repeat of one case: what a run schedules. Repeats count from 0. No format has it."""
+    """One repeat of one case, the unit that a run schedules. Repeats count from 0. No format contains it."""
 
     case: CaseKey
     repeat: int = 0
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same repeat of the same case; what nearly always differs is compared first."""
+        """Compare first what nearly always differs."""
         if not isinstance(other, JobKey):
             return NotImplemented
         mine, its = self.case, other.case
@@ -78,16 +78,16 @@ class JobKey:
         )
 
     def __hash__(self) -> int:
-        """Of what nearly always differs, without asking the case for its own: it is looked up all the time."""
+        """Hash what nearly always differs, without the hash of the case: jobs are looked up all the time."""
         case = self.case
         return hash((case.eval_id, case.occurrence, case.eval_set, self.repeat))
 
 
-# What a verdict depended on: rows that are compared with how things are now.
+# Dependencies of a verdict, which are compared with the current state
 
 
 class DependencyKind(StrEnum):
-    """What a row is about. `agents/PROTOCOL.md` says for each kind what its key and its fingerprint are."""
+    """The kind of a dependency. `agents/PROTOCOL.md` describes its key and fingerprint."""
 
     MODULE = "module"
     REST = "rest"
@@ -113,18 +113,19 @@ class DependencyKind(StrEnum):
 
 
 class Dependency(NamedTuple):
-    """One row. `key` says what was depended on, `fingerprint` how it was then; equal fingerprints mean equal effect."""
+    """One dependency. `key` identifies it, `fingerprint` is its state; equal fingerprints have the same effect."""
 
-    kind: str  # a DependencyKind: a worker of another version may know others, of which nothing is assumed
+    kind: str  # a DependencyKind; workers of other versions may send unknown kinds, which always count as changed
     key: str
     fingerprint: str
 
 
 class Dependencies(Fact):
-    """All that is known of what one execution, or one custom metric, depended on.
+    """The dependencies of one execution or custom metric.
 
-    `complete` is false where the process ended before it could tell everything. `tainted` says why the rows cannot be
-    trusted: something changed while it ran. `recorded_at` is when the last of it was told, in seconds since 1970 (UTC).
+    `complete` is false if the process ended before it had reported everything. `tainted` says why the rows are
+    unreliable: something changed during the execution. `recorded_at` is when the last report arrived (seconds since
+    1970, UTC).
     """
 
     rows: frozenset[Dependency] = frozenset()
@@ -135,13 +136,13 @@ class Dependencies(Fact):
     def add_rows(
         self, rows: Iterable[Dependency], *, complete: bool, tainted: str | None, recorded_at: float
     ) -> Dependencies:
-        """These and what was told later."""
+        """Return these rows and a later report."""
         return Dependencies.construct_unvalidated(
             rows=self.rows.union(rows), complete=complete, tainted=self.tainted or tainted, recorded_at=recorded_at
         )
 
     def close(self) -> Dependencies:
-        """The same when nothing more will come: if the record is not complete, any change may matter."""
+        """Return the final record: if it is incomplete, any change may matter."""
         if self.complete:
             return self
         unknown = Dependency(DependencyKind.OPAQUE.value, "its process ended early", "-")
@@ -149,5 +150,5 @@ class Dependencies(Fact):
 
     @property
     def is_opaque(self) -> bool:
-        """Whether it did something that cannot be followed: any change may matter."""
+        """True if it did something that cannot be tracked, so that any change may matter."""
         return any(row.kind == DependencyKind.OPAQUE for row in self.rows)

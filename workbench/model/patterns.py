@@ -21,12 +21,13 @@ _MAX_LENGTH = 10_000  # Compiling cannot be interrupted.
 _MAX_SHOWN = 60
 
 _LITERAL_IN_RE = re.compile(r"(\\N\{|\\.|\{(?:\d+,?\d*|,\d*)\})|\{|(?<=\[):", re.DOTALL)
-"""Braces that repeat nothing and `[:` are plain text in `re`; in `regex` they are fuzzy matching and POSIX classes."""
+"""Braces that are no repetition and `[:` are plain text in `re`; in `regex` they are fuzzy matching and POSIX classes.
+"""
 
 _POSIX_CLASS = re.compile(
     r"(?<!\\)\[[^\]\\]*(\[:\^?(?:alnum|alpha|ascii|blank|cntrl|digit|graph|lower|print|punct|space|upper|word|xdigit):\])"
 )
-"""In a set of characters, where `re` takes its letters one by one, which nobody means."""
+"""In a set, `re` reads this as single letters, which is never intended."""
 
 
 class PatternError(ValueError):
@@ -75,7 +76,7 @@ def _compile(text: str, flags: int) -> regex.Pattern[str]:
     if ":]" in text and (posix := _POSIX_CLASS.search(text)):
         raise PatternError(f"has the class {posix[1]}, which Python does not know; write its characters, such as a-z")
     try:
-        with warnings.catch_warnings():  # of sets that may mean something else in Python's future
+        with warnings.catch_warnings():  # about sets whose meaning may change in Python
             warnings.simplefilter("ignore", FutureWarning)
             re.compile(text, flags)  # `regex` accepts more than `re`; keep to what is documented.
             return regex.compile(_LITERAL_IN_RE.sub(lambda found: found[1] or f"\\{found[0]}", text), flags)
@@ -83,23 +84,23 @@ def _compile(text: str, flags: int) -> regex.Pattern[str]:
         raise PatternError("too deeply nested" if isinstance(error, RecursionError) else str(error)) from None
 
 
-_IN_NAME = "[^/]*"  # what `*` means in patterns of paths
+_IN_NAME = "[^/]*"  # the expression for `*` in patterns of paths
 
 MAX_FOLDER_WILDCARDS = 4
-"""How many `**` a pattern of paths may have. Each one multiplies the time to match it."""
+"""Maximum number of `**` in a pattern of paths. Each one multiplies the time of a match."""
 
 
 def remove_backtracking(expression: str) -> str:
-    """The expression of a pattern of paths, with the same meaning, but in linear time for any number of `*`.
+    """Rewrite the expression of a pattern of paths so that it matches in linear time for any number of `*`.
 
-    The first match of what follows a `*` is good enough if another `*` follows in the same name.
+    The first match of the text after a `*` is sufficient if another `*` follows in the same name.
     """
     head, *chunks = expression.split(_IN_NAME)
     written = [head]
     for index, chunk in enumerate(chunks):
         is_last = index == len(chunks) - 1
-        if is_last or "(" in chunk or ".*" in chunk:  # what follows is of variable length
+        if is_last or "(" in chunk or ".*" in chunk:  # the rest has a variable length
             written.append(_IN_NAME + chunk)
-        elif chunk:  # of several `*` in a row one is enough
+        elif chunk:  # several `*` in a row are like one
             written.append(f"(?>{_IN_NAME}?{chunk})")
     return "".join(written)

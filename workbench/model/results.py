@@ -15,13 +15,13 @@ from workbench.model.identity import CaseKey, Dependencies
 from workbench.model.text import redact
 from workbench.model.trace import Span, ToolCall
 
-# Results: what an agent did in a case and how that was judged.
+# Results: the execution of a case and its scores
 
 
 class Score(NamedTuple):
-    """What a metric gives for one invocation: a number, or None with the reason.
+    """The score of one invocation: a number, or None with the reason.
 
-    `hint` is a sentence for people where the number is right by its definition and still misleads.
+    `hint` warns people if the number is right by its definition and still misleading.
     """
 
     value: float | None
@@ -30,7 +30,7 @@ class Score(NamedTuple):
 
     @classmethod
     def undefined(cls, reason: str) -> Score:
-        """A score that does not exist (0/0, nothing to compare): it leaves the mean."""
+        """Return a score that does not exist (0/0, nothing to compare). It is left out of the mean."""
         return cls(None, reason)
 
 
@@ -56,35 +56,35 @@ class CaseStatus(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """What could not do its work. Only INFRASTRUCTURE failures are tried again."""
+    """The part that failed. Only INFRASTRUCTURE failures are retried."""
 
-    AGENT = "agent"  # the agent's code raised, exited, or gave something of the wrong shape
-    TIMEOUT = "timeout"  # the case took longer than it may
-    CRASH = "crash"  # the process of the agent died
-    INFRASTRUCTURE = "infrastructure"  # 429, 5xx, a connection: neither the agent's fault nor an answer
+    AGENT = "agent"  # the agent's code raised, exited, or returned a value of the wrong type
+    TIMEOUT = "timeout"  # the case exceeded its time limit
+    CRASH = "crash"  # the agent's process died
+    INFRASTRUCTURE = "infrastructure"  # 429, 5xx or no connection
     METRIC = "metric"  # a metric raised
-    FILE = "file"  # the case cannot be read, or shares its id with another of its set
+    FILE = "file"  # the case cannot be read, or another case of its set has the same id
     SETUP = "setup"  # the agent could not be found, imported or started, or its model has no key
-    UNSUPPORTED = "unsupported"  # the case or criterion needs something that is not there
-    USER = "user"  # the simulated user could not go on: no key, no such model, no answer that can be used
-    TOOL = "tool"  # what answers in place of a tool could not: no key, prose, a call that was not recorded
+    UNSUPPORTED = "unsupported"  # the case or criterion needs a feature that is missing
+    USER = "user"  # the simulated user failed: no key, unknown model, unusable reply
+    TOOL = "tool"  # a simulated tool failed: no key, a reply that is not JSON, a call that was not recorded
 
 
 _Redacted = Annotated[str, AfterValidator(redact)]
 
 
 class Failure(Fact):
-    """Why a case ended in ERROR, for people: one sentence, and more for those who ask. Secrets are redacted."""
+    """Why a case ended in ERROR: one sentence and, if available, details. Secrets are redacted."""
 
     kind: FailureKind
     message: _Redacted
-    turn: int | None = None  # counted from 0; None where no turn had begun
+    turn: int | None = None  # counted from 0; None if no turn had started
     traceback: _Redacted | None = None
     stderr_tail: _Redacted | None = None
 
 
 class TokenUsage(Fact):
-    """Tokens of one turn, summed over its model calls. None is unknown, which is not 0."""
+    """Tokens of one turn, summed over its model calls. None means unknown, which is not 0."""
 
     prompt: int | None = None
     tool_use_prompt: int | None = None
@@ -95,7 +95,7 @@ class TokenUsage(Fact):
 
     @property
     def total_tokens(self) -> int:
-        """All tokens: the total that the model gave, else the sum of its parts."""
+        """The total that the model reported, or the sum of its parts."""
         if self.total is not None:
             return self.total
         return (self.prompt or 0) + (self.tool_use_prompt or 0) + (self.candidates or 0) + (self.thoughts or 0)
@@ -104,14 +104,14 @@ class TokenUsage(Fact):
 class TurnResult(Fact):
     """One turn as the agent did it; `invocation.user_content` is its input.
 
-    `calls_unknown` says why it is unknown which tools were called: their report did not arrive, or there is none.
+    `calls_unknown` says why it is unknown which tools were called: their report did not arrive, or it does not exist.
     `arguments_unknown` says why only the names of the calls are known. `calls_unknown_by_design`: the agent has no way
     to report calls, so it is no outage that they are unknown.
     """
 
     invocation: Invocation
     duration_seconds: float
-    inference_calls: int | None = None  # None where the adapter cannot see model calls
+    inference_calls: int | None = None  # None if the adapter cannot see model calls
     usage: TokenUsage | None = None
     calls_unknown: str | None = None
     arguments_unknown: str | None = None
@@ -126,18 +126,18 @@ class TurnResult(Fact):
 
 
 class ConversationEnd(StrEnum):
-    """What ended a conversation with a simulated user."""
+    """Why a conversation with a simulated user ended."""
 
-    STOP_SIGNAL = "stop_signal"  # the user said that it is over
-    LIMIT = "limit"  # it had as many turns as it may have
+    STOP_SIGNAL = "stop_signal"  # the user sent the stop signal
+    LIMIT = "limit"  # the maximum number of turns was reached
 
 
 class SimulatedConversation(Fact):
-    """How a model played the user of a scenario.
+    """A conversation in which a model played the user of a scenario.
 
-    `persona` is its id, `limit` how many turns the conversation might have (None: any number). Of the `calls` of the
-    model so many were `cached`; `scripted`: no model was asked, a script answered. `end` is None where the agent or the
-    user failed before the conversation was over.
+    `persona` is an id. `limit` is the maximum number of turns (None: no limit). `cached` counts those of the `calls`
+    that came from the cache. `scripted`: a script replied instead of a model. `end`: None if the agent or the user
+    failed before the end.
     """
 
     model: str
@@ -150,12 +150,11 @@ class SimulatedConversation(Fact):
 
 
 class Execution(Fact):
-    """One run of the agent on one case: the turns that were finished, even if a later one was not.
+    """One run of the agent on one case, with the turns that were finished before a failure, if any.
 
-    `duration_seconds` is the time of everything: import, start, users and turns. `unfinished_seconds` is the time of a
-    turn that did not finish.
-    `simulation` is there where a model played the user. `dependencies` is what it depended on, where its process could
-    tell; the history keeps that apart.
+    `duration_seconds` covers import, start, users and turns. `unfinished_seconds` is the time of a turn that did not
+    finish. `simulation` is set if a model played the user. `dependencies`: None if unknown; the history stores them
+    separately.
     """
 
     turns: tuple[TurnResult, ...] = ()
@@ -176,13 +175,13 @@ class Execution(Fact):
 
 
 class JudgeSample(Fact):
-    """One opinion of a judge model.
+    """One reply of a judge model.
 
-    `score` is None where it gave none that could be read (`problem` says why) or where it is not about one thing, as
-    with rubrics; `label` is what the score stands for, where that has a name. `prompt` is what was asked where that is
-    not the prompt of the judgement. `reply` is what the model said, word for word; `cached`: it said so in an earlier
-    run; `scripted`: no model was asked, a script answered. `outage`: the model gave no answer, or was not asked
-    (`unasked`): a budget was used up, or a record of calls lacks this one.
+    `score`: None if the reply had no readable score (`problem` says why), or if it scores several things, such as
+    rubrics. `label` is the name of the score, if it has one. `prompt` is set if it differs from the prompt of the
+    judgement. `reply` is the text of the model; `cached`: it came from an earlier run; `scripted`: a script replied
+    instead of a model. `outage`: the model did not reply, or was not asked (`unasked`), because a budget was used up or
+    a record of calls lacks this one.
     """
 
     score: float | None = None
@@ -200,8 +199,10 @@ class JudgeSample(Fact):
 
 
 class RubricScore(Fact):
-    """One rubric by the majority of the samples: 1 for yes, 0 for no, None where no sample says. `rationale` is that of
-    the first sample of the majority; `yes` and `no` count samples."""
+    """One rubric by the majority of the samples: 1 for yes, 0 for no, None if no sample rates it.
+
+    `rationale` is that of the first sample of the majority; `yes` and `no` count samples.
+    """
 
     rubric_id: str
     text: str
@@ -212,14 +213,15 @@ class RubricScore(Fact):
 
 
 SUPPORTED_LABELS = frozenset({"supported", "not_applicable"})
-"""Labels of sentences that may stand; those with any other label may not."""
+"""Labels of sentences that count as supported; all other labels do not."""
 
 
 class SentenceScore(Fact):
-    """One sentence of a response by the majority of samples: 1 where it may stand, 0 where not, None where none says.
+    """One sentence of a response by the majority of samples: 1 if supported, 0 if not, None if no sample rates it.
 
-    `response` counts what the agent said in the turn from 1; the final response is the last. `rationale` and `evidence`
-    (what was quoted from the context) are those of the first sample with this label; `votes` counts samples by label.
+    `response` numbers the agent's messages in the turn from 1; the final response is the last. `rationale` and
+    `evidence` (a quotation from the context) are those of the first sample with this label. `votes` counts samples by
+    label.
     """
 
     sentence: str
@@ -232,9 +234,9 @@ class SentenceScore(Fact):
 
 
 class Preparation(Fact):
-    """What a judge was asked before its samples, so that all of them are about the same sentences or properties.
+    """The request before the samples, so that all samples rate the same sentences or properties.
 
-    `tries` end with the first reply that could be read, if there was one.
+    `tries` end with the first reply that could be read, if any.
     """
 
     prompt: str
@@ -242,11 +244,11 @@ class Preparation(Fact):
 
 
 class Judgement(Fact):
-    """What a judge model was asked about one turn, or about a whole conversation, and what it said.
+    """The request to a judge model about one turn or a whole conversation, with its samples.
 
-    `prompt` is empty where the preparation failed, so that no sample was asked. `lowest` and `best` are the lowest and
-    the highest score that a sample can give (None: any); `spread` is the standard deviation of their scores, where
-    there are two or more that are not votes.
+    `prompt` is empty if the preparation failed, so that no sample was requested. `lowest` and `best` are the lowest and
+    the highest possible score of a sample (None: no limit). `spread` is the standard deviation of two or more ratings;
+    votes have none.
     """
 
     model: str
@@ -262,7 +264,7 @@ class Judgement(Fact):
 
     @property
     def samples_read(self) -> int:
-        """How many samples the verdict rests on: of rubrics or sentences the fewest that speak of any one of them."""
+        """The number of readable samples; of rubrics or sentences the smallest number for any of them."""
         if self.rubrics:
             return min(rubric.yes + rubric.no for rubric in self.rubrics)
         if self.sentences:
@@ -271,12 +273,12 @@ class Judgement(Fact):
 
     @property
     def calls(self) -> tuple[JudgeSample, ...]:
-        """Everything that was asked, in order."""
+        """All requests to the model, in order."""
         return (*(self.preparation.tries if self.preparation is not None else ()), *self.samples)
 
 
 class InvocationScore(Fact):
-    """One metric on one turn; `score` is None exactly when `reason` says why. `judgement`: where a model judged."""
+    """One metric on one turn. Either `score` or `reason` is set. `judgement`: a model judged."""
 
     score: float | None
     reason: str | None = None
@@ -285,7 +287,7 @@ class InvocationScore(Fact):
 
 
 class SampleCount(NamedTuple):
-    """How many of the samples that a judge was asked for a verdict rests on, on which turn (counted from 1)."""
+    """The number of readable and of requested samples of a judge, and the turn (counted from 1)."""
 
     read: int
     asked: int
@@ -295,9 +297,9 @@ class SampleCount(NamedTuple):
 class MetricResult(Fact):
     """One metric on one case.
 
-    `score` is the mean over the turns that have one, null with `reason` where there is none. `scored` of `total` turns
-    were scored. For a metric that judges the case as a whole `per_invocation` is empty and `total` is 1. `dependencies`
-    is what a custom metric depended on besides.
+    `score` is the mean over the scored turns, or None with a `reason`. `scored` of `total` turns were scored. A metric
+    that rates the whole case has an empty `per_invocation`, and `total` is 1. `dependencies` are those of a custom
+    metric.
     """
 
     name: str
@@ -314,7 +316,7 @@ class MetricResult(Fact):
 
     @property
     def fewest_samples(self) -> SampleCount | None:
-        """The turn whose verdict rests on the smallest share of its samples; None if no verdict rests on samples."""
+        """The turn with the smallest share of readable samples; None if no verdict has samples."""
         counts = (
             SampleCount(turn.judgement.samples_read, len(turn.judgement.samples), number)
             for number, turn in enumerate(self.per_invocation, start=1)
@@ -324,13 +326,13 @@ class MetricResult(Fact):
 
     @property
     def missing_samples(self) -> SampleCount | None:
-        """The same, or None if all samples could be read."""
+        """The turn with the smallest share of readable samples; None if all samples could be read."""
         count = self.fewest_samples
         return count if count is not None and count.read < count.asked else None
 
     @property
     def has_outage(self) -> bool:
-        """Whether it has no score because a judge could not be reached: asked again it may well have one."""
+        """True if it has no score because a judge could not be reached, so that a retry may succeed."""
         return self.status is MetricStatus.ERROR and any(
             sample.outage
             for score in self.per_invocation
@@ -340,15 +342,15 @@ class MetricResult(Fact):
 
 
 MetricScores = tuple[tuple[str, float | None], ...]
-"""The metrics of a case by name with what each scored, None where it had no score: what of them counts in a summary."""
+"""Metrics by name, each with its score or None: the part of a result that a summary counts."""
 
 
 class CaseResult(Fact):
-    """One case of one repeat, executed and judged.
+    """One case of one repeat, executed and scored.
 
     `agent_seconds` is the time of the agent's turns, `duration_seconds` that of the whole execution: see `Execution`.
-    `expected_by_row` is what the row of a dataset expected, if anything: no eval set has it, and the row may be gone by
-    now. None of any other case.
+    `expected_by_row` is set if the case is a row of a dataset: no eval set has the expectation, and the row may no
+    longer exist.
     """
 
     case: CaseKey
@@ -364,39 +366,39 @@ class CaseResult(Fact):
 
     @property
     def is_row(self) -> bool:
-        """Whether it is of the row of a dataset, where no trajectory means that nothing is known of one."""
+        """True if the case is a row of a dataset. A row without a trajectory has unknown calls."""
         return self.expected_by_row is not None
 
     def has_known_calls(self, turn: TurnResult) -> bool:
-        """Whether anybody knows which tools were called in one of its turns."""
+        """True if it is known which tools were called in a turn of this case."""
         return turn.calls_unknown is None and not (self.is_row and turn.invocation.intermediate_data is None)
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it is of a row that was judged as it stands. An agent that was asked took some time."""
+        """True if recorded data were scored without running an agent: an agent takes some time."""
         return self.is_row and not self.execution.duration_seconds
 
     @property
     def has_outage(self) -> bool:
-        """Whether a judge could not be reached: judged again it may have a verdict."""
+        """True if a judge could not be reached, so that scoring again may give a verdict."""
         return self.status is CaseStatus.ERROR and any(
             metric.status is MetricStatus.ERROR and metric.has_outage for metric in self.metrics
         )
 
 
 def decide_case_status(metrics: tuple[MetricResult, ...], *, failure: Failure | None = None) -> CaseStatus:
-    """ERROR if anything errored, else FAILED if a metric failed, else PASSED if one passed, else NOT_EVALUATED."""
+    """Return ERROR if anything failed, else FAILED if a metric did, else PASSED if one passed, else NOT_EVALUATED."""
     return _combine_statuses(metrics) if failure is None else CaseStatus.ERROR
 
 
 def has_judgements(metrics: Iterable[MetricResult]) -> bool:
-    """Whether a model judged: its prompts are long, and no other case has the same."""
+    """True if a model judged. Such metrics have long prompts, and no two cases share them."""
     return any(score.judgement is not None for metric in metrics for score in metric.per_invocation)
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
 def has_missing_samples(metrics: tuple[MetricResult, ...]) -> bool:
-    """Return True if a verdict rests on fewer samples of a judge than were asked for."""
+    """True if a verdict has fewer samples of a judge than were requested."""
     return any(metric.missing_samples is not None for metric in metrics)
 
 
@@ -412,13 +414,13 @@ def _combine_statuses(metrics: tuple[MetricResult, ...]) -> CaseStatus:
     return CaseStatus.NOT_EVALUATED
 
 
-# How far opinions agree: the samples of one judgement, several judgements, a judge and people.
+# Agreement: the samples of one judgement, several judgements, a judge and people
 
 
 class Agreement(NamedTuple):
-    """The `share` of the votes of samples that say what most of them say; of grades also the `spread` (see Judgement).
+    """The `share` of samples that agree with the majority, and for ratings the `spread` (see Judgement).
 
-    Of rubrics every verdict on each is a vote, of sentences whether each may stand.
+    Every verdict on a rubric is a vote, and every verdict on whether a sentence is supported.
     """
 
     share: float
@@ -427,7 +429,7 @@ class Agreement(NamedTuple):
 
 
 def measure_agreement(judgement: Judgement) -> Agreement | None:
-    """How far the samples of a judgement agree; None where fewer than two say anything."""
+    """Measure how far the samples of a judgement agree. Return None if fewer than two have a verdict."""
     counts = _count_votes(judgement)
     votes = sum(sum(each) for each in counts)
     if not votes:
@@ -437,15 +439,15 @@ def measure_agreement(judgement: Judgement) -> Agreement | None:
 
 
 def is_unsure(metric: MetricResult) -> bool:
-    """Whether samples of a judge disagree on a case: another draw of them may decide otherwise.
+    """True if samples of a judge disagree on a case, so that other samples may give another verdict.
 
-    Grades disagree where some would pass by themselves and others would not.
+    Ratings disagree if some would pass alone and others would not.
     """
     return any(_has_disagreement(turn, metric.threshold) for turn in metric.per_invocation)
 
 
 def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
-    """Agreement of two raters beyond chance; None where there is nothing rated, or only one rating was ever given."""
+    """Return the agreement of two raters beyond chance; None if there are no ratings, or all are the same."""
     if not pairs:
         return None
     first, second = (Counter(side) for side in zip(*pairs, strict=True))
@@ -455,7 +457,7 @@ def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
 
 
 def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Agreement of two raters beyond chance where a larger difference weighs more: by its square.
+    """Return the agreement of two raters beyond chance; differences weigh by their square.
 
     J. Cohen, "Weighted kappa", Psychological Bulletin 70 (1968), 213-220. None as for `cohen_kappa`.
     """
@@ -471,9 +473,9 @@ def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
-    """Agreement of several raters beyond chance; every item has a rating of each of them.
+    """Return the agreement of several raters beyond chance; each of them has rated every item.
 
-    None where there is nothing rated by two, or only one rating was ever given.
+    None if no item has two ratings, or all ratings are the same.
     """
     observed = observed_agreement(items)
     if observed is None:
@@ -484,7 +486,7 @@ def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
 
 
 def observed_agreement(items: Sequence[Sequence[Hashable]]) -> float | None:
-    """The share of all pairs of raters that give an item the same rating, mean over the items; None without pairs."""
+    """Return the share of pairs of raters that agree on an item, mean over the items; None without pairs."""
     raters = len(items[0]) if items else 0
     if raters < 2:
         return None
@@ -493,12 +495,12 @@ def observed_agreement(items: Sequence[Sequence[Hashable]]) -> float | None:
 
 
 def _correct_for_chance(observed: float, expected: float) -> float | None:
-    # Where only one rating is ever given, chance explains everything: 0/0.
+    # If all ratings are the same, chance explains everything: 0/0.
     return None if expected >= 1.0 else (observed - expected) / (1.0 - expected)
 
 
 def _count_votes(judgement: Judgement) -> list[Sequence[int]]:
-    """For each matter that at least two samples speak of how often each verdict was given."""
+    """Count the verdicts on each rubric, sentence or score that at least two samples rate."""
     if judgement.rubrics:
         counts: list[Sequence[int]] = [(rubric.yes, rubric.no) for rubric in judgement.rubrics]
     elif judgement.sentences:
@@ -526,15 +528,15 @@ def _has_disagreement(turn: InvocationScore, threshold: float | None) -> bool:
     return any(max(each) < sum(each) for each in _count_votes(judgement))
 
 
-# What asking models has taken: calls, tokens and, where prices are known, money.
+# Spending: calls, tokens and, if prices are known, cost
 
 
 class ModelSpending(Fact):
-    """What was asked of one model in a run.
+    """The calls of one model in a run.
 
-    `calls` are answers that the model gave, `cached` those that were known and cost nothing, `failed` tries that got
-    no answer. Tokens are those of `calls` whose reply reports its usage (`calls_without_usage` replies do not),
-    and of `failed` tries whose reply had no text. `cost` is in US dollars by list prices. None means unknown, and
+    `calls` are replies of the model, `cached` replies from the cache, which are free, and `failed` tries without a
+    reply. Tokens are those of `calls` whose reply reports its usage (`calls_without_usage` replies do not), and of
+    `failed` tries whose reply had no text. `cost` is in US dollars by list prices. None means unknown, and
     `cost_unknown` says why.
     """
 
@@ -550,11 +552,11 @@ class ModelSpending(Fact):
 
     @property
     def tokens(self) -> int:
-        """All tokens that are known of."""
+        """All reported tokens."""
         return self.input_tokens + self.output_tokens
 
     def add(self, more: ModelSpending) -> ModelSpending:
-        """Both of the same model in one; what they cost is known where both costs are."""
+        """Return the sum with the spending of the same model; the cost is known only if both are."""
         cost = None if self.cost is None or more.cost is None else self.cost + more.cost
         return ModelSpending(
             model=self.model,
@@ -570,14 +572,14 @@ class ModelSpending(Fact):
 
 
 def merge_by_model(spendings: Iterable[ModelSpending]) -> tuple[ModelSpending, ...]:
-    """What was asked of each model in several runs, in the order in which they were asked first."""
+    """Merge the spending of several runs by model, in the order of their first call."""
     found: dict[str, ModelSpending] = {}
     for each in spendings:
         found[each.model] = found[each.model].add(each) if each.model in found else each
     return tuple(found.values())
 
 
-# A row of a dataset as what it stands for: a case of one turn, and what an agent did in it.
+# Rows of datasets as cases of one turn
 
 _OF_TURN = {"user_content", "final_response", "intermediate_data"}
 _OF_EXECUTION = {"turns"}
@@ -593,14 +595,14 @@ _execution = make_fast_constructor(Execution, _OF_EXECUTION)
 
 
 def make_row_prompt(prompt: str | None) -> Content:
-    """What the user said; without parts where the row has no prompt."""
+    """Make the user's message; it has no parts if the row has no prompt."""
     return _content({"parts": [] if prompt is None else [_part({"text": prompt})], "role": "user"})
 
 
 def make_row_turn(user_content: Content, answer: str | None, calls: Iterable[ToolCall] | None) -> Invocation:
-    """One of the two sides of a row with this prompt of `make_row_prompt`.
+    """Make the expected or actual turn of a row; `user_content` is made by `make_row_prompt`.
 
-    None is what the row does not say, which no calls are not.
+    None means unknown; an empty list means no calls.
     """
     said = None if answer is None else _content({"parts": [_part({"text": answer})], "role": "model"})
     done = None
@@ -610,19 +612,19 @@ def make_row_turn(user_content: Content, answer: str | None, calls: Iterable[Too
 
 
 def make_row_case(eval_id: str, expected: Invocation) -> EvalCase:
-    """What was expected."""
+    """Make the case of an expected turn."""
     return _case({"eval_id": eval_id, "conversation": [expected]})
 
 
 def make_row_execution(actual: Invocation, *, seconds: float) -> Execution:
-    """What the agent did, in so many seconds."""
+    """Make the execution of an actual turn; `seconds` is its duration."""
     return _execution({"turns": (_result({"invocation": actual, "duration_seconds": seconds}),)})
 
 
 def is_row_execution(execution: Execution) -> bool:
-    """Whether nothing but a row is in it, as `make_row_execution` was given what `make_row_turn` made.
+    """True if the execution was made by `make_row_execution` from a turn of `make_row_turn`.
 
-    False says nothing: what was copied, or read back, may be the same.
+    False is no proof of the contrary: a copy, or an execution that was read back, may be equal.
     """
     if execution.model_fields_set is not _OF_EXECUTION:
         return False

@@ -13,11 +13,11 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Failure, MetricResult, ModelSpending, TurnResult
 from workbench.model.trace import Span
 
-# RunEvents: what a run tells whoever listens, in the order in which it became true.
+# Events of a run, in the order in which they happened
 
 
 class MetricSummary(Fact):
-    """One metric over a run: `scored` of `total` cases. `std` is the sample standard deviation, null below two."""
+    """One metric over a run: `scored` of `total` cases. `std` is the sample standard deviation (None below two)."""
 
     mean: float | None
     std: float | None
@@ -26,9 +26,9 @@ class MetricSummary(Fact):
 
 
 class RunSummary(Fact):
-    """How a run came out: cases (times repeats) by status, each metric, and what models it has asked.
+    """The outcome of a run: jobs (cases times repeats) by status, metrics, and calls of models.
 
-    `partly_judged` counts those with a verdict that rests on fewer samples of a judge than were asked for.
+    `partly_judged` counts jobs with a verdict that has fewer samples of a judge than requested.
     """
 
     total: int = 0
@@ -44,7 +44,7 @@ class RunSummary(Fact):
 
 
 class RunStarted(Fact):
-    """A run began: sent once, first."""
+    """A run started: sent once, first."""
 
     kind: Literal["run_started"] = "run_started"
     run_id: str
@@ -53,19 +53,19 @@ class RunStarted(Fact):
 
 
 class CaseStarted(Fact):
-    """An agent's session for a case was opened: sent again when the case is tried again (`attempt` counts from 1)."""
+    """The agent's session for a case was opened: sent again for each retry (`attempt` counts from 1)."""
 
     kind: Literal["case_started"] = "case_started"
     case: CaseKey
     repeat: int
-    turns: int | None  # how many turns it will have; None where a simulated user decides
+    turns: int | None  # the number of turns; None if a simulated user decides
     attempt: int = 1
 
 
 class AgentsImporting(Fact):
-    """The targets whose agents are being imported now, where that takes a moment: sent again when they change.
+    """The targets whose agents are being imported, if this takes a moment: sent again when they change.
 
-    Time limits of cases do not run meanwhile.
+    Time limits of cases are paused meanwhile.
     """
 
     kind: Literal["agents_importing"] = "agents_importing"
@@ -73,7 +73,7 @@ class AgentsImporting(Fact):
 
 
 class UserSpoke(Fact):
-    """A simulated user said something to the agent, which answers now: sent for every turn of a scenario."""
+    """A simulated user sent a message to the agent: sent for every turn of a scenario."""
 
     kind: Literal["user_spoke"] = "user_spoke"
     case: CaseKey
@@ -83,7 +83,7 @@ class UserSpoke(Fact):
 
 
 class InvocationFinished(Fact):
-    """A turn ended well."""
+    """A turn ended without an error."""
 
     kind: Literal["invocation_finished"] = "invocation_finished"
     case: CaseKey
@@ -102,7 +102,7 @@ class SpanFinished(Fact):
 
 
 class CaseScored(Fact):
-    """The metrics of a case are known: sent before its CaseFinished, where anything could be scored."""
+    """A case was scored: sent before its CaseFinished, if anything could be scored."""
 
     kind: Literal["case_scored"] = "case_scored"
     case: CaseKey
@@ -118,22 +118,22 @@ class CaseFinished(Fact):
     repeat: int
     status: CaseStatus
     duration_seconds: float
-    failure: Failure | None = None  # set where status is ERROR because the case could not run
+    failure: Failure | None = None  # set if the status is ERROR because the case could not run
     result: CaseResult
-    source: Literal["executed", "stored"] = "executed"  # "stored": an earlier run's result that still counts
-    in_history: bool = False  # whether the result can be read from the history: it need not be held until it is needed
-    is_judged: bool = True  # False: it was only played, and nothing was to judge it
+    source: Literal["executed", "stored"] = "executed"  # "stored": a current result of an earlier run
+    in_history: bool = False  # the result can be read from the history and need not stay in memory
+    is_judged: bool = True  # False: a run without scoring
 
 
 class ModelsAsked(Fact):
-    """Models that judge or play users were asked: what of each until now, sent a few times a second at most."""
+    """The calls of judge and user models so far: sent a few times a second at most."""
 
     kind: Literal["models_asked"] = "models_asked"
     models: tuple[ModelSpending, ...]
 
 
 class QuotaWait(Fact):
-    """A model that judges or plays users is not asked for so many seconds, because its service has had enough."""
+    """Requests to a judge or user model are paused for some seconds, because its quota is exceeded."""
 
     kind: Literal["quota_wait"] = "quota_wait"
     model: str
@@ -141,7 +141,7 @@ class QuotaWait(Fact):
 
 
 class Notice(Fact):
-    """Something the user should know that belongs to no case, such as which criteria were assumed."""
+    """Information for the user that belongs to no case, such as the default criteria."""
 
     kind: Literal["notice"] = "notice"
     severity: Literal["information", "warning", "error"] = "information"
@@ -149,7 +149,7 @@ class Notice(Fact):
 
 
 class RunFinished(Fact):
-    """The run is over: sent once, last. `interrupted` where it was cancelled before all cases had run."""
+    """The run ended: sent once, last. `interrupted`: it was cancelled before all cases had run."""
 
     kind: Literal["run_finished"] = "run_finished"
     run_id: str
@@ -175,11 +175,11 @@ RunEvent = Annotated[
 ]
 
 
-# What a conversation by hand tells whoever listens, in the order in which it became true.
+# Events of a chat, in the order in which they happened
 
 
 class TurnBegan(Fact):
-    """The agent was told something. Turns count from 0."""
+    """A message was sent to the agent. Turns count from 0."""
 
     kind: Literal["turn_began"] = "turn_began"
     turn: int
@@ -188,14 +188,14 @@ class TurnBegan(Fact):
 
 
 class StepSeen(Fact):
-    """A step of the agent began or ended (see `Span.is_running`); one that was seen to begin comes again."""
+    """A step of the agent started or ended (see `Span.is_running`); a step that was sent at its start is sent again."""
 
     kind: Literal["step_seen"] = "step_seen"
     span: Span
 
 
 class TurnAnswered(Fact):
-    """A turn ended well."""
+    """A turn ended without an error."""
 
     kind: Literal["turn_answered"] = "turn_answered"
     turn: int
@@ -203,7 +203,7 @@ class TurnAnswered(Fact):
 
 
 class StateSeen(Fact):
-    """What the state of the session is after a turn; None where the agent keeps none."""
+    """The session state after a turn; None if the agent has no state."""
 
     kind: Literal["state_seen"] = "state_seen"
     turn: int
@@ -221,9 +221,9 @@ class TurnFailed(Fact):
 
 
 class ChatEnded(Fact):
-    """The session is over and its process gone: sent once, last.
+    """The session ended and its process is gone: sent once, last.
 
-    `failure` is set where the session ended by itself between two turns. `unsaid` is what was still to be said.
+    `failure` is set if the session ended unexpectedly between two turns. `unsaid` are the messages that were not sent.
     """
 
     kind: Literal["chat_ended"] = "chat_ended"

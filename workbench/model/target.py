@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field
 
 from workbench.model.base import Fact
 
-# Targets: an agent as configured, and what a worker needs to start it.
+# Targets: the configuration of an agent
 
 
 class AgentKind(StrEnum):
@@ -30,27 +30,26 @@ Isolation = Literal["case", "worker"]
 """A process for each case, or one process for all cases of a target."""
 
 Unrecorded = Literal["error", "call"]
-"""What becomes of a call of a tool that is not recorded: its case ends in ERROR, or it is simulated or made as without
-replay."""
+"""The handling of a tool call that is not recorded: the case ends in ERROR, or the call is made as without replay."""
 
 DEPLOYED = "projects/"
-"""How the resource name of an agent that is deployed on Agent Engine begins."""
+"""The prefix of resource names of agents that are deployed on Agent Engine."""
 
 
 class Target(Fact):
-    """An agent as configured.
+    """The configuration of an agent.
 
-    `location` is `package.module:name` for a function, for LangChain and for an object with `query`; the folder of the
-    agent for ADK; the resource name of what is deployed on Agent Engine; a URL for A2A and HTTP; a program with its
-    arguments, quoted as for a shell, for a command; and the file with the recorded sessions where there is no agent. As
-    a path it is relative to `path` (or absolute). `path` is the folder from which the agent's modules are imported and
-    in which it runs; `python` the interpreter (None: ours); `config` the criteria file; `scripted_models` the script
-    that answers for models there is no key for; `simulate_tools` the file that says which tools are simulated; `tools`
-    the functions that are the agent's tools, as `module:name`, where the agent is a function; `columns` the known names
-    of columns in datasets of recorded sessions, each with the name that it has there, where that is another;
-    `sub_agent` the one below the root agent that is tested in its place (ADK); `options` the table of settings that
-    only its kind has, for its adapter. In URLs and options `${NAME}` stands for an environment variable: the adapter
-    alone looks it up.
+    `location` depends on the kind: `package.module:name` for a function, LangChain and an object with `query`; the
+    folder of an ADK agent; the resource name of a deployment on Agent Engine; a URL for A2A and HTTP; a program with
+    its arguments, quoted as for a shell, for a command; the file of recorded sessions. A path is relative to `path` or
+    absolute.
+
+    `path` is the import root and the working directory of the agent. `python` is its interpreter (None: ours). `config`
+    is the criteria file. `scripted_models` is the script that replies for models without a key. `simulate_tools` is the
+    file that configures simulated tools. `tools` are the agent's tools as `module:name`, for functions. `columns` maps
+    known columns of recorded datasets to their names in the dataset. `sub_agent` is the agent below the root agent that
+    is tested instead (ADK). `options` is the table of settings of its kind, for its adapter. In URLs and options
+    `${NAME}` is an environment variable; only the adapter resolves it.
     """
 
     name: str
@@ -75,24 +74,24 @@ class Target(Fact):
 
     @property
     def is_remote(self) -> bool:
-        """Whether nothing of the agent runs in our processes, so that its cases can share one."""
+        """True if the agent does not run in our processes, so that its cases can share one process."""
         deployed = self.kind is AgentKind.AGENT_ENGINE and self.location.startswith(DEPLOYED)
         return deployed or self.kind in (AgentKind.A2A, AgentKind.HTTP)
 
     @property
     def runs_in_worker(self) -> bool:
-        """Whether its code runs in a worker process of ours, where calls of its tools can be seen and answered."""
+        """True if its code runs in a worker process, where its tool calls can be observed and simulated."""
         return not self.is_remote and self.kind not in (AgentKind.COMMAND, AgentKind.RECORDED)
 
 
-# What an agent is: what its code says of it, told without running it.
+# Descriptions of agents, read from their code without running them
 
 
 class AgentPart(Fact):
-    """An agent, or one below it.
+    """An agent or a sub-agent.
 
-    `instruction` is what its model is told; `tools` are declarations as models get them (`name`, `description`,
-    `parameters`); `agents` names those it runs or hands over to.
+    `instruction` is the system prompt of its model. `tools` are declarations as models get them (`name`, `description`,
+    `parameters`). `agents` are the names of the agents that it runs or transfers to.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Text from outside: made safe to print and free of secrets, before anyone shows or exports it."""
+"""Text from outside: made safe to print and free of secrets before it is shown or exported."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from urllib.parse import quote, quote_plus
 _CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
 _CONTROL[0x7F] = "\u2421"
 _CONTROL.update({code: f"\\x{code:02x}" for code in range(0x80, 0xA0)})
-# Marks that reorder text: they could make one thing look like another.
+# Marks that reorder text: they could make two different texts look the same.
 _CONTROL.update({code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)})
 _CONTROL.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
-# What has no width: two ids that differ by it alone would look the same. Joiners, which scripts need, stay.
+# Characters without width: two ids that differ only in them would look the same. Joiners stay, because scripts need
+# them.
 _INVISIBLE = (0xAD, 0x34F, 0x115F, 0x1160, 0x180E, 0x200B, *range(0x2060, 0x2066), 0x3164, 0xFEFF, 0xFFA0)
 _CONTROL.update({code: f"\\u{code:04x}" for code in _INVISIBLE})
 _CONTROL.update({code: f"\\U{code:08x}" for code in range(0xE0000, 0xE0080)})
-# What joins, widens or tints the character before it: terminals do not agree on how wide the whole is then, and a row
-# that is wider than was reckoned shifts all that stands beside it.
+# Characters that join, widen or tint the one before: terminals disagree on the resulting width, and a row that is wider
+# than calculated shifts everything after it.
 _CONTROL.update(dict.fromkeys((0x200D, 0x20E3, 0xFE0F, *range(0x1F3FB, 0x1F400)), ""))
 
-# Joiners work between letters of other scripts, and emoji, and the last one after emoji and in keycaps: beside anything
-# else they are only invisible.
+# Joiners work between letters of other scripts and emoji, and the last one after emoji and in keycaps. Elsewhere they
+# are only invisible.
 _LONE_JOINER = re.compile("(?<![^\0-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\0-\x7f])|(?<![^\0-\x7f])\ufe0f(?!\u20e3)")
 
 _SECRETS = re.compile(
@@ -48,9 +49,9 @@ _SECRET_NAME = (
     r"|authorization)"
 )
 _NAMES_SECRET = re.compile(rf"(?:[a-z0-9]+[_-])*{_SECRET_NAME}", re.IGNORECASE)
-# Without what may stand before the name: following that from every place of a long base64 text would take minutes.
-# After a colon and without quotes there may be prose (`secret: must be set`): there a word of letters alone is a secret
-# only where the line ends with it. What looks ahead is bounded, and never goes back: the text may be hostile.
+# Without the text before the name: searching it from every position of a long base64 text would take minutes. After a
+# colon without quotes there may be prose (`secret: must be set`): there, a word of letters only is a secret only at the
+# end of the line. The lookahead is bounded and possessive, because the text may be hostile.
 _ASSIGNED_SECRETS = re.compile(
     rf"""(?<![a-z0-9])({_SECRET_NAME}
         (?:
@@ -62,7 +63,7 @@ _ASSIGNED_SECRETS = re.compile(
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 _BEARER = re.compile(r"\b(bearer\s+)(?=[a-z._~+/=\-]*[0-9])[a-z0-9._~+/=\-]{12,}", re.IGNORECASE)
-# What a text has at least where one of the three finds something: to look for that takes a tenth of the time.
+# Texts that a match always contains: searching for them first takes a tenth of the time.
 _MARKS = (
     *("AIza", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "AKIA", "ya29.", "eyJ", "PRIVATE KEY"),
     *("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-"),
@@ -75,31 +76,31 @@ _MARKS_OF_NAMES = (
 _MARK_OF_BEARER = "bearer"
 _SHORTEST_SECRET = len("secret=abcdef")
 _CUT = re.compile(r"\.\.\.|…|\Z")
-_SHORTEST_PART = 6  # characters of a known secret in a text that was cut within it
-_SHORTEST_END = 10  # the same at the start of a text, where nothing shows that something was cut off
-_SHORTEST_WORD = 12  # letters alone or digits alone: texts have shorter ones by chance
-_SHORTEST_HALF = 12  # the same anywhere else; at least half of the secret, so that it is not there by chance
+_SHORTEST_PART = 6  # characters of a known secret at a cut in the text
+_SHORTEST_END = 10  # the same at the start of a text, where no ellipsis marks the cut
+_SHORTEST_WORD = 12  # letters only or digits only: shorter ones occur by chance
+_SHORTEST_HALF = 12  # the same anywhere else, and at least half of the secret, so that it is no chance match
 
 REDACTED = "[redacted]"
 
 
 class _Secret(NamedTuple):
-    """A known secret, and what a text has in it at least where a part of it is left."""
+    """A known secret, with the head and tail that any part of it contains."""
 
     value: str
     head: str
     tail: str
 
 
-_known_secrets: list[_Secret] = []  # the longest first: one may contain another
+_known_secrets: list[_Secret] = []  # longest first: one may contain another
 
 
 def neutralise(text: str) -> str:
-    """The text with control characters made visible, so that a terminal obeys none of it. Tabs and line feeds stay.
+    """Make control characters visible, so that they do not affect a terminal. Tabs and line feeds stay.
 
-    Emoji that are put together of several are taken apart, so that every terminal gives them the same room.
+    Combined emoji are split, so that every terminal gives them the same width.
     """
-    if "\u200c" in text or "\u200d" in text or "\ufe0f" in text:  # to look for it at every place takes far longer
+    if "\u200c" in text or "\u200d" in text or "\ufe0f" in text:  # searching every position takes far longer
         text = _LONE_JOINER.sub(_escape_character, text)
     return text.replace("\r\n", "\n").translate(_CONTROL)
 
@@ -109,13 +110,13 @@ def _escape_character(character: re.Match[str]) -> str:
 
 
 def one_line(text: str, *, width: int | None = None) -> str:
-    """The text neutralised and on one line, cut to `width` characters with an ellipsis where it is longer."""
+    """Neutralise a text and put it on one line, cut to `width` characters with an ellipsis."""
     line = " ".join(neutralise(text).split())
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
 
 
 def shorten(text: str, width: int) -> str:
-    """The text with an ellipsis for its middle if it has more than `width` characters: both ends often matter."""
+    """Replace the middle of a text by an ellipsis if it has more than `width` characters: both ends often matter."""
     if len(text) <= width:
         return text
     head = width // 2
@@ -123,9 +124,9 @@ def shorten(text: str, width: int) -> str:
 
 
 def redact(text: str) -> str:
-    """The text with known secrets, and what looks like a key or password, replaced by `[redacted]`.
+    """Replace known secrets, and text that looks like a key or password, by `[redacted]`.
 
-    For messages and exports. Redact before a text is cut: the beginning of a secret alone is not recognised.
+    For messages and exports. Redact a text before cutting it: the start of a secret alone is not recognised.
     """
     text = mask_secrets(text)
     if len(text) < _SHORTEST_SECRET:
@@ -139,7 +140,7 @@ def redact(text: str) -> str:
 
 
 def may_be_redacted(text: str) -> bool:
-    """Whether `redact` or `mask_named_secrets` may find something in JSON data that has this text. False is certain."""
+    """True if `redact` or `mask_named_secrets` may change JSON data with this text. False is certain."""
     if any(map(text.__contains__, _MARKS)):
         return True
     folded = text.casefold()
@@ -151,9 +152,9 @@ def may_be_redacted(text: str) -> bool:
 
 
 def add_secrets(values: Iterable[str]) -> None:
-    """Know these values as secrets from now on, in the whole process: they are neither shown nor stored.
+    """Register secrets for the whole process: they are neither shown nor stored.
 
-    The same holds for their usual encodings: as in addresses, Python source, JSON and base64.
+    This includes their usual encodings: in URLs, Python source, JSON and base64.
     """
     encoded = {each for value in values for each in _list_encodings(value)}
     new = {_Secret(value, value[:_SHORTEST_PART], value[-_SHORTEST_PART:]) for value in encoded}
@@ -161,20 +162,20 @@ def add_secrets(values: Iterable[str]) -> None:
 
 
 def has_known_secrets() -> bool:
-    """True if any value is to be masked."""
+    """True if any secret is registered."""
     return bool(_known_secrets)
 
 
 def _list_encodings(value: str) -> Iterator[str]:
-    """The value, and how it looks where it was encoded."""
+    """Yield the value and its encodings."""
     data = value.encode("utf-8", "surrogatepass")
     yield value
     yield from (quote(data), quote(data, safe=""), quote_plus(data))
     yield from (repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        # Without its padding, which other texts end with as well.
+        # Without padding, which other texts end with as well.
         yield encode(data).decode().rstrip("=")
-        # After one byte or two, such as in "user:password", without the signs that other bytes have a part in.
+        # After one or two bytes, as in "user:password", without the characters that also encode other bytes.
         for before in (1, 2):
             whole = (before + len(data)) // 3 * 4
             inner = encode(bytes(before) + data).decode()[before + 1 : whole]
@@ -183,17 +184,17 @@ def _list_encodings(value: str) -> Iterator[str]:
 
 
 def mask_secrets(text: str) -> str:
-    """The text with known secrets replaced by `[redacted]`, also where one was cut.
+    """Replace known secrets by `[redacted]`, including parts of a secret that was cut.
 
-    A part counts at the start or end of the text and before an ellipsis, unless it is a short word, and anywhere if it
-    is half of the secret.
+    A part counts at the start or end of the text and before an ellipsis, unless it is a short word. Half of the secret
+    counts anywhere.
 
-    For what is stored: other than `redact` it takes nothing for a secret that only looks like one.
+    For stored text: unlike `redact` it ignores text that only looks like a secret.
     """
     present = [secret for secret in _known_secrets if secret.head in text or secret.tail in text]
     for secret in present:
         text = text.replace(secret.value, REDACTED)
-    # All parts are found before one is replaced: those of a secret and of its encodings may overlap.
+    # All parts are found before one is replaced: parts of a secret and of its encodings may overlap.
     pieces, end = [], 0
     for start, stop in sorted(part for secret in present for part in _find_parts(text, secret)):
         if start >= end:
@@ -203,7 +204,7 @@ def mask_secrets(text: str) -> str:
 
 
 def mask_data(data: Any) -> Any:
-    """JSON data with `mask_secrets` applied to every text in it, keys included."""
+    """Apply `mask_secrets` to every text in JSON data, including keys."""
     if not _known_secrets:
         return data
     if isinstance(data, str):
@@ -214,7 +215,7 @@ def mask_data(data: Any) -> Any:
 
 
 def may_hold_secret(line: bytes) -> bool:
-    """Whether JSON may have a known secret in one of its texts, or a part of one: cheap to ask of a long line."""
+    """True if JSON may contain a known secret or a part of one. This is cheap for a long line."""
     return any(_as_json(secret.head) in line or _as_json(secret.tail) in line for secret in _known_secrets)
 
 
@@ -224,7 +225,7 @@ def _as_json(text: str) -> bytes:
 
 
 def _find_parts(text: str, secret: _Secret) -> Iterator[tuple[int, int]]:
-    """Find where a text has the beginning or the end of a secret that was cut; yield start and end of each."""
+    """Yield the start and end of each part of a secret that was cut."""
     value, head, tail = secret
     long_enough = max(_SHORTEST_HALF, (len(value) + 1) // 2)
     at = text.find(head)
@@ -246,20 +247,20 @@ def _find_parts(text: str, secret: _Secret) -> Iterator[tuple[int, int]]:
 
 
 def is_short_word(text: str) -> bool:
-    """True for a few letters alone or digits alone: other texts have them by chance, so they cannot be masked."""
+    """True for a few letters or digits: other texts contain them by chance, so they cannot be masked."""
     return len(text) < _SHORTEST_WORD and (text.isalpha() or text.isdecimal())
 
 
 def is_secret_key(name: str) -> bool:
-    """Whether a key or variable of this name holds a secret, as in `GOOGLE_API_KEY`."""
+    """True if a key or variable of this name holds a secret, such as `GOOGLE_API_KEY`."""
     return _NAMES_SECRET.fullmatch(name) is not None
 
 
 def mask_named_secrets(value: Any, name: object = "") -> Any:
-    """Return JSON data with every text or number under the name of a secret replaced by `[redacted]`.
+    """Replace every text or number under the name of a secret by `[redacted]` in JSON data.
 
-    `name` is the key that the value itself has, if any; the items of a list have the name of the list. For what is
-    shown only: compare values before. Known secrets and what looks like one are left to `redact`.
+    `name` is the key of the value itself, if any; items of a list have the name of the list. For display only: compare
+    values before. Use `redact` for known secrets and text that looks like one.
     """
     if isinstance(value, Mapping):
         return {key: mask_named_secrets(item, key) for key, item in value.items()}
@@ -271,7 +272,7 @@ def mask_named_secrets(value: Any, name: object = "") -> Any:
 
 
 def redact_data(data: Any, name: object = "") -> Any:
-    """Return JSON data with every text in it redacted, and with `mask_named_secrets` applied."""
+    """Redact every text in JSON data, and apply `mask_named_secrets`."""
     if isinstance(data, str):
         return mask_named_secrets(redact(data), name)
     if isinstance(data, Mapping):
@@ -282,11 +283,11 @@ def redact_data(data: Any, name: object = "") -> Any:
 
 
 def pluralise(number: int, noun: str) -> str:
-    """A number and its noun, such as `1 row` or `2,000 rows`."""
+    """Format a number with its noun, such as `1 row` or `2,000 rows`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
-    """The end of a message about a name that nobody knows: `; did you mean 'x'?`, or nothing where none is near."""
+    """Return `; did you mean 'x'?` for an unknown name, or an empty text if no known name is similar."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""

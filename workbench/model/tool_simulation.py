@@ -1,7 +1,7 @@
-"""Simulated tools: what a configuration says that tools answer without being called.
+"""Simulated tools: the configuration of replies without a call of the tool.
 
-The format is ADK's `EnvironmentSimulationConfig`. ADK's own reader allows what can only be a mistake (a misspelt key, a
-probability of 50); here each mistake is named with its place.
+The format is ADK's `EnvironmentSimulationConfig`. ADK's own reader accepts obvious mistakes (a misspelt key, a
+probability of 50); here each mistake is reported with its place.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _STRATEGY_NAMES = {"MOCK_STRATEGY_UNSPECIFIED": 0, "MOCK_STRATEGY_TOOL_SPEC": 1,
 
 
 class InjectedError(Fact):
-    """The answer of a tool that fails."""
+    """The reply of a tool that fails."""
 
     code: int
     message: str
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What the agent gets, in ADK's words."""
+        """The reply for the agent, in ADK's format."""
         return {"error_code": self.code, "error_message": self.message}
 
 
 class Injection(Fact):
-    """An answer that is given in place of some calls of a tool: those with these arguments, by chance.
+    """A reply that replaces some calls of a tool: those with these arguments, at random.
 
-    `match_args` None matches every call. `response` counts where `error` is None. Without `random_seed` what is drawn
-    follows from the case and its repeat.
+    Without `match_args` every call matches. Without an `error` the `response` is used. Without `random_seed` the draw
+    depends on the case and its repeat.
     """
 
     probability: float = 1.0
@@ -51,14 +51,14 @@ class Injection(Fact):
 
     @property
     def answer(self) -> Any:
-        """What the agent gets."""
+        """The reply for the agent."""
         return self.response if self.error is None else self.error.answer
 
 
 class SimulatedTool(Fact):
-    """How one tool is simulated: the first injection that fits and is drawn; else a model, where `by_model` says so.
+    """The simulation of one tool: the first matching injection that is drawn, else a model if `by_model` is set.
 
-    `place` is where the configuration names the tool, for messages. A call that nothing answers reaches the tool.
+    `place` is the tool's place in the configuration, for messages. A call without a simulated reply reaches the tool.
     """
 
     name: str
@@ -68,11 +68,11 @@ class SimulatedTool(Fact):
 
 
 class Environment(Fact):
-    """What a configuration file says of simulated tools. `source` is the file as shown to people.
+    """The content of a configuration file. `source` is the file as shown to people.
 
-    `model` answers where tools are simulated by a model (empty: the model of the settings), as `configuration` says, in
-    the words of the Gemini API. It is told `data`, what there is in the world that the tools are about, and `tracing`,
-    what tools answered elsewhere.
+    `model` replies for tools that are simulated by a model (empty: the model of the settings). `configuration` are its
+    parameters, as in the Gemini API. Its prompt contains `data`, the state of the simulated world, and `tracing`,
+    recorded replies of tools.
     """
 
     tools: tuple[SimulatedTool, ...]
@@ -84,18 +84,18 @@ class Environment(Fact):
 
     @property
     def needs_model(self) -> bool:
-        """Whether any tool is answered for by a model."""
+        """True if a model replies for any tool."""
         return any(tool.by_model for tool in self.tools)
 
     @property
     def depends_on_case(self) -> bool:
-        """Whether an answer depends on which case it is for."""
+        """True if a reply depends on the case."""
         injections = (injection for tool in self.tools for injection in tool.injections)
         return any(each.random_seed is None and each.probability < 1.0 for each in injections)
 
 
 class Mistake(NamedTuple):
-    """A value that cannot be used, and where it is in the file."""
+    """An invalid value and its place in the file."""
 
     place: tuple[str | int, ...]
     found: str
@@ -103,9 +103,9 @@ class Mistake(NamedTuple):
 
 
 def read_environment(data: Any, *, source: str) -> tuple[Environment, list[Mistake]]:
-    """What a configuration that was parsed from JSON says, and every mistake in it: with any, it must not be used.
+    """Read a configuration that was parsed from JSON. Return it with all mistakes: with any, it must not be used.
 
-    Both spellings of keys are read.
+    Both spellings of keys are accepted.
     """
     top = _Object(data, (), [])
     found = top.get_value("tool_simulation_configs")
@@ -150,7 +150,7 @@ def _read_tool(item: _Object) -> SimulatedTool:
 
 
 def _read_strategy(item: _Object) -> bool:
-    """Whether a model answers. ADK's deprecated strategy of traces is the other one, which gets traces too."""
+    """True if a model replies. ADK's deprecated strategy of traces counts as this one, which also gets traces."""
     value = item.get_value("mock_strategy_type")
     number = _STRATEGY_NAMES.get(value.strip().upper()) if isinstance(value, str) else value
     if value is None:
@@ -199,7 +199,7 @@ def _refuse_duplicates(tools: list[SimulatedTool], place: tuple[str | int, ...],
 
 
 class _Object:
-    """An object of the file, read key by key in either spelling; what is wrong is kept in `mistakes`."""
+    """An object of the file that is read key by key in either spelling; faults are added to `mistakes`."""
 
     def __init__(self, data: Any, place: tuple[str | int, ...], mistakes: list[Mistake]) -> None:
         self.place = place
@@ -211,16 +211,16 @@ class _Object:
             mistakes.append(Mistake(place, _describe_kind(data), "an object"))
 
     def get_value(self, name: str) -> Any:
-        """What stands under a key; None where nothing does."""
+        """Return the value of a key; None if it is missing."""
         self._known.append(name)
         return self._data.get(self._get_spelling(name))
 
     def get_place(self, name: str) -> tuple[str | int, ...]:
-        """Where a key is, as the file spells it."""
+        """Return the place of a key, as the file spells it."""
         return (*self.place, self._get_spelling(name))
 
     def get_object(self, name: str, value: Any) -> _Object:
-        """The object under a key."""
+        """Return the object under a key."""
         return _Object(value, self.get_place(name), self.mistakes)
 
     def read_text(self, name: str, *, required: bool = False) -> str:
@@ -261,7 +261,7 @@ class _Object:
         self.mistakes.append(Mistake(self.get_place(name), _describe_kind(value), expected))
 
     def refuse_unknown(self) -> None:
-        """Name the keys that nobody has asked for."""
+        """Report keys that were not read."""
         for key in self._data:
             if not any(key == self._get_spelling(name) for name in self._known):
                 expected = f"one of {', '.join(self._known)}{suggest_name(key, self._known)}"
@@ -273,7 +273,7 @@ class _Object:
 
 
 def _as_text(value: Any) -> str | None:
-    """ADK wants text, which holds JSON as a rule: that may stand in the file as it is."""
+    """Return JSON values as text, which ADK requires: the file may contain the value itself."""
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

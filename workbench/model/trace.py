@@ -22,11 +22,11 @@ from workbench.model.evalset import (
     InvocationEvents,
 )
 
-# Trajectories: the tool calls of an invocation, in order, in whatever dialect they were written.
+# Trajectories: the tool calls of an invocation in order, read from any dialect
 
 
 class ToolCall(NamedTuple):
-    """One tool call; `args` is None where none were written, which is not the same as `{}` to ADK's metric."""
+    """One tool call. `args` None means that none were given, which ADK's metric distinguishes from `{}`."""
 
     name: str
     args: Mapping[str, Any] | None = None
@@ -35,23 +35,23 @@ class ToolCall(NamedTuple):
 Trajectory = Sequence[ToolCall]
 
 UNNAMED_ARGUMENT = "__arg1"
-"""The argument of a call whose input is no object: LangChain's name for the one of a tool that has no names."""
+"""The argument of a call whose input is no object: LangChain's name for the only argument of a tool."""
 
-_call_of = ToolCall._make  # takes two thirds of the time, and calls come by the hundred thousand
+_call_of = ToolCall._make  # takes two thirds of the time, for hundreds of thousands of calls
 
 _OBJECTS = (dict, Mapping)
-"""Nearly all are the first; to be told that of the second takes ten times as long."""
+"""Nearly all are dicts; the check for Mapping takes ten times as long."""
 
 _OF_ADK = "args"
 _INPUTS = ("tool_input", _OF_ADK, "arguments", "input")
-"""What the arguments of a call are called by Vertex AI, ADK, OpenAI and Anthropic."""
+"""The keys of arguments of Vertex AI, ADK, OpenAI and Anthropic."""
 
 CUSTOM = ("custom", "custom_tool_call")
-"""OpenAI's types of calls whose `input` is text in no format, the one argument: it is not read as JSON."""
+"""OpenAI's types of calls with a free-form `input`: it is the only argument, and is not parsed as JSON."""
 
 
 class TrajectoryError(ValueError):
-    """A value that is no trajectory; `place` is the path inside it, such as `[2].tool_input`."""
+    """A value is no trajectory. `place` is the path inside it, such as `[2].tool_input`."""
 
     def __init__(self, *, place: str, expected: str) -> None:
         super().__init__(f"{place or 'trajectory'}: expected {expected}")
@@ -62,9 +62,9 @@ class TrajectoryError(ValueError):
 def read_trajectory(value: Any) -> list[ToolCall]:
     """Read calls: a list of them, or such a list as JSON text.
 
-    A call is `tool_name`/`tool_input` or `name`/`args`, what OpenAI or Anthropic write, or a name alone. An input may
-    be any JSON value, or its text; what is no object becomes the argument UNNAMED_ARGUMENT. ADK's `args` must be an
-    object. Raises TrajectoryError with the place that could not be read.
+    A call is `tool_name`/`tool_input`, `name`/`args`, a call of OpenAI or Anthropic, or a name. An input may be any
+    JSON value or its text; a value that is no object becomes the argument UNNAMED_ARGUMENT. ADK's `args` must be an
+    object. Raises TrajectoryError with the place of the fault.
     """
     if isinstance(value, str):
         try:
@@ -101,7 +101,7 @@ def _read_call(item: Any, *, place: str) -> ToolCall:
 
 
 def _parse_text(value: Any) -> Any:
-    """Replace text that is JSON by what it says, as Vertex AI sends inputs, and empty text by None."""
+    """Parse text that is JSON, as Vertex AI sends inputs; return None for empty text."""
     if not isinstance(value, str):
         return value
     try:
@@ -111,12 +111,12 @@ def _parse_text(value: Any) -> Any:
 
 
 def dump_trajectory(calls: Trajectory) -> list[dict[str, Any]]:
-    """The calls as Vertex has them in datasets: `tool_name`, and `tool_input` where arguments were written."""
+    """Return the calls in Vertex AI's format: `tool_name`, and `tool_input` if there are arguments."""
     return [{"tool_name": name} | ({} if args is None else {"tool_input": dict(args)}) for name, args in calls]
 
 
 def get_trajectory(invocation: Invocation) -> list[ToolCall]:
-    """The tool calls of an invocation: its `tool_uses`, or the function calls of its events in order, as in ADK."""
+    """Return the tool calls of an invocation in order, as ADK does: its `tool_uses`, or the calls of its events."""
     data = invocation.intermediate_data
     if isinstance(data, IntermediateData):
         return [_call_of((call.name or "", call.args)) for call in data.tool_uses]
@@ -131,30 +131,29 @@ def get_trajectory(invocation: Invocation) -> list[ToolCall]:
     return []
 
 
-# Traces: the tree of spans that one case leaves behind.
+# Traces: the tree of spans of one case
 
 SIMULATED = "workbench.simulated"
-"""The attribute of a tool's span that says who answered in its place: `injected`, `model` or `replayed`."""
+"""The attribute of a tool span that names its simulator: `injected`, `model` or `replayed`."""
 
 
 class SpanKind(StrEnum):
-    """What a span stands for."""
+    """The kind of step that a span describes."""
 
     INVOCATION = "invocation"
     AGENT = "agent"
     MODEL = "model"
     TOOL = "tool"
-    USER = "user"  # a model that plays the user is asked what to say
+    USER = "user"  # a request to the model that plays the user
     OTHER = "other"
 
 
 class Span(Fact):
-    """One timed (or only reported) step of a case.
+    """One step of a case, with or without times.
 
-    `start` and `end` are seconds since the case's session was opened; both are None for a step that the agent reported
-    without times, and `end` alone for one that is still going on. `turn` counts from 0. `request` and `response` are
-    what went in and came out as JSON values: for a model call the request and response of the model, for a tool call
-    its arguments and result.
+    `start` and `end` are seconds since the case's session was opened. Both are None if the agent reported no times;
+    a running step has no `end`. `turn` counts from 0. `request` and `response` are JSON values: those
+    of the model for a model call, arguments and result for a tool call.
     """
 
     id: str
@@ -171,26 +170,25 @@ class Span(Fact):
 
     @property
     def is_running(self) -> bool:
-        """Whether the step has begun and not ended."""
+        """True if the step has started and not ended."""
         return self.start is not None and self.end is None
 
     @property
     def simulator(self) -> str | None:
-        """Who answered in place of the tool; None where the tool itself was called, or it is no tool's span."""
+        """The simulator that replied instead of the tool; None if the tool was called, or the span is no tool span."""
         source = self.attributes.get(SIMULATED)
         return source if isinstance(source, str) else None
 
     @property
     def duration(self) -> float | None:
-        """Seconds, or None where the step was only reported."""
+        """Duration in seconds; None without times."""
         return None if self.start is None or self.end is None else self.end - self.start
 
 
 def find_simulators(spans: Iterable[Span], calls: Sequence[ToolCall], *, turn: int) -> list[str | None]:
-    """For each call of a turn who answered it in place of its tool, None where nobody did.
+    """Return for each call of a turn the simulator that replied; None if the tool itself was called.
 
-    Calls and spans are told by different sides: they belong together where name and arguments are the same, the rest by
-    name.
+    Calls and spans come from different sources. They are matched by name and arguments first, then by name.
     """
     left = [span for span in spans if span.kind is SpanKind.TOOL and span.turn == turn]
     if not any(span.simulator for span in left):
@@ -205,31 +203,31 @@ def find_simulators(spans: Iterable[Span], calls: Sequence[ToolCall], *, turn: i
     return found
 
 
-# The events of a turn before its final response, in one form and one order, whichever form they were recorded in.
+# Events of a turn before its final response, in one form and order for all recordings
 
 
 class TextEvent(NamedTuple):
-    """Text that an agent wrote on the way; thoughts are left out."""
+    """Text of an agent before the final response, without thoughts."""
 
     author: str
     text: str
 
 
 class CallEvent(NamedTuple):
-    """A tool call; `author` is None if the recording does not name it."""
+    """A tool call; `author`: None if the recording does not name it."""
 
     author: str | None
     call: FunctionCall
 
 
 class ResponseEvent(NamedTuple):
-    """What a tool returned."""
+    """The response of a tool."""
 
     response: FunctionResponse
 
 
 class GroundingEvent(NamedTuple):
-    """Grounding metadata of an event: what a search of the model's own brought up."""
+    """Grounding metadata of an event: the results of the model's own search."""
 
     author: str
     metadata: Mapping[str, Any]
@@ -239,10 +237,10 @@ TurnEvent = TextEvent | CallEvent | ResponseEvent | GroundingEvent
 
 
 def iterate_events(invocation: Invocation) -> Iterator[TurnEvent]:
-    """Yield what happened before the final response.
+    """Yield the events before the final response.
 
-    The newer form has an order, which is kept, part by part. The older form has none: each call is followed by its
-    response, and the texts come last. A final response that its event repeats is left out.
+    The newer form has an order, which is kept part by part. In the older form each call is followed by its response,
+    and texts come last. A final response that its event repeats is left out.
     """
     data = invocation.intermediate_data
     if isinstance(data, InvocationEvents):
@@ -267,7 +265,7 @@ def find_final_author(invocation: Invocation) -> str | None:
 def _find_final_event(data: InvocationEvents) -> InvocationEvent | None:
     """Return the event of the final response: ADK writes it without content unless it has calls.
 
-    Recorders that write no such event leave the agent that spoke or called last.
+    Other recorders do not write this event; then it is the last event with text or a call.
     """
     events = list(reversed(data.invocation_events))
     without_content = (event for event in events if event.content is None or not event.content.parts)
@@ -313,7 +311,7 @@ def _pair_calls_with_responses(data: IntermediateData) -> Iterator[TurnEvent]:
 
 
 def _get_pairing_key(item: FunctionCall | FunctionResponse) -> tuple[bool, str | None]:
-    """Return what a call and its response have in common: the id, or the name where there is none."""
+    """Return the key that a call shares with its response: the id, or the name if there is no id."""
     return (True, item.id) if item.id else (False, item.name)
 
 

@@ -1,4 +1,4 @@
-"""Dialects of trajectory metrics: what ADK, Vertex AI and agentevals each say of the same calls, side by side."""
+"""Dialects of trajectory metrics: the scores of ADK, Vertex AI and agentevals for the same calls, side by side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workbench.model.results import Score
 
 
 class Policy(NamedTuple):
-    """What a dialect does where definitions part: calls that occur twice, no calls, equal arguments, several turns."""
+    """The choices of a dialect where definitions differ: duplicate calls, no calls, equal arguments, several turns."""
 
     dialect: str
     duplicates: str
@@ -43,7 +43,7 @@ POLICIES = (
 
 
 class Reading(NamedTuple):
-    """What one rule of one dialect says. `variant` tells readings of the same rule apart."""
+    """The score of one rule of one dialect. `variant` separates readings of the same rule."""
 
     dialect: str
     rule: str
@@ -52,7 +52,7 @@ class Reading(NamedTuple):
 
 
 class DialectComparison(NamedTuple):
-    """Rules of several dialects that ask the same. `causes` say why they disagree; none where they do not."""
+    """Rules of several dialects that measure the same. `causes` say why they disagree; empty if they agree."""
 
     question: str
     readings: tuple[Reading, ...]
@@ -60,9 +60,9 @@ class DialectComparison(NamedTuple):
 
 
 class CaseDialects(NamedTuple):
-    """The comparisons of each turn, and of the case as a whole; a turn without two trajectories has none.
+    """The comparisons of each turn and of the whole case; a turn without two trajectories has none.
 
-    Where there is nothing at all, `reason` says why.
+    `reason` is set if there are none at all.
     """
 
     turns: tuple[tuple[DialectComparison, ...], ...] = ()
@@ -71,5 +71,5 @@ class CaseDialects(NamedTuple):
 
     @property
     def disagreements(self) -> int:
-        """How many questions are answered differently, of the turns and of the whole."""
+        """The number of comparisons that disagree, over the turns and the whole case."""
         return sum(bool(each.causes) for comparisons in (*self.turns, self.whole) for each in comparisons)

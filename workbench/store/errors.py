@@ -1,4 +1,4 @@
-"""Errors of the store: each names its file, the place in it, what was found and what was expected."""
+"""Errors of the store: each names its file, the place, the value that was found and the expectation."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ _SENTENCES = {
 
 
 _LONGEST_PART = 300
-"""How many characters of a key or value from a file a message repeats."""
+"""Maximum length of a key or value of a file in a message, in characters."""
 
 
 class StoreError(Exception):
-    """Something in a file, or the file itself, is not as it must be.
+    """A file, or a value in it, is invalid.
 
-    `path` is text where that is no file of this machine: the address of one elsewhere, or what a value is called.
-    `place` is the JSON path of the value ("" for the file as a whole); `line` and `column` count characters from 1 and
-    are None where the error has no place in the text. Give either a `message` or `found` and `expected`. The text of
-    the error is one sentence such as
+    `path` is text if it is no local file: an address, or the name of a value. `place` is the JSON path of the value (""
+    for the whole file). `line` and `column` count characters from 1; they are None if the place in the text is unknown.
+    Pass either a `message`, or `found` and `expected`. The text of the error is one sentence such as
     `sets/a.evalset.json:12:7: eval_cases[3].conversation: found null, expected a list`.
     """
 
@@ -59,15 +58,15 @@ class StoreError(Exception):
         self.found = None if found is None else shorten(found, _LONGEST_PART)
         self.expected = None if expected is None else shorten(expected, _LONGEST_PART)
         self.message = message if message is not None else f"found {self.found}, expected {self.expected}"
-        super().__init__(self.format_for(shown_path(path)))
+        super().__init__(self.format_with_name(shown_path(path)))
 
     @property
     def location(self) -> str:
-        """The file, with line and column where they are known, as editors and terminals link it."""
+        """The file, with line and column if known, in the format of links in editors and terminals."""
         return self._location(shown_path(self.path))
 
-    def format_for(self, name: str) -> str:
-        """The text of the error with another name of its file: one that means the same in every folder."""
+    def format_with_name(self, name: str) -> str:
+        """Format the error with another name of its file."""
         return ": ".join(part for part in (self._location(name), self.place, self.message) if part)
 
     def _location(self, name: str) -> str:
@@ -78,30 +77,30 @@ _MAX_SHOWN = 10
 
 
 class SeveralErrors(StoreError):
-    """Several things in one file are not as they must be. Its text has a line for each, the first ten of them."""
+    """Several errors in one file. The text has a line for each of the first ten."""
 
     def __init__(self, errors: Sequence[StoreError]) -> None:
         self.errors = tuple(errors)
         first = errors[0]
         super().__init__(first.path, first.message, place=first.place, line=first.line, column=first.column)
 
-    def said_of(self, name: str) -> str:
-        """The text of each with another name of the file."""
-        lines = [error.format_for(name) for error in self.errors[:_MAX_SHOWN]]
+    def format_with_name(self, name: str) -> str:
+        """Format each error with another name of the file."""
+        lines = [error.format_with_name(name) for error in self.errors[:_MAX_SHOWN]]
         more = len(self.errors) - _MAX_SHOWN
         return "\n".join([*lines, f"and {more:,} more"] if more > 0 else lines)
 
 
 def raise_all(errors: Sequence[StoreError]) -> None:
-    """Raise what is wrong with a file, all of it at once; nothing happens where nothing is."""
+    """Raise all errors at once, if there are any."""
     if errors:
         raise errors[0] if len(errors) == 1 else SeveralErrors(errors)
 
 
 class FileChanged(StoreError):
-    """The file on disk is not the one that was read, so it was not written.
+    """The file was not written, because it changed on disk since it was read.
 
-    `ours` is what was to be written, `theirs` what is there now (None where the file is gone).
+    `ours` is the new content, `theirs` the content on disk (None if the file is gone).
     """
 
     def __init__(self, path: Path, *, ours: bytes, theirs: bytes | None) -> None:
@@ -112,18 +111,18 @@ class FileChanged(StoreError):
 
 
 class DamagedFile(StoreError):
-    """The file was damaged and has been moved aside: opening it again begins a new one."""
+    """The file was damaged and was moved aside; opening it again creates a new one."""
 
 
 class NotLoaded(StoreError):
-    """Nothing was read yet from this address: that is done when somebody wants its rows, and not before."""
+    """An address has not been read yet: its rows are read on request."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address, "is an address that has not been read yet")
 
 
 class IsDataset(StoreError):
-    """What was asked for as an eval set is a dataset: its rows can be judged, and are not edited here."""
+    """A dataset was given instead of an eval set: its rows can be scored, but not edited here."""
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(
@@ -132,7 +131,7 @@ class IsDataset(StoreError):
 
 
 def shown_path(path: Path | str) -> str:
-    """The path as people see it: relative to the working directory where it lies below that."""
+    """Format a path relative to the working directory if it is below it."""
     if isinstance(path, str):
         return path
     try:
@@ -142,6 +141,6 @@ def shown_path(path: Path | str) -> str:
 
 
 def make_os_error(doing: Literal["read", "write", "create", "delete"], path: Path, error: OSError) -> StoreError:
-    """The StoreError that says in one sentence why the system refused to do something with a file."""
+    """Make the StoreError for an error of the operating system, in one sentence."""
     sentence = _SENTENCES.get(error.errno or 0) or error.strerror or str(error)
     return StoreError(path, f"cannot {doing} it: " + sentence.format(doing=doing))

@@ -1,4 +1,4 @@
-"""Files written atomically and read with a stamp; locks, sessions, and what a crash leaves behind."""
+"""Files: atomic writes, reads with a stamp, sessions of processes, and files that a crash leaves behind."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from typing import Any
 from workbench.store.errors import FileChanged, StoreError, make_os_error
 from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES
 
-# Which process wrote something, and whether that process is still there.
+# Sessions: the process that wrote a file, and whether it is still running
 
 SESSION = secrets.token_hex(8)
-"""Tells this process from every other, also from an earlier one that had the same number."""
+"""Identifies this process, also against an earlier one with the same process id."""
 
 
 def make_session_mark() -> dict[str, Any]:
-    """What a file of this process says of its writer, as members of a JSON object."""
+    """Return the mark of this process, as members of a JSON object in a file that it writes."""
     return {"process": os.getpid(), "started": _get_start_time(os.getpid()), "session": SESSION}
 
 
 def is_running(mark: dict[str, Any]) -> bool:
-    """Whether the process that wrote this mark is still there. Where the system cannot tell, it counts as there."""
+    """True if the process that wrote this mark is still running, or if the system does not say."""
     process, started = mark.get("process"), mark.get("started")
-    if os.name == "nt" or process == os.getpid():  # on Windows asking would interrupt the process
+    if os.name == "nt" or process == os.getpid():  # on Windows, os.kill would interrupt the process
         return bool(mark.get("session") == SESSION)
     if not isinstance(process, int):
         return False
@@ -38,22 +38,22 @@ def is_running(mark: dict[str, Any]) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # no permission to signal it: it is there
+    except OSError:  # no permission to signal it, so it exists
         pass
     return started is None or _get_start_time(process) in (None, started)
 
 
 def _get_start_time(process: int) -> str | None:
-    """When a process began, as far as the system tells: in Linux's clock ticks since the machine started."""
+    """Return the start time of a process in clock ticks of Linux since boot; None if unknown."""
     try:
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    fields = status.rpartition(")")[2].split()  # the name before it may hold anything
+    fields = status.rpartition(")")[2].split()  # the name before it may contain any character
     return fields[19] if len(fields) > 19 else None
 
 
-# Files: whole reads with a stamp, atomic writes, and the check that nobody else wrote in between.
+# Reads with a stamp, atomic writes, and the check for changes by other programs
 
 _FOREIGN_MARKS = {
     b"\xff\xfe": "UTF-16 text",
@@ -63,17 +63,17 @@ _FOREIGN_MARKS = {
 }
 
 Signature = tuple[int, ...]
-"""What the file system says of a file that changes when its content does: times in nanoseconds, size, inode.
+"""File attributes that change with the content: times in nanoseconds, size, inode.
 
-The time of the last change of the inode is among them: programs that copy files set the other one.
+They include the ctime, because programs that copy files set the mtime.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stamp:
-    """Which content a file had, and what the file system said of it then.
+    """The content of a file and its attributes at that time.
 
-    `digest` decides whether a file is the same; the times (nanoseconds), size (bytes) and inode only save reading it.
+    `digest` identifies the content. The times (nanoseconds), size (bytes) and inode only avoid reading it.
     """
 
     digest: str
@@ -84,17 +84,17 @@ class Stamp:
 
     @property
     def signature(self) -> Signature:
-        """What the file system said."""
+        """The file attributes."""
         return self.mtime_ns, self.ctime_ns, self.size, self.inode
 
 
 def make_stamp(data: bytes) -> Stamp:
-    """The stamp of a content wherever it may be: only its digest counts for anything."""
+    """Make a stamp for content that is not in a file; only its digest is meaningful."""
     return Stamp(digest=_digest(data), mtime_ns=0, size=len(data), inode=0)
 
 
 def read_signature(path: Path) -> Signature:
-    """What the file system says of a file now; empty where there is none."""
+    """Read the attributes of a file; empty if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -107,7 +107,7 @@ def _signature(status: os.stat_result) -> Signature:
 
 
 def make_relative_name(path: Path, root: Path) -> str:
-    """The path from a folder with forward slashes, by which the whole program knows a file of the project."""
+    """Return the path relative to a folder with forward slashes, by which the program knows files of the project."""
     try:
         return path.relative_to(root).as_posix()
     except ValueError:
@@ -115,11 +115,11 @@ def make_relative_name(path: Path, root: Path) -> str:
 
 
 _pipes: dict[tuple[str, int, int], bytes] = {}
-"""What was read from pipes, such as `<(command)` of a shell, by path and inode: a pipe gives it once."""
+"""Content of pipes, such as `<(command)` of a shell, by path and inode: a pipe can be read once."""
 
 
 def read_bytes(path: Path) -> tuple[bytes, Stamp]:
-    """The content of a file and its stamp. Raises StoreError."""
+    """Read a file and its stamp. Raises StoreError."""
     try:
         status = path.stat()
         if stat.S_ISFIFO(status.st_mode):
@@ -135,7 +135,7 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
 
 
 def decode_utf8(path: Path | str, data: bytes) -> str:
-    """The bytes as text. Raises StoreError with line, column and byte offset of the first byte that is not UTF-8."""
+    """Decode bytes as UTF-8. Raises StoreError with line, column and byte offset of the first invalid byte."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -154,7 +154,7 @@ def decode_utf8(path: Path | str, data: bytes) -> str:
 
 
 def has_changed(path: Path, stamp: Stamp) -> bool:
-    """Whether the file is gone or holds other content than `stamp` describes. Reads it only where the time differs."""
+    """True if the file is gone or its content differs from `stamp`. Reads it only if the attributes differ."""
     try:
         status = path.stat()
     except OSError:
@@ -165,16 +165,15 @@ def has_changed(path: Path, stamp: Stamp) -> bool:
 
 
 PRIVATE = 0o600
-"""The mode of files that only the user may read: what agents were told and said stands in them."""
+"""The mode of files that only the user may read: they contain messages of agents and users."""
 
 
 def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None, mode: int = 0o666) -> Stamp:
-    """Replace the content of a file, or create it, so that a reader or a crash sees the old content or the new.
+    """Replace the content of a file, or create it, so that readers and crashes see either the old or the new content.
 
-    The data goes to a temporary file in the same folder, is flushed to the disk and renamed; the mode of the old file
-    is kept (a new one gets `mode`, less the umask) and symbolic links are followed. With `expect` the file must still
-    hold what that stamp describes: else FileChanged is raised. Raises StoreError. The old content stays wherever an
-    error is raised.
+    The data are written to a temporary file in the same folder, flushed to disk and renamed. The mode of the old file
+    is kept (a new one gets `mode`, less the umask), and symbolic links are followed. With `expect`, FileChanged is
+    raised if the content differs from that stamp. Raises StoreError. If an error is raised, the old content remains.
     """
     real = _real_path(path)
     if expect is not None and not real.parent.is_dir():
@@ -189,19 +188,19 @@ def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None, mode: 
 
 
 def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
-    """As `write_atomic`, for content that need not be in memory as a whole."""
+    """Do the same as `write_atomic` with content that does not fit into memory."""
     real = _real_path(path)
     _write(path, real, pieces, lambda temporary: os.replace(temporary, real))  # noqa: PTH105
 
 
 def write_new(path: Path, data: bytes) -> Stamp:
-    """Create a file with this content, whole or not at all. Raises StoreError, also where it exists already."""
+    """Create a file, completely or not at all. Raises StoreError, also if it exists."""
     if path.exists() or path.is_symlink():
         raise StoreError(path, "cannot create it: it exists already")
 
     def link(temporary: str) -> None:
         try:
-            os.link(temporary, path)  # unlike a rename this never replaces a file that appeared meanwhile
+            os.link(temporary, path)  # unlike a rename, this never replaces a file that was created meanwhile
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
@@ -216,16 +215,16 @@ _TEMPORARY = re.compile(
 
 
 def _temporary_name(name: str) -> str:
-    """A name in no use, which says which process writes the file: see `remove_leftovers`."""
+    """Make an unused name that identifies the writing process: see `remove_leftovers`."""
     mark = make_session_mark()
     writer = f"{mark['process']}-{mark['started'] or ''}-{mark['session']}"
-    return f".{name[:40]}.{writer}-{secrets.token_hex(6)}.workbench.tmp"  # 255 bytes at most, 4 for a character
+    return f".{name[:40]}.{writer}-{secrets.token_hex(6)}.workbench.tmp"  # at most 255 bytes, 4 for a character
 
 
 def remove_leftovers(folders: Iterable[Path]) -> None:
-    """Remove temporary files that killed processes of this program left in these folders, not below them.
+    """Remove temporary files that killed processes of this program left directly in these folders.
 
-    Files of processes that are still running stay, and so does what cannot be removed.
+    Files of running processes stay, and so do files that cannot be removed.
     """
     for folder in folders:
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -237,12 +236,12 @@ def remove_leftovers(folders: Iterable[Path]) -> None:
 
 
 def _read_writer(name: re.Match[str]) -> dict[str, object]:
-    """The mark of the process that wrote a temporary file."""
+    """Read the mark of the process that wrote a temporary file."""
     return {"process": int(name["process"]), "started": name["started"] or None, "session": name["session"]}
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and the ones above it where they are absent. Raises StoreError."""
+    """Create a folder and its parents if they are missing. Raises StoreError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -250,12 +249,12 @@ def make_folder(path: Path) -> None:
 
 
 def make_private_folder(path: Path) -> None:
-    """Create a folder that only the user may enter, or make that of one that exists, its files included.
+    """Create a folder that only the user may enter, or restrict an existing one and its files.
 
-    Folders below are left as they are, and so is what belongs to somebody else. Raises StoreError.
+    Subfolders and files of other users are left as they are. Raises StoreError.
     """
     make_folder(path)
-    with contextlib.suppress(OSError):  # not ours, or a file system without modes
+    with contextlib.suppress(OSError):  # another user's, or a file system without modes
         _restrict_mode(path, 0o700)
         with os.scandir(path) as entries:
             for entry in entries:
@@ -289,7 +288,7 @@ def _write(
 
 
 def _stat_after_rename(path: Path, status: os.stat_result) -> os.stat_result:
-    """The status as it is now, since a rename changes the ctime; `status` if somebody else has written the file."""
+    """Return the current status, because a rename changes the ctime; `status` if another program wrote the file."""
     with contextlib.suppress(OSError):
         now = path.stat()
         if (now.st_mtime_ns, now.st_size, now.st_ino) == (status.st_mtime_ns, status.st_size, status.st_ino):
@@ -311,16 +310,16 @@ def _copy_owner_and_mode(descriptor: int, real: Path) -> None:
     try:
         old = real.stat()
     except FileNotFoundError:
-        return  # a new file: the mode is what the umask leaves
+        return  # a new file: the umask sets its mode
     if hasattr(os, "fchown"):
-        with contextlib.suppress(PermissionError):  # only root may give files away
+        with contextlib.suppress(PermissionError):  # only root may change the owner
             os.fchown(descriptor, old.st_uid, old.st_gid)
     if hasattr(os, "fchmod"):
         os.fchmod(descriptor, old.st_mode & 0o7777)
 
 
 def _refuse_if_changed(path: Path, data: bytes, expect: Stamp) -> None:
-    """Compare content, not times: a save is rare, and a second write within one tick of the clock must be seen."""
+    """Compare content, not times: a second write may be within one tick of the clock."""
     try:
         theirs = path.read_bytes()
     except FileNotFoundError:
@@ -337,7 +336,7 @@ def _real_path(path: Path) -> Path:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the rename itself durable where the system can (not on Windows, nor on some network file systems)."""
+    """Make the rename durable if the system can (not on Windows, nor on some network file systems)."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -360,12 +359,12 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-# Eval-set files as files: put there, taken away and moved, inside one folder, and never over another file.
+# Eval-set files: created, removed and moved inside one folder, never over another file
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileSnapshot:
-    """What a file was: its content, the permission bits (None: as the system sets them), where it led as a link."""
+    """The state of a file: its content, permission bits (None: the system's default), and target if it is a link."""
 
     data: bytes
     mode: int | None = None
@@ -379,7 +378,7 @@ class SetFiles:
         self._root = root
 
     def get_path(self, relative: str) -> Path:
-        """Where a set of this name is or would be. Raises StoreError for a name that cannot be one in the folder."""
+        """Return the path of a set. Raises StoreError for an invalid name."""
         path = self._root / relative
         name = PurePosixPath(relative)
         if not relative.endswith(EVAL_SET_SUFFIXES) or name.name in EVAL_SET_SUFFIXES or "\0" in relative:
@@ -389,7 +388,7 @@ class SetFiles:
         return path
 
     def create(self, relative: str, kept: FileSnapshot) -> None:
-        """Write a file that is not there, with the folders above it. Raises StoreError, also where it is there."""
+        """Create a file and the folders above it. Raises StoreError, also if it exists."""
         path = self.get_path(relative)
         make_folder(path.parent)
         if kept.link is not None:
@@ -400,11 +399,11 @@ class SetFiles:
             return
         write_new(path, kept.data)
         if kept.mode is not None:
-            with contextlib.suppress(OSError):  # the content is what matters, and it is there
+            with contextlib.suppress(OSError):  # the content is complete, the mode is less important
                 path.chmod(kept.mode)
 
     def remove(self, relative: str, *, expect: bytes | None = None) -> FileSnapshot:
-        """Remove a file and give what it was. Raises StoreError; FileChanged where it is not what was expected."""
+        """Remove a file and return its state. Raises StoreError; FileChanged if the content is not `expect`."""
         path = self.get_path(relative)
         data = read_bytes(path)[0]
         if expect is not None and data != expect:
@@ -418,13 +417,13 @@ class SetFiles:
         return kept
 
     def move(self, old: str, new: str) -> None:
-        """Give a file another name that no file has. Raises StoreError."""
+        """Move a file to an unused name. Raises StoreError."""
         source, target = self.get_path(old), self.get_path(new)
         if target.exists() or target.is_symlink():
             raise StoreError(target, "cannot create it: it exists already")
         make_folder(target.parent)
         try:
-            os.link(source, target, follow_symlinks=False)  # never replaces a file that appeared meanwhile
+            os.link(source, target, follow_symlinks=False)  # never replaces a file that was created meanwhile
         except FileExistsError as error:
             raise make_os_error("create", target, error) from error
         except FileNotFoundError as error:
@@ -445,7 +444,7 @@ class SetFiles:
             raise make_os_error("create", target, error) from error
 
     def _is_inside(self, folder: Path) -> bool:
-        """Whether a folder, which need not be there yet, is in ours wherever links lead."""
+        """True if a folder, existing or not, is inside ours after links are resolved."""
         try:
             return folder.resolve().is_relative_to(self._root.resolve())
         except (OSError, RuntimeError):  # RuntimeError: links in a circle, before Python 3.13

@@ -1,4 +1,4 @@
-"""Which file holds what, by its name and its content."""
+"""Types of files, by name and content."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import json
 import re
 from pathlib import Path, PurePath
 
-# Names of eval-set files: their endings, and what they give an id to that has none of its own.
+# Names of eval-set files: their suffixes, and default ids
 
 EVAL_SET_SUFFIX = ".evalset.json"
 TEST_SUFFIX = ".test.json"
 EVAL_SET_SUFFIXES = (EVAL_SET_SUFFIX, TEST_SUFFIX)
-"""What tells an eval set from other JSON files."""
+"""Suffixes of eval sets among other JSON files."""
 
 
 def derive_set_name(path: PurePath) -> str:
-    """The file's name without the endings of eval sets: safe as an id, for it has no "/"."""
+    """Return the name of the file without the suffixes of eval sets; it is a safe id, without "/"."""
     for suffix in (*EVAL_SET_SUFFIXES, ".json"):
         if path.name.endswith(suffix) and path.name != suffix:
             return path.name.removesuffix(suffix)
@@ -24,11 +24,11 @@ def derive_set_name(path: PurePath) -> str:
 
 
 def is_dataset_name(name: str) -> bool:
-    """Whether a file has another ending than `.json`: among those that are judged it is a dataset then."""
+    """True if a file has another suffix than `.json`; among files to score it is then a dataset."""
     return PurePath(name).suffix.lower() != ".json"
 
 
-# Which files with the name of an eval set are one: other programs have `*.test.json` too.
+# Eval sets among `*.test.json`, which other programs use as well
 
 _QUOTE = rb"(?:[\"']|\xe2\x80[\x98-\x9f])"
 _KEY = _QUOTE + rb"(?:%b)" + _QUOTE + rb"\s*:"
@@ -40,17 +40,18 @@ _SAYS_SO = re.compile(
     + _KEY % rb"expected_tool_use|expected_intermediate_agent_responses|reference",
     re.IGNORECASE | re.DOTALL,
 )
-"""What an eval set says, broken or not, also in quotes that JSON does not have. Those of the older formats are lists of
-objects that expect something: a `query` alone, in a list or not, may be one of GraphQL."""
+"""Keys of an eval set, valid or not, also in quotes that JSON does not allow.
+
+The older formats are lists of objects with expectations: a `query` alone may belong to GraphQL.
+"""
 _EXPECTED = frozenset({"expected_tool_use", "expected_intermediate_agent_responses", "reference"})
 _OF_EVALS = frozenset({"data", "initial_session"})
 
 
 def is_eval_set(file: Path) -> bool:
-    """Whether a file that nobody named is an eval set, broken or not; other names than `*.test.json` say so alone.
+    """True if a file found in a folder is an eval set, valid or not. Only `*.test.json` needs a look at the content.
 
-    An empty one, one that cannot be read and one that is not UTF-8 are taken for one: nothing shows that they are
-    somebody else's, and nobody would miss a set that is left out in silence.
+    Files that are empty, unreadable or not UTF-8 count as eval sets: an omitted set would not be noticed.
     """
     if not file.name.endswith(TEST_SUFFIX):
         return True
@@ -63,8 +64,8 @@ def is_eval_set(file: Path) -> bool:
 
 
 def _is_foreign_list(text: bytes) -> bool:
-    """Whether JSON is a list of which nothing is a turn, or a named eval, of the older formats. Broken JSON is none."""
-    if not text.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):  # and may be large
+    """True if JSON is a list without any turn or named eval of the older formats. Broken JSON is not."""
+    if not text.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):  # it may be large
         return False
     try:
         data = json.loads(text)

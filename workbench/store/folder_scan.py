@@ -1,4 +1,4 @@
-"""Folders searched for agents and eval sets."""
+"""Search of folders for agents and eval sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workbench.store.filetypes import EVAL_SET_SUFFIXES, is_eval_set
 
-# One walk over a project: the files that may hold an agent, and the eval sets.
+# One walk over a project finds possible agents and eval sets
 
 AGENT_FILES = ("agent.py", "__init__.py")
 
@@ -24,7 +24,7 @@ _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv"})
 
 @dataclass
 class Findings:
-    """What the walk came across. `agent_files` maps a folder to those of AGENT_FILES that it has."""
+    """The result of a walk. `agent_files` maps a folder to its files among AGENT_FILES."""
 
     agent_files: dict[str, list[str]] = field(default_factory=dict)
     eval_sets: list[str] = field(default_factory=list)
@@ -32,10 +32,10 @@ class Findings:
 
 
 def walk(root: Path) -> Findings:
-    """Look through the folders below `root`. JSON of other programs is left alone.
+    """Search the folders below `root`. JSON files of other programs are ignored.
 
-    Left out are hidden folders (version control, caches, `.venv`, `.adk`, `.workbench`), virtual environments and
-    installed packages. Links to folders are followed where they lead out of the root, each folder once.
+    Hidden folders (version control, caches, `.venv`, `.adk`, `.workbench`), virtual environments and installed packages
+    are skipped. Links to folders outside of the root are followed, each folder once.
     """
     findings = Findings()
     seen_links: set[str] = set()
@@ -64,12 +64,12 @@ def walk(root: Path) -> Findings:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether this can be read, or is a link that leads nowhere, which must be said. A pipe would never end."""
+    """True for a file, or a broken link, which must be reported. False for a pipe, which would never end."""
     return _check_entry(entry.is_file) or (entry.is_symlink() and not os.path.exists(entry.path))  # noqa: PTH110 - as os.scandir
 
 
 def _is_new_folder(entry: os.DirEntry[str], root: str, seen_links: set[str]) -> bool:
-    """Whether this is a folder that the walk has not covered and will not cover otherwise."""
+    """True for a folder that the walk has not visited and will not visit otherwise."""
     if not _check_entry(entry.is_dir):
         return False
     if not entry.is_symlink():
@@ -82,14 +82,14 @@ def _is_new_folder(entry: os.DirEntry[str], root: str, seen_links: set[str]) -> 
 
 
 def _check_entry(kind: Callable[[], bool]) -> bool:
-    """Ask an entry what it is; a link that leads to itself is nothing."""
+    """Return False for a link that leads to itself."""
     try:
         return kind()
     except OSError:
         return False
 
 
-# Whether Python source holds an ADK agent, told from its syntax tree. Nothing is imported.
+# ADK agents in Python source, found in its syntax tree without importing it
 
 _NAMES = ("root_agent", "app", "get_agent_async", "get_agent")
 _FACTORIES = ("get_agent_async", "get_agent")
@@ -98,11 +98,11 @@ _BOUND_IN_BROKEN_SOURCE = re.compile(rb"^(?:root_agent\b|(?:async )?def get_agen
 _YAML_AGENT = re.compile(rb"^(?:agent_class|instruction|sub_agents)[ \t]*:", re.MULTILINE)
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
 _TRIES = 5
-_MOST_MODULES = 4  # how far imports are followed: package -> agent -> factory -> ...
+_MOST_MODULES = 4  # maximum length of a chain of imports: package -> agent -> factory -> ...
 
 
 class BrokenSource(Exception):
-    """A file that Python cannot read. `is_agent`: its text nevertheless looks like that of an ADK agent."""
+    """A file is not valid Python. `is_agent`: its text looks like that of an ADK agent."""
 
     def __init__(self, message: str, *, is_agent: bool) -> None:
         super().__init__(message)
@@ -111,7 +111,7 @@ class BrokenSource(Exception):
 
 @dataclass(frozen=True)
 class _Imported:
-    """What `from module import name` names, or with an empty `name` `import module`; `level` counts leading dots."""
+    """An import. `name` is empty for `import module`; `level` counts leading dots."""
 
     module: str
     level: int
@@ -120,7 +120,7 @@ class _Imported:
 
 @dataclass
 class _Module:
-    """What a module's top level says. `values` are bound expressions, None where there is none to look at."""
+    """The names of a module's top level. `values` are bound expressions, None if there is no expression."""
 
     path: Path
     imported: dict[str, _Imported] = field(default_factory=dict)
@@ -135,14 +135,14 @@ class _Module:
 
 
 def explain_missing_agent(folder: Path) -> str | None:
-    """What the files in a folder lack to be an ADK agent; None where none of them looks like one."""
+    """Explain what the files in a folder lack for an ADK agent; None if no file looks like an agent."""
     for name in ("agent.py", "__init__.py"):
         path = folder / name
         try:
             module = _parse(path, path.read_bytes())
         except BrokenSource as broken:
             return f"{name}:{broken}"
-        except OSError:  # not there
+        except OSError:  # missing
             continue
         if not module.imports_adk and name != "agent.py":
             continue
@@ -158,7 +158,7 @@ def explain_missing_agent(folder: Path) -> str | None:
 
 
 def _find_misspelt_file(folder: Path) -> str | None:
-    """What to do about a file that holds an agent under a name that is not read; None where there is none."""
+    """Return how to fix a file that holds an agent under a wrong name; None if there is no such file."""
     paths: dict[str, Path] = {}
     with contextlib.suppress(OSError):
         paths = {path.name.lower(): path for path in folder.iterdir()}
@@ -171,7 +171,7 @@ def _find_misspelt_file(folder: Path) -> str | None:
     for name in get_close_matches("root_agent.yaml", texts, n=1, cutoff=0.85) or ["agent.yaml", "agent.yml"]:
         with contextlib.suppress(KeyError, OSError):
             if name.startswith("root_") or _YAML_AGENT.search(paths[name].read_bytes()):
-                return (  # ADK itself would read root_agent.yaml
+                return (  # ADK itself reads root_agent.yaml
                     f"{paths[name].name} alone is not read: add agent.py with root_agent = "
                     "config_agent_utils.from_config(PATH) of google.adk.agents"
                 )
@@ -179,9 +179,9 @@ def _find_misspelt_file(folder: Path) -> str | None:
 
 
 def holds_adk_agent(path: Path, *, root: Path) -> bool:
-    """Whether the module at `path` binds an ADK agent, itself or by importing it from another module below `root`.
+    """True if the module at `path` binds an ADK agent, itself or by importing one from another module below `root`.
 
-    Raises BrokenSource where that file is no Python, and OSError where it cannot be read.
+    Raises BrokenSource if the file is not valid Python, and OSError if it cannot be read.
     """
     data = path.read_bytes()
     if not _PROMISING.search(data):
@@ -191,7 +191,7 @@ def holds_adk_agent(path: Path, *, root: Path) -> bool:
 
 
 def _is_in_imported_module(module: _Module, root: Path) -> bool:
-    """Whether the package takes another module of its own for its `agent`: `from . import some_module as agent`."""
+    """True if the package imports another of its modules as `agent`: `from . import some_module as agent`."""
     source = module.imported.get("agent")
     if module.path.name != "__init__.py" or source is None:
         return False
@@ -216,7 +216,7 @@ def _binds_agent(module: _Module, name: str, root: Path, *, depth: int) -> bool:
 
 
 def _is_adk_app(module: _Module, value: ast.expr | None) -> bool:
-    """Whether an expression makes an App of google.adk: by calling it, or a function of a module that imports it."""
+    """True for a call of google.adk's App, or of a function of a module that imports it."""
     if not isinstance(value, ast.Call):
         return False
     called = _format_dotted_name(value.func)
@@ -232,7 +232,7 @@ def _is_adk_app(module: _Module, value: ast.expr | None) -> bool:
 
 
 def _reaches_adk(module: _Module, root: Path, *, depth: int) -> bool:
-    """Whether the module imports google.adk, or a module below the root that does."""
+    """True if the module imports google.adk, or a module below the root that does."""
     if module.imports_adk:
         return True
     if depth >= _MOST_MODULES:
@@ -242,7 +242,7 @@ def _reaches_adk(module: _Module, root: Path, *, depth: int) -> bool:
 
 
 def _find_file(module: _Module, source: _Imported, root: Path) -> Path | None:
-    """The file that an import names, where it lies below the root (or, for relative ones, beside the module)."""
+    """Return the file of an import if it is below the root (for relative imports: beside the module)."""
     folder = module.path.parent
     if source.level:
         bases = [folder, *folder.parents][source.level - 1 : source.level]
@@ -260,7 +260,7 @@ def _find_file(module: _Module, source: _Imported, root: Path) -> Path | None:
 
 
 def _load(path: Path | None) -> _Module | None:
-    """Another module, or None where there is none or it cannot be read: its own folder reports that."""
+    """Parse another module; None if it is missing or broken, which its own folder reports."""
     if path is None:
         return None
     try:
@@ -273,7 +273,7 @@ def _load(path: Path | None) -> _Module | None:
 def _parse(path: Path, data: bytes) -> _Module:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes of other people's strings
+            warnings.simplefilter("ignore")  # about invalid escapes in the user's strings
             tree = _parse_source(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         looks_like_one = bool(_BOUND_IN_BROKEN_SOURCE.search(data)) and b"google.adk" in data
@@ -289,7 +289,7 @@ def _parse(path: Path, data: bytes) -> _Module:
 
 
 def _parse_source(data: bytes) -> ast.Module:
-    """As `ast.parse`, which in Python 3.11 may raise SystemError if two threads parse at the same moment."""
+    """Parse source. In Python 3.11 `ast.parse` may raise SystemError if two threads parse at the same time."""
     for _ in range(_TRIES):
         with contextlib.suppress(SystemError):
             return ast.parse(data)
@@ -297,7 +297,7 @@ def _parse_source(data: bytes) -> ast.Module:
 
 
 def _iterate_top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run when the module is imported, those inside `if`, `try`, `with` and loops included."""
+    """Yield the statements that run on import, including those inside `if`, `try`, `with` and loops."""
     waiting: list[ast.AST] = list(reversed(body))  # no recursion: a long chain of `elif` is deeply nested
     while waiting:
         node = waiting.pop()
@@ -345,7 +345,7 @@ def _join_names(module: str, name: str) -> str:
 
 
 def _format_dotted_name(function: ast.expr) -> str:
-    """A dotted name as it is written; empty for any other expression."""
+    """Format a dotted name as written; empty for any other expression."""
     names: list[str] = []
     while isinstance(function, ast.Attribute):
         names.append(function.attr)

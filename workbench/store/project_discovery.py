@@ -1,4 +1,4 @@
-"""The project: its targets, its eval sets, and which belong together, without running any of its code."""
+"""The project: its targets, its eval sets and their pairing, found without running its code."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from workbench.store.folder_scan import (
 )
 from workbench.store.settings import FILE_NAME, LoadedSettings, TargetSettings
 
-# Targets: from what settings say, and from the folder of an ADK agent.
+# Targets from settings and from folders of ADK agents
 
 _IN_MODULES = (AgentKind.FUNCTION, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE)
 
 
 def make_adk_target(folder: Path, *, root: Path, name: str | None = None) -> Target:
-    """The target for the folder of an ADK agent (or a file in it), called `name` or else like the folder.
+    """Make the target of the folder of an ADK agent (or of a file in it), named `name` or like the folder.
 
-    Its import root is the folder around it; the adapter adds what packages further up need. Raises StoreError where
-    there can be no agent.
+    Its import root is the parent folder; the adapter adds folders that packages further up need. Raises StoreError if
+    the folder cannot hold an agent.
     """
     folder = _resolve_agent_folder(folder, root=root)
     return Target(
@@ -54,7 +54,7 @@ def make_adk_target(folder: Path, *, root: Path, name: str | None = None) -> Tar
 
 
 def make_configured_target(name: str, settings: TargetSettings, *, root: Path) -> Target:
-    """The target that settings describe. Raises StoreError where the folder of an ADK agent holds none."""
+    """Make the target of settings. Raises StoreError if the folder of an ADK agent has no agent."""
     path = _resolve_path(root, settings.path) if settings.path is not None else root
     kind = AgentKind(settings.kind)
     found: dict[str, object] = {"location": settings.target, "path": path, "env_file": None}
@@ -71,7 +71,7 @@ def make_configured_target(name: str, settings: TargetSettings, *, root: Path) -
     if settings.scripted_models is not None:
         script = _find_existing(settings.scripted_models, path, root)
         found["scripted_models"] = script
-        watch = (*watch, str(script))  # what it says reaches every conversation
+        watch = (*watch, str(script))  # its content affects every conversation
     return Target(
         name=name,
         kind=kind,
@@ -91,7 +91,7 @@ def make_configured_target(name: str, settings: TargetSettings, *, root: Path) -
 
 
 def find_missing_files(target: Target) -> Iterator[str]:
-    """What the settings of a target name that is not there, one sentence each."""
+    """Yield a sentence for each missing file in the settings of a target."""
     for key, path, exists in (
         ("path", target.path, target.path.is_dir()),
         ("python", target.python, target.python is None or target.python.is_file()),
@@ -103,7 +103,7 @@ def find_missing_files(target: Target) -> Iterator[str]:
 
 
 def find_agent_folder(target: Target) -> Path | None:
-    """The folder with the agent's code, where that is known without running it."""
+    """Return the folder of the agent's code, if it is known without running it."""
     if target.kind is AgentKind.ADK:
         return target.path / target.location
     if target.kind in _IN_MODULES and not target.is_remote:
@@ -113,12 +113,12 @@ def find_agent_folder(target: Target) -> Path | None:
 
 
 def find_recordings(target: Target) -> Path | None:
-    """The file with the recordings of a target that has one for all its sets."""
+    """Return the file of recordings, if a target has one for all its sets."""
     return target.path / target.location if target.kind is AgentKind.RECORDED and target.location else None
 
 
 def _resolve_agent_folder(path: Path, *, root: Path) -> Path:
-    """The folder, below the root by its own name where it can be: a link to an agent elsewhere is an agent of ours."""
+    """Return the folder; a link below the root keeps its own path, so that a linked agent belongs to the project."""
     folder = path.absolute()
     if ".." in folder.parts or not folder.is_relative_to(root):
         folder = folder.resolve()
@@ -134,7 +134,7 @@ def _resolve_agent_folder(path: Path, *, root: Path) -> Path:
 
 
 def _find_env_file(folder: Path, *, root: Path) -> Path | None:
-    """The `.env` of the agent's folder or of the nearest one above it, not above the root."""
+    """Return the `.env` of the agent's folder or the nearest folder above it, up to the root."""
     if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("true", "1"):
         return None
     for candidate in (folder, *folder.parents):
@@ -146,30 +146,32 @@ def _find_env_file(folder: Path, *, root: Path) -> Path | None:
 
 
 def _find_existing(text: str, *bases: Path) -> Path:
-    """The path under the first of the folders in which it exists; under the first where it is in none."""
+    """Return the path under the first folder in which it exists, else under the first folder."""
     candidates = [_resolve_path(base, text) for base in bases]
     return next((path for path in candidates if path.exists()), candidates[0])
 
 
 def _find_interpreter(text: str, root: Path) -> Path:
-    """A path, or the name of a program on the PATH. Links stay: a virtual environment's interpreter is one."""
+    """Return the path of an interpreter, given as a path or as a name on the PATH. Links are kept: the interpreter of a
+    virtual environment is one."""
     is_name = Path(text).name == text and not (root / text).exists()
     found = shutil.which(text) if is_name else None
     return Path(found) if found else _resolve_path(root, text)
 
 
 def _resolve_path(root: Path, text: str) -> Path:
-    """The path absolute and without `..`, its links kept."""
+    """Return the absolute path without `..`; links are kept."""
     return Path(os.path.normpath(root / Path(text).expanduser()))
 
 
-# The root of a project: the folder to which all paths that people see are relative.
+# The root of a project: displayed paths are relative to it
 
 
 def find_root(path: Path) -> Path:
-    """The nearest folder upwards with `workbench.toml`, else with `.git` or `pyproject.toml`, else the folder given.
+    """Return the nearest folder upwards with `workbench.toml`, else with `.git` or `pyproject.toml`, else the folder
+    given.
 
-    `path` may be a file; its folder counts. The answer is absolute. Raises StoreError where `path` does not exist.
+    `path` may be a file; then its folder counts. The result is absolute. Raises StoreError if `path` does not exist.
     """
     folder = path.absolute()
     if not folder.exists():
@@ -184,7 +186,7 @@ def find_root(path: Path) -> Path:
     return folder
 
 
-# Which agent an eval set belongs to.
+# Pairing of eval sets and agents
 
 _SESSION_APP = re.compile(
     r'"(?:session_?input|initial_?session)"\s*:\s*\{.{0,2000}?"app_?name"\s*:\s*("(?:[^"\\]|\\.)*")',
@@ -193,18 +195,19 @@ _SESSION_APP = re.compile(
 
 
 class Pairing(NamedTuple):
-    """The target of an eval set, or why it has none and what to do about it."""
+    """The target of an eval set, or the reason why it has none with a remedy."""
 
     target: str | None
     reason: str | None = None
 
 
 class LocationPairing:
-    """Pairs by climbing from the set to the first folder with agents in or below it.
+    """Pairs a set with the first folder upwards that has agents in or below it.
 
-    Of several agents there it takes the one whose folder (or own name) the cases name as `session_input.app_name`, else
-    the one that lives in that very folder. A set beside files that look like an agent and are none, or in a folder of
-    `reasons`, which say why its agent is not that of the set, belongs to no agent elsewhere, unless the cases name it.
+    Among several agents there, it chooses the one whose folder (or name) is `session_input.app_name` in the cases, else
+    the one in that very folder. A set is not paired with an agent further up if files beside it look like a broken
+    agent, or if `reasons` has its folder, unless the cases name the agent. `reasons` explain why the agent of a folder
+    does not own the set.
     """
 
     def __init__(self, targets: Iterable[Target], *, reasons: Mapping[Path, str] | None = None, root: Path) -> None:
@@ -218,7 +221,7 @@ class LocationPairing:
                     self._agents[ancestor][target.name] = folder
 
     def pair(self, eval_set: Path) -> Pairing:
-        """The target of a set."""
+        """Find the target of a set."""
         lacking: str | None = None
         for folder in eval_set.parents:
             agents = self._agents.get(folder)
@@ -262,11 +265,11 @@ def _make_unpaired(lacking: str) -> Pairing:
 
 
 def match_claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path) -> tuple[list[Path], list[str]]:
-    """The files that the `eval_sets` patterns of a target match, and the patterns that match none.
+    """Return the files that the `eval_sets` patterns of a target match, and the patterns that match none.
 
-    `found` are the sets of the project by their relative path. Patterns are relative to the target's `path` or to the
-    root; one that matches nothing there may name any other file, but JSON of other programs only without wildcards.
-    Addresses are none.
+    `found` are the sets of the project by relative path. Patterns are relative to the target's `path` or to the root. A
+    pattern without matches there may name any other file; JSON files of other programs match only without wildcards.
+    Addresses are ignored.
     """
     claimed: dict[Path, None] = {}
     unmatched = []
@@ -287,13 +290,13 @@ def match_claimed_sets(target: Target, found: Mapping[str, Path], *, root: Path)
 
 
 def match_sets(patterns: Iterable[str], found: Iterable[str], *, path: Path, root: Path) -> Iterator[str]:
-    """The sets that patterns relative to the path of a target or to the root match."""
+    """Yield the sets that match patterns relative to the path of a target or to the root."""
     rules = [rule for pattern in patterns if not is_address(pattern) for _, rule in _compile_rules(path, pattern, root)]
     return (relative for relative in found if any(rule.fullmatch(relative) for rule in rules))
 
 
 def can_claim(target: Target, relative: str, *, root: Path) -> bool:
-    """Whether a pattern of a target matches a path that need not be there."""
+    """True if a pattern of a target matches a path, which need not exist."""
     return any(
         rule.fullmatch(relative)
         for pattern in target.eval_sets
@@ -302,9 +305,9 @@ def can_claim(target: Target, relative: str, *, root: Path) -> bool:
 
 
 def suggest_claimed_paths(target: Target, *, name: str, root: Path) -> Iterator[str]:
-    """Paths of eval sets, there or not, that the patterns of a target name, with `name` for what may be anything.
+    """Yield paths of eval sets, existing or not, that match the patterns of a target, with `name` for wildcards.
 
-    Patterns that leave a folder or a single character open give none.
+    Patterns with a wildcard for a folder or a single character yield none.
     """
     for base in dict.fromkeys((target.path, root)):
         if base.is_relative_to(root):
@@ -325,8 +328,7 @@ def _fill_pattern(pattern: str, name: str) -> str | None:
 
 
 def _compile_rules(path: Path, pattern: str, root: Path) -> Iterator[tuple[Path, re.Pattern[str]]]:
-    """What a pattern of a target with this path means: as a rule for paths from the root, for each folder it may be
-    relative to."""
+    """Yield a pattern as an expression for paths from the root, for each folder that it may be relative to."""
     for base in dict.fromkeys((path, root)):
         yield base, _compile_pattern(_relative_pattern(base, pattern, root))
 
@@ -338,7 +340,7 @@ def _relative_pattern(base: Path, pattern: str, root: Path) -> str:
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    """A pattern of paths as a regular expression: `*` stays inside a name, `**` spans folders."""
+    """Compile a pattern of paths: `*` stays inside a name, `**` spans folders."""
     steps = re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]]*\]|.", pattern, re.DOTALL)
     wild = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     texts = (
@@ -349,33 +351,32 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _find_app_names(eval_set: Path) -> set[str]:
-    """The app names of the sessions in a set: read from its text, as a set with a broken case still has the others'."""
+    """Find the app names of sessions in the text of a set, because a set with a broken case still has the others."""
     try:
         text = eval_set.read_bytes().decode(errors="replace")
     except OSError:
-        return set()  # opening the set says why
+        return set()  # opening the set reports it
     names = set()
     for match in _SESSION_APP.finditer(text):
         try:
             names.add(str(json.loads(match[1], strict=False)))
         except ValueError:
-            continue  # a broken escape: opening the set says where
+            continue  # a broken escape: opening the set reports it
     return names
 
 
-# The project: its targets and eval sets, paired.
+# Projects: targets and eval sets, paired
 
 CRITERIA_FILE = "test_config.json"
 
 
 class EvalSetEntry(Fact):
-    """An eval-set file, or a dataset. `relative` is its path from the root with forward slashes, and its name
-    everywhere else.
+    """An eval-set file or dataset. `relative` is its path from the root with forward slashes, and its name everywhere
+    else.
 
-    Of a dataset elsewhere `address` is where, with what gives access to it; `relative` is that as people may see it,
-    with a number where several look the same, and `path` the file that names it.
-    `config` is the criteria file that holds for it (None: the default criteria); `unpaired_reason` says in one
-    sentence why `target` is None and what to do about it.
+    A remote dataset has an `address`, which may contain credentials. Its `relative` is the address without them,
+    numbered if several look the same, and its `path` is the file that names it. `config` is its criteria file (None:
+    the default criteria). `unpaired_reason` says in one sentence why `target` is missing, and a remedy.
     """
 
     path: Path
@@ -388,9 +389,9 @@ class EvalSetEntry(Fact):
 
 
 class Project(Fact):
-    """What is in a project. `problems` are for people: one sentence each, none of them keeps the rest from working.
+    """The content of a project. `problems` are sentences for people; none of them affects the rest.
 
-    `unusable` has the configured targets without an agent, by name, each with its problem.
+    `unusable` has the problem of each configured target without an agent.
     """
 
     root: Path
@@ -401,10 +402,10 @@ class Project(Fact):
 
 
 def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) -> Project:
-    """Find the targets and eval sets of the project around `path`; `root` is given where it was found before.
+    """Find the targets and eval sets of the project around `path`; pass `root` if it is already known.
 
-    Configured targets come first, and claim the sets that their `eval_sets` name; folders with an ADK agent that no
-    configured target uses are targets too. Every other set is paired by location.
+    Configured targets come first, and own the sets that their `eval_sets` match. Folders with an ADK agent that no
+    configured target uses become targets, too. All other sets are paired by location.
     """
     root = root or find_root(path)
     findings = walk(root)
@@ -418,7 +419,7 @@ def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) ->
         for target in targets.values()
         if target.eval_sets and (folder := find_agent_folder(target)) is not None
     }
-    for name, problem in unusable.items():  # no other agent may answer in place of the one that was named
+    for name, problem in unusable.items():  # no other agent may replace the one that was configured
         settings = loaded.settings.targets[name]
         path = root / (settings.path or "")
         for relative in match_sets(settings.eval_sets or (), found, path=path, root=root):
@@ -435,12 +436,13 @@ def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) ->
 
 
 def find_criteria_file(entry: EvalSetEntry, target: Target | None) -> Path | None:
-    """The criteria file of a set: the target's `config`, else the one beside the set, else none."""
+    """Return the criteria file of a set: the target's `config`, else the file beside the set, else None."""
     return target.config if target is not None and target.config is not None else find_adjacent_criteria(entry.path)
 
 
 def find_adjacent_criteria(eval_set: Path) -> Path | None:
-    """The `test_config.json` beside a set, also if it is a folder or a link to nothing: reading it says so."""
+    """Return the `test_config.json` beside a set, also a folder or broken link of this name: reading it reports the
+    fault."""
     beside = eval_set.parent / CRITERIA_FILE
     return beside if beside.is_file() or beside.is_dir() or beside.is_symlink() else None
 
@@ -448,7 +450,7 @@ def find_adjacent_criteria(eval_set: Path) -> Path | None:
 def _load_configured_targets(
     loaded: LoadedSettings, root: Path, problems: list[str]
 ) -> tuple[dict[str, Target], dict[str, str]]:
-    """The configured targets, and the problems of those that are unusable."""
+    """Make the configured targets; return them and the problems of unusable ones."""
     targets: dict[str, Target] = {}
     unusable: dict[str, str] = {}
     for name, settings in loaded.settings.targets.items():
@@ -483,7 +485,7 @@ def _find_adk_targets(
 
 
 def _holds_agent(folder: Path, files: list[str], root: Path, problems: list[str]) -> bool:
-    """Whether one of the files, `agent.py` first, binds an ADK agent; one that cannot be read is a problem."""
+    """True if one of the files, `agent.py` first, binds an ADK agent; an unreadable file is a problem."""
     for name in sorted(files, reverse=True):
         file = folder / name
         try:
@@ -501,7 +503,7 @@ def _holds_agent(folder: Path, files: list[str], root: Path, problems: list[str]
 def _assign_claimed_sets(
     targets: Iterable[Target], found: dict[str, Path], root: Path, problems: list[str]
 ) -> dict[str, Pairing]:
-    """The sets that targets name; of two targets that name the same set the first has it."""
+    """Assign sets to the targets that name them; the first target wins."""
     pairings: dict[str, Pairing] = {}
     for target in targets:
         claimed, unmatched = match_claimed_sets(target, found, root=root)
@@ -516,9 +518,10 @@ def _assign_claimed_sets(
 
 
 def _list_addresses(targets: Iterable[Target], root: Path, problems: list[str]) -> list[EvalSetEntry]:
-    """The datasets elsewhere that targets name; nothing is read of them.
+    """List the remote datasets of targets without reading them.
 
-    The query of an address tells datasets apart and may hold a key: those that look the same without are numbered.
+    The query of an address identifies the dataset and may contain a key: datasets that look the same without it are
+    numbered.
     """
     entries: dict[str, EvalSetEntry] = {}
     names: set[str] = set()
@@ -542,7 +545,7 @@ def _list_addresses(targets: Iterable[Target], root: Path, problems: list[str]) 
 
 
 def _choose_free_name(name: str, taken: Container[str]) -> str:
-    """The name, with the first number that makes it a free one where it is taken."""
+    """Return the name, with the first free number if it is taken."""
     numbered = (f"{name} ({number})" for number in count(2))
     return name if name not in taken else next(each for each in numbered if each not in taken)
 
@@ -559,11 +562,11 @@ def _make_entry(relative: str, pairing: Pairing, targets: dict[str, Target], roo
     return entry.model_copy(update={"config": find_criteria_file(entry, target)})
 
 
-# Where an eval set would belong that is not there yet: by the rules by which those that are found are paired.
+# Locations of new eval sets, by the same rules as the pairing of existing ones
 
 
 class NewSets:
-    """The eval sets that could be made in a project. Paths are relative to its root, with forward slashes."""
+    """Possible new eval sets of a project. Paths are relative to its root, with forward slashes."""
 
     def __init__(self, project: Project) -> None:
         self._root = project.root
@@ -572,14 +575,14 @@ class NewSets:
         self._by_location = LocationPairing(unnamed, root=project.root)
 
     def pair(self, relative: str) -> Pairing:
-        """The target that a set at this path would have, or why none."""
+        """Find the target of a set at this path, or the reason why it has none."""
         for target in self._targets.values():
             if can_claim(target, relative, root=self._root):
                 return Pairing(target.name)
         return self._by_location.pair(self._root / relative)
 
     def suggest_paths(self, target: str, *, name: str) -> Iterator[str]:
-        """Where a set of this name might lie that is for a target; another target may have a claim to it."""
+        """Yield possible paths of a new set for a target; another target may own them."""
         found = self._targets.get(target)
         if found is None:
             return
@@ -589,5 +592,5 @@ class NewSets:
             yield (folder.relative_to(self._root) / f"{name}{EVAL_SET_SUFFIX}").as_posix()
 
     def has_listed_sets(self, target: str) -> bool:
-        """Whether settings say which sets are for a target."""
+        """True if settings list the sets of a target."""
         return target in self._targets and bool(self._targets[target].eval_sets)

@@ -1,4 +1,4 @@
-"""What models answered, kept from run to run in `.workbench/replies.db`: texts by the key of what was asked."""
+"""Replies of models, kept from run to run in `.workbench/replies.db` by the key of the request."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from workbench.store.history.history_schema import open_database
 FILE_NAME = "replies.db"
 
 _MAX_REPLIES = 100_000
-"""Of more, those that were not used for longest are forgotten when the file is opened."""
-_USE_NOTED_AFTER = 86_400.0  # seconds after which it is noted that an answer is still of use
+"""When the file is opened, replies beyond this number are deleted, least recently used first."""
+_USE_NOTED_AFTER = 86_400.0  # seconds after which the time of use is updated
 
 
 class ReplyStore:
-    """The file of one project. One thread at a time may use it; another process may at the same time."""
+    """The file of one project. One thread at a time may use it; another process may use it at the same time."""
 
     def __init__(self, root: Path) -> None:
-        """Raises StoreError where the file cannot be opened; a damaged one is moved aside."""
+        """Raises StoreError if the file cannot be opened; a damaged one is moved aside."""
         self._database = open_database(root, file_name=FILE_NAME, prepare=_prepare)
 
     def get(self, key: str) -> str | None:
-        """The text that is kept under a key. Raises StoreError."""
+        """Return the text of a key. Raises StoreError."""
         with self._database.translate_errors():
             row = self._database.execute("SELECT data, used_at FROM reply WHERE key = ?", (key,)).fetchone()
             if row is None:
@@ -38,7 +38,7 @@ class ReplyStore:
             return zlib.decompress(data).decode()
 
     def put(self, key: str, text: str) -> None:
-        """Keep a text under a key, in place of what was there. Raises StoreError."""
+        """Store a text under a key, replacing an earlier one. Raises StoreError."""
         row = (key, zlib.compress(text.encode()), time.time())
         with self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO reply (key, data, used_at) VALUES (?, ?, ?)", row)

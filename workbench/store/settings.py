@@ -1,4 +1,4 @@
-"""The settings: the schema of workbench.toml, how it is read, and how an agent is added to it."""
+"""The settings: the schema of workbench.toml, reading it, and adding an agent to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import decode_utf8, read_bytes, write_atomic, write_new
 from workbench.store.toml_files import Place, TomlFile, read_toml
 
-# Settings of one target: what all kinds have, and the tables that only some have.
+# Settings of a target: common ones, and the tables of single kinds
 
 KINDS = ", ".join(kind.value for kind in AgentKind if kind is not AgentKind.RECORDED) + " or recorded"
 
@@ -33,13 +33,13 @@ _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
 class Section(Fact):
-    """A table of the file. Strict: text is no number, 1 is not true."""
+    """A table of the file, with strict types: text is no number, 1 is not true."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class A2aSettings(Section):
-    """`[targets.NAME.a2a]`: how an A2A agent is spoken to."""
+    """`[targets.NAME.a2a]`: requests to an A2A agent."""
 
     headers: dict[str, str] = Field(default_factory=dict)
     """Headers of every request; `${NAME}` stands for an environment variable."""
@@ -51,7 +51,7 @@ class A2aSettings(Section):
 
 
 class HttpSettings(Section):
-    """`[targets.NAME.http]`: what an HTTP agent is asked, and where in its answer is what."""
+    """`[targets.NAME.http]`: requests to an HTTP agent, and places in its responses."""
 
     method: Literal["POST", "PUT", "PATCH", "GET"] = "POST"
     """Method of the request. With GET the keys of the body are the query of the URL."""
@@ -86,12 +86,12 @@ class HttpSettings(Section):
     @classmethod
     def _is_a_body(cls, value: Any) -> Any:
         if not isinstance(value, str | dict):
-            raise ValueError("a table, or a template as text")  # noqa: TRY004 - pydantic tells ValueError alone
+            raise ValueError("a table, or a template as text")  # noqa: TRY004 - pydantic reports only ValueError
         return value
 
 
 class CommandSettings(Section):
-    """`[targets.NAME.command]`: what is done for a program beside starting it."""
+    """`[targets.NAME.command]`: options for a program."""
 
     otlp: bool = False
     """If true, the run receives spans that the program exports. It starts with variables that name the address."""
@@ -104,7 +104,7 @@ KIND_TABLES: dict[str, type[Section]] = {
     AgentKind.HTTP: HttpSettings,
     AgentKind.COMMAND: CommandSettings,
 }
-"""The tables that only targets of one kind have, by the kind, which is their name too."""
+"""Tables that only targets of one kind have; the kind is the name of the table."""
 
 
 class TargetSettings(Section):
@@ -138,11 +138,11 @@ class TargetSettings(Section):
     columns: dict[str, str] = Field(default_factory=dict)
     """For recorded sessions: names of columns in the datasets, such as `{response = "answer"}`."""
     a2a: A2aSettings | None = None
-    """`[targets.NAME.a2a]`: how an A2A agent is spoken to."""
+    """`[targets.NAME.a2a]`: requests to an A2A agent."""
     http: HttpSettings | None = None
-    """`[targets.NAME.http]`: what an HTTP agent is asked, and where in its answer is what."""
+    """`[targets.NAME.http]`: requests to an HTTP agent, and places in its responses."""
     command: CommandSettings | None = None
-    """`[targets.NAME.command]`: what is done for a program beside starting it."""
+    """`[targets.NAME.command]`: options for a program."""
 
     @field_validator("kind")
     @classmethod
@@ -202,7 +202,7 @@ class TargetSettings(Section):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The table that only the target's kind has, as plain data: what was set."""
+        """The table of the target's kind as plain data, as far as it was set."""
         table: Section | None = getattr(self, self.kind) if self.kind in KIND_TABLES else None
         return {} if table is None else table.model_dump(mode="json", exclude_unset=True)
 
@@ -212,7 +212,7 @@ def _is_object(value: str) -> bool:
 
 
 def _is_url(value: str) -> bool:
-    """Whether it is a URL of HTTP, without a password: that would be shown wherever the agent is."""
+    """True for an HTTP URL without a password, which would be shown together with the agent."""
     try:
         parts = urlsplit(_VARIABLE.sub("1", value))
         return (
@@ -222,14 +222,14 @@ def _is_url(value: str) -> bool:
             and "@" not in parts.netloc
             and not re.search(r"\s", value)
         )
-    except ValueError:  # a port that is no number, brackets that do not match
+    except ValueError:  # a port that is no number, or unmatched brackets
         return False
 
 
 def _is_command(value: str) -> bool:
     try:
         return bool(shlex.split(value)) and "\0" not in value
-    except ValueError:  # a quotation that does not end
+    except ValueError:  # an unclosed quotation
         return False
 
 
@@ -246,7 +246,7 @@ _TARGETS: dict[str, tuple[Callable[[str], bool], str]] = {
     AgentKind.HTTP: (_is_url, _URL),
     AgentKind.COMMAND: (_is_command, "a program with its arguments"),
 }
-"""What `target` must be, by kind: whether it is, and what to say where not."""
+"""Checks of `target` by kind, each with the expected value for messages."""
 
 
 def _check_headers(headers: dict[str, str]) -> dict[str, str]:
@@ -260,7 +260,7 @@ def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-# Settings: what `workbench.toml` says, all of it optional.
+# Settings of `workbench.toml`, all optional
 
 FILE_NAME = "workbench.toml"
 
@@ -375,30 +375,30 @@ class Settings(Section):
 
 
 class LoadedSettings(Fact):
-    """Settings with the file of the project they came from (None: there is none) and what was odd about it."""
+    """Settings with the project's file (None: there is no file) and warnings about it."""
 
     settings: Settings = Settings()
     path: Path | None = None
     problems: tuple[str, ...] = ()
-    _files: tuple[TomlFile, ...] = PrivateAttr(default=())  # what wins stands first
+    _files: tuple[TomlFile, ...] = PrivateAttr(default=())  # in order of precedence
 
     def add_location(self, place: Place, message: str) -> str:
-        """A sentence about a setting, begun with the file and the line that say it where any does."""
+        """Prefix a message about a setting with the file and line that define it, if any."""
         file = next((file for file in self._files if file.has(place)), None)
         return message if file is None else f"{shown_path(file.path)}:{file.find_line(place)}: {message}"
 
 
 def get_user_settings_file() -> Path:
-    """Where the user's own settings are, whether or not the file exists."""
+    """Return the path of the user's own settings, whether or not the file exists."""
     from platformdirs import user_config_path
 
     return user_config_path("workbench", appauthor=False) / FILE_NAME
 
 
 def load_settings(root: Path, *, user_file: Path | None = None) -> LoadedSettings:
-    """Read the settings of a project and of the user (`user_file`: instead of the one of the platform).
+    """Read the settings of a project and of the user (`user_file` replaces the default path of the latter).
 
-    Raises StoreError where a file cannot be read, is not TOML, or a value is of the wrong type.
+    Raises StoreError if a file cannot be read, is not TOML, or has a value of the wrong type.
     """
     own = read_toml(user_file or get_user_settings_file())
     project = read_toml(root / FILE_NAME)
@@ -422,11 +422,11 @@ def load_settings(root: Path, *, user_file: Path | None = None) -> LoadedSetting
 
 
 def _remove_unknown_keys(file: TomlFile) -> list[str]:
-    """Remove what is no setting from the data, and name it."""
+    """Remove unknown keys from the data, and return a message for each."""
     unknown = list(_find_unknown_keys(file.data))
     problems = [
         f"{shown_path(file.path)}:{file.find_line(place)}: {'.'.join(place)}: unknown key, "
-        f"expected one of {_listed(known)}{suggest_name(place[-1], known)}"
+        f"expected one of {', '.join(known)}{suggest_name(place[-1], known)}"
         for place, known in unknown
     ]
     for (*tables, key), _ in unknown:
@@ -438,7 +438,7 @@ def _remove_unknown_keys(file: TomlFile) -> list[str]:
 
 
 def _find_unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
-    """The places of unknown keys, each with the keys that are known there."""
+    """Yield the places of unknown keys, each with the known keys there."""
     for name, value in data.items():
         if name not in Settings.model_fields:
             yield (name,), list(Settings.model_fields)
@@ -472,7 +472,7 @@ def _list_unknown_keys(
 
 
 def check_settings(file: TomlFile) -> None:
-    """Raise StoreError where a value in a file is none that its key may have."""
+    """Raise StoreError if a value in a file is invalid."""
     try:
         Settings.model_validate(file.data)
     except ValidationError as error:
@@ -501,7 +501,7 @@ _EXPECTED = {
     "dict_type": "a table",
     "model_type": "a table",
     "model_attributes_type": "a table",
-    "missing": "a number",  # of a price
+    "missing": "a number",  # a price
     "literal_error": "{expected}",
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "{ge:g} or more",
@@ -512,7 +512,7 @@ _EXPECTED = {
 
 
 def _describe_expected(kind: str, context: dict[str, Any]) -> str:
-    """What would have been right, in the words of TOML."""
+    """Describe the expected value in terms of TOML."""
     return _EXPECTED[kind].format(**context)
 
 
@@ -528,11 +528,7 @@ def _describe_found(value: Any) -> str:
     return one_line(_USER_IN_URL.sub("//...@", repr(value)), width=60)
 
 
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(names)
-
-
-# Adding a target to `workbench.toml`: a table at its end, everything else in it as it was, byte by byte.
+# Adding a target to `workbench.toml`: a table at its end; every other byte is unchanged
 
 LOCATIONS = {
     "function": "the function, as package.module:callable",
@@ -544,11 +540,11 @@ LOCATIONS = {
     "command": "the program with its arguments",
     "recorded": "the file with the recorded sessions",
 }
-"""What says where an agent is, by its kind: what a new target is asked for."""
+"""The location of an agent by kind, as the form for a new target asks for it."""
 
 
 class NewTarget(Fact):
-    """What is asked of a new target; `eval_sets` are patterns, none where its sets are found by their place."""
+    """The fields of a new target. `eval_sets` are patterns; without any, sets are found by location."""
 
     name: str
     kind: str
@@ -557,16 +553,16 @@ class NewTarget(Fact):
 
 
 def check_target(target: NewTarget) -> None:
-    """Raise StoreError where no project could have such a target: its `place` and `message` say why. Reads nothing."""
+    """Raise StoreError with `place` and `message` if a target is invalid in any project. Reads no file."""
     if not target.name or not target.name.isprintable():
         raise StoreError(Path(FILE_NAME), place="targets", found=repr(target.name), expected="the name of a target")
     check_settings(TomlFile(Path(FILE_NAME), _render_table(target)))
 
 
 def add_target(target: NewTarget, root: Path) -> Path:
-    """Write a target into the settings of the project at `root`, which need not have any; returns the file.
+    """Write a target into the settings of the project at `root`, and create them if needed; return the file.
 
-    Raises StoreError where that cannot be, and then nothing has changed.
+    If StoreError is raised, nothing has changed.
     """
     check_target(target)
     path = root / FILE_NAME
@@ -585,14 +581,14 @@ def add_target(target: NewTarget, root: Path) -> Path:
     grown = text + gap + table.replace("\n", newline)
     try:
         check_settings(TomlFile(path, grown.removeprefix("\ufeff")))
-    except tomllib.TOMLDecodeError as error:  # `targets = { ... }` on one line, which nothing can be added to
+    except tomllib.TOMLDecodeError as error:  # `targets = { ... }` on one line cannot be extended
         raise StoreError(path, f"no table can be added to it: {error}", place="targets") from None
     write_atomic(path, grown.encode(), expect=stamp)
     return path
 
 
 def get_default_eval_sets(kind: str, name: str) -> Sequence[str]:
-    """The patterns that suit a new target: of agents without code here nothing else says which sets are theirs."""
+    """Return default patterns of eval sets for a new target. Agents without local code need them to find their sets."""
     return () if kind in ("function", "adk", "langchain", "agent_engine") else (f"{name}/*.evalset.json",)
 
 

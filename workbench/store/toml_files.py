@@ -1,4 +1,4 @@
-"""TOML files edited with every comment kept, and the layout of the screen."""
+"""TOML files with the lines of their keys, and the layout of the screen."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_reader import find_unusable, may_be_unusable
 from workbench.store.files import decode_utf8, make_folder, read_bytes, remove_leftovers, write_atomic
 
-# TOML files with the lines on which their keys stand, which the standard library's reader does not tell.
+# TOML files with the lines of their keys, which the standard library does not report
 
 Place = Sequence[str | int]
-"""Keys, and indexes of lists, from the top of the file down to a value."""
+"""Keys and list indexes from the top of the file to a value."""
 
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 class TomlFile:
-    """A file as read. One that does not exist is empty."""
+    """A file that was read; a missing file is empty."""
 
     def __init__(self, path: Path, text: str | None) -> None:
         self.path = path
@@ -37,14 +37,14 @@ class TomlFile:
         self.data: dict[str, Any] = tomllib.loads(text or "")
 
     def has(self, place: Place) -> bool:
-        """Whether the file says anything of a place."""
+        """True if the file has a value at a place."""
         return _has_place(place, self.data)
 
     def find_line(self, place: Place) -> int:
-        """The line, from 1, of the statement that defines a place, or of the nearest table around it.
+        """Return the line (from 1) of the statement that defines a place, or the nearest table around it.
 
-        The reader itself is asked: the statement is the one with which the place appears when the file is read line by
-        line. Only errors are worth that.
+        The statement is the one after which the place exists when the first lines of the file are parsed. This is slow,
+        and only used for errors.
         """
         while place and not self.has(place):
             place = place[:-1]
@@ -62,7 +62,7 @@ class TomlFile:
                 without = end
 
     def _parse_first(self, lines: int) -> dict[str, Any] | None:
-        """The data of the first lines, or None where a statement is cut."""
+        """Parse the first lines; None if they end within a statement."""
         try:
             return tomllib.loads("\n".join(self._lines[:lines]))
         except tomllib.TOMLDecodeError:
@@ -70,7 +70,7 @@ class TomlFile:
 
 
 def read_toml(path: Path) -> TomlFile:
-    """Read a file that need not exist. Raises StoreError where it cannot be read or is not TOML."""
+    """Read a file, which may be missing. Raises StoreError if it cannot be read or is not TOML."""
     if not path.exists():
         return TomlFile(path, None)
     data, _ = read_bytes(path)
@@ -106,16 +106,15 @@ def _has_place(place: Place, data: Any) -> bool:
     return True
 
 
-# How the screen was left in each project, kept in the user's folder for the state of programs.
+# Layouts of the screen by project, in the user's state folder
 
 
 class Layout(Fact):
-    """How the screen was left.
+    """The layout of the screen.
 
-    `left_width` is in cells, None as the stylesheet has it. `theme` is None where none was chosen on the screen.
-    `watching`: whether watch was on, paused or not.
-    `folded` are targets (with an empty eval set) and eval sets; `selected` is a target, the path of one of its sets
-    (empty for the target itself), and the case, None for what is above a case.
+    `left_width` is in cells; None means the width of the stylesheet. `theme` is set if it was chosen on the screen.
+    `watching`: watch was on, paused or not. `folded` are targets (with an empty eval set) and eval sets. `selected` is
+    a target, the path of one of its sets (empty for the target itself), and the case or None.
     """
 
     tab: str = "diff"
@@ -134,14 +133,14 @@ class Layouts:
         self._folder = folder or user_state_path("workbench", appauthor=False) / "layouts"
 
     def load(self, root: Path) -> Layout:
-        """How a project was left; the default where that is not known."""
+        """Return the layout of a project, or the default if it is unknown."""
         try:
             return Layout.model_validate_json(self._file(root).read_bytes())
         except (OSError, ValidationError):
             return Layout()
 
     def save(self, root: Path, layout: Layout) -> None:
-        """Keep how a project is left; where it cannot be kept, the next session begins as the first one did."""
+        """Save the layout of a project. If this fails, the next session starts with the previous layout."""
         with suppress(StoreError):
             make_folder(self._folder)
             remove_leftovers([self._folder])

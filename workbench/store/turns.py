@@ -1,4 +1,4 @@
-"""Watches of one project, in several processes, take turns to run cases: so none runs what another one just has."""
+"""Turns of watches of one project in several processes: two watches never run the same case at the same time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _FILE_NAME = "watch.lock"
 
 
 class Turn(Enum):
-    """What came of asking for a turn."""
+    """The result of a request for a turn."""
 
-    OTHERS = "others"  # somebody else has it
-    MINE = "mine"  # nobody has had it since this one had it last
-    MINE_AGAIN = "mine again"  # others have had it since, and may have stored verdicts
+    OTHERS = "others"  # another process has the turn
+    MINE = "mine"  # no other process had a turn since the last one of this watch
+    MINE_AGAIN = "mine again"  # other processes had a turn since then and may have stored verdicts
 
 
 class Turns:
-    """The turns of one watch. It may take several at once: they are one for the others. Lost with the process."""
+    """The turns of one watch; they end with its process. Several at once count as one turn for other processes."""
 
     def __init__(self, root: Path) -> None:
         self._path = get_history_path(root).with_name(_FILE_NAME)
@@ -33,7 +33,7 @@ class Turns:
         self._mark = self._read_mark()
 
     def acquire(self) -> Turn:
-        """Take a turn unless another process has it. Where there can be no lock, nobody else is taken notice of."""
+        """Take a turn unless another process has it. Without locks in the file system, other processes are ignored."""
         if self._held is None:
             if sys.platform == "win32":
                 return Turn.MINE
@@ -48,13 +48,13 @@ class Turns:
         return self._sign(self._held)
 
     def release(self) -> None:
-        """A turn is over."""
+        """End a turn."""
         self._count = max(0, self._count - 1)
         if not self._count:
             self._close()
 
     def close(self) -> None:
-        """All turns are over."""
+        """End all turns."""
         self._count = 0
         self._close()
 
@@ -65,7 +65,7 @@ class Turns:
             return b""
 
     def _sign(self, file: int) -> Turn:
-        """Leave a mark, and see whether the one before was of another."""
+        """Write a mark, and check whether the previous one is of another process."""
         with contextlib.suppress(OSError):
             before = os.pread(file, 64, 0)
             is_mine, self._mark = before in (b"", self._mark), secrets.token_hex(8).encode()
@@ -80,7 +80,7 @@ class Turns:
 
 
 def _lock(file: int) -> bool:
-    """Whether a file could be locked, which its closing ends; True where the file system has no locks."""
+    """Lock a file until it is closed. Return False if it is locked; True without locks in the file system."""
     import fcntl
 
     try:

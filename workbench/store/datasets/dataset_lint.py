@@ -1,4 +1,4 @@
-"""What is wrong with the rows of a dataset, and labels that people gave."""
+"""Faults in the rows of a dataset, and labels of people."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workbench.store.datasets.dataset_rows import (
 from workbench.store.datasets.message_rows import describe_kind, is_messages, read_messages
 from workbench.store.errors import StoreError, raise_all
 
-# What is probably wrong with a dataset, row by row, before anything is judged by it.
+# Probable mistakes in a dataset, found before it is used
 
 Rule = Literal[
     "unreadable", "python-repr", "missing-reference", "missing-value", "empty-trajectory", "duplicate-id",
@@ -41,9 +41,9 @@ _ALIKE = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something in a row that is probably not meant; `row` counts from 1, and is None for what concerns all rows.
+    """A probable mistake in a row. `row` counts from 1; None means all rows.
 
-    `rule` is a short name that stays the same between versions; `line` and `column` count characters from 1.
+    `rule` is a short name that is stable between versions; `line` and `column` count from 1.
     """
 
     rule: Rule
@@ -55,7 +55,7 @@ class Finding:
 
 
 def lint(dataset: Dataset, *, tools: Collection[str] | None = None) -> list[Finding]:
-    """Everything that is found, in the order of the rows. `tools`: those that the agent has, where that is known."""
+    """Return all findings in the order of rows. `tools` are those of the agent, if known."""
     checks = (
         _find_unreadable_rows(dataset.rows),
         _find_missing_values(dataset.rows),
@@ -88,7 +88,7 @@ def _find_unreadable_rows(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _find_missing_values(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Values that other rows have; and references where no row has any."""
+    """Find missing values that other rows have, and references that no row has."""
     columns = [name for name in (*TEXTS, *TRAJECTORIES) if any(_has_value(row, name) for row in rows)]
     if rows and not any(name in columns for name in _REFERENCES):
         message = "no row has a reference or a reference_trajectory: what compares with one has no score"
@@ -103,7 +103,7 @@ def _find_missing_values(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _has_value(row: Row, name: str) -> bool:
-    """Whether a column has a value: a text may be empty, while an empty text is no trajectory."""
+    """True if a column has a value: a text may be empty, a trajectory may not be an empty text."""
     value = row.columns.get(name)
     return value is not None and (value != "" or name in TEXTS)
 
@@ -117,7 +117,7 @@ def _find_empty_trajectories(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _find_python_reprs(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Text in a column of which nobody expects anything: it reaches judges and custom metrics as text."""
+    """Find Python literals in other columns, which reach judges and custom metrics as text."""
     for row in rows:
         for name, value in row.columns.items():
             is_other = name not in TEXTS and name not in TRAJECTORIES
@@ -160,7 +160,7 @@ def _find_unknown_tools(rows: Sequence[Row], tools: Collection[str] | None) -> I
 
 
 def _find_similar_tools(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Tools of one trajectory alone that are called almost as another is."""
+    """Find tools that occur once with a name similar to that of another tool."""
     used = Counter(name for row in rows for _, names in _list_tools(row) for name in names)
     often = [name for name, times in used.items() if times > 1]
     for row in rows:
@@ -173,7 +173,7 @@ def _find_similar_tools(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _list_tools(row: Row) -> Iterator[tuple[str, list[str]]]:
-    """The names in each trajectory, each once."""
+    """Yield the tool names of each trajectory, each once."""
     for column, calls in zip(TRAJECTORIES, (row.predicted_trajectory, row.reference_trajectory), strict=True):
         yield column, list(dict.fromkeys(call.name for call in calls or ()))
 
@@ -192,7 +192,7 @@ def _check_conversations(rows: Sequence[Row]) -> Iterator[Finding]:
                 yield _make_finding(row, "left-out", f"{column}: what is no text is left out ({', '.join(kinds)})")
 
 
-# Labels that people gave to answers, to hold a judge against: rows of JSONL, CSV or JSON.
+# Labels of people for calibration: rows of JSONL, CSV or JSON
 
 _COLUMNS = ("eval_id", "label", "eval_set", "repeat", "turn", "criterion", "rubric")
 _NEEDED = ("eval_id", "label")
@@ -200,16 +200,16 @@ _ALSO_CALLED = {
     "eval_id": ("id", "case", "case_id", "evalid", "eval", "eval_case", "name"),
     "label": ("verdict", "rating", "score", "grade", "human", "human_label", "value"),
 }
-"""Under which names other tools have what we need."""
+"""Names of the required columns in other tools."""
 
 LabelValue = str | float
 
 
 class Label(NamedTuple):
-    """What somebody said about an answer.
+    """The label of a person for a response.
 
-    `turn` and `repeat` count from 1; what is None was not said. `label` is a number or a word. `row` counts rows from
-    1; `error` is a fault of this row.
+    `turn` and `repeat` count from 1; None means not given. `label` is a number or a word. `row` counts rows from 1;
+    `error` makes the error of a fault in this row.
     """
 
     eval_id: str
@@ -224,7 +224,7 @@ class Label(NamedTuple):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """The labels of a file; further columns are notes. Raises StoreError with every row that cannot be read."""
+    """Read the labels of a file; other columns are notes. Raises StoreError with all invalid rows."""
     labels: list[Label] = []
     errors: list[StoreError] = []
     told: set[Fault] = set()
@@ -234,7 +234,7 @@ def read_labels(path: Path) -> list[Label]:
             continue
         fault = _check_columns(record)
         if fault is not None:
-            if fault not in told:  # the header of a table says it for every row
+            if fault not in told:  # the header of a table would repeat it for every row
                 told.add(fault)
                 errors.append(record.error(fault))
             continue
@@ -263,7 +263,7 @@ def _read_label(record: Record, *, row: int) -> Label:
 
 
 def _check_columns(record: Record) -> Fault | None:
-    """What is wrong with the names of the columns: a label under another name would be none."""
+    """Return the fault in the names of columns: a label under another name would be missed."""
     absent = [name for name in _COLUMNS if name not in record.columns]
     unknown = [name for name in record.columns if name not in _COLUMNS]
     for name in unknown:

@@ -1,4 +1,4 @@
-"""Datasets read from files, addresses and values, and rows as recorded cases."""
+"""Datasets read from files, addresses and values, and their rows as recorded cases."""
 
 from __future__ import annotations
 
@@ -48,25 +48,24 @@ if TYPE_CHECKING:
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 
-# Reads datasets by the ending of their names; what the formats are is left to the modules beside this one.
+# Datasets by the suffix of their names
 
 _Reader = Callable[[Path | str, bytes, Columns], Iterator[Record]]
 
 
 def read_dataset(source: Path | str, *, columns: Columns | None = None) -> Dataset:
-    """Read a dataset: a file by the ending of its name (`ENDINGS`), or what stands at an address, which is text.
+    """Read a dataset: a file, or an address given as text. The suffix of its name is its format (`ENDINGS`).
 
     Addresses are those of fsspec (`https://`, `gs://`, `s3://`, ...) and tables of BigQuery
-    (`bq://project.dataset.table`). `columns` says for columns that are known here which names they have in the dataset,
-    where those differ. A row that cannot be read has problems, and the others are read. Raises StoreError where there
-    is none that can be.
+    (`bq://project.dataset.table`). `columns` has the names of known columns in the dataset, if they differ. An invalid
+    row has problems; the others are read. Raises StoreError if no row can be read.
     """
     shown = shown_address(source) if isinstance(source, str) else source
     return dataset_from_records(shown, read_records(source, columns=columns), columns=columns)
 
 
 def dataset_from_records(source: Path | str, records: Iterable[Record], *, columns: Columns | None = None) -> Dataset:
-    """The dataset that records are. Raises StoreError as `read_dataset`."""
+    """Make a dataset of records. Raises StoreError as `read_dataset`."""
     if columns:
         records = rename_columns(records, columns, source=source)
     with pause_gc():
@@ -77,7 +76,7 @@ def dataset_from_records(source: Path | str, records: Iterable[Record], *, colum
 
 
 def read_records(source: Path | str, *, columns: Columns | None = None) -> Iterator[Record]:
-    """The rows of a file as they are, by the ending of its name, or of what stands at an address. Raises StoreError."""
+    """Read the rows of a file or address, by the suffix of its name. Raises StoreError."""
     if isinstance(source, str) and source.startswith(SCHEME):
         from workbench.store.datasets.table_files import records_from_table
 
@@ -89,7 +88,7 @@ def read_records(source: Path | str, *, columns: Columns | None = None) -> Itera
 
 
 def check_dataset_reachable(address: str) -> None:
-    """See whether what stands at an address can be read, and read as little of it as can be. Raises StoreError."""
+    """Check that an address can be read, and read as little of it as possible. Raises StoreError."""
     if address.startswith(SCHEME):
         from workbench.store.datasets.table_files import check_table_reachable
 
@@ -135,17 +134,17 @@ _READERS: Mapping[str, _Reader] = {
 }
 
 ENDINGS = ".jsonl, .csv, .json or .parquet"
-"""The endings of the names of datasets, in words."""
+"""The suffixes of datasets, for messages."""
 
 
-# Datasets that are in memory: pandas frames, lists of rows, and dicts of columns.
+# Datasets in memory: pandas frames, lists of rows, and dicts of columns
 
 
 def dataset_from_frame(frame: DataFrame, *, columns: Columns | None = None, name: str = "data frame") -> Dataset:
-    """The rows of a pandas frame, in its order and whatever its index.
+    """Make a dataset of a pandas frame, in its order and with any index.
 
-    Values of numpy and pandas become JSON values, and what is missing (NaN, None, NA, NaT) None. `columns` as in
-    `read_dataset`; `name` is what errors call the frame. Raises StoreError where nothing can be read.
+    Values of numpy and pandas become JSON values, and missing ones (NaN, None, NA, NaT) None. `columns` as in
+    `read_dataset`; `name` is the name of the frame in errors. Raises StoreError if nothing can be read.
     """
     names = [str(column) for column in frame.columns]
     twice = sorted({column for column in names if names.count(column) > 1})
@@ -161,7 +160,7 @@ def dataset_from_frame(frame: DataFrame, *, columns: Columns | None = None, name
 def dataset_from_columns(
     values: Mapping[str, Sequence[Any]], *, columns: Columns | None = None, name: str = "dataset"
 ) -> Dataset:
-    """The rows of a dict of columns, each a sequence with a value for each row. As `dataset_from_frame` otherwise."""
+    """Make a dataset of a dict of columns, each a sequence with a value for each row. See `dataset_from_frame`."""
     lengths = {key: len(column) for key, column in values.items()}
     first = next(iter(lengths.items()), ("", 0))
     for key, length in lengths.items():
@@ -176,24 +175,24 @@ def dataset_from_columns(
 def dataset_from_rows(
     rows: Iterable[Mapping[str, Any]], *, columns: Columns | None = None, name: str = "dataset"
 ) -> Dataset:
-    """The rows of a sequence of mappings. As `dataset_from_frame` otherwise."""
+    """Make a dataset of a sequence of mappings. See `dataset_from_frame`."""
     return dataset_from_records(name, records_from_values(rows, source=name), columns=columns)
 
 
-# Recorded cases: what an agent once did beside what it should have done, as a run judges them.
+# Recorded cases: actual and expected results for scoring without running an agent
 
 _NO_COLUMNS: Mapping[str, Any] = {"prompt": None}
-"""The columns of a row without any: a case without columns is none of a dataset, and made no calls."""
+"""The columns of an empty row: a case without columns would be none of a dataset, with no calls."""
 _CASES = frozenset({"eval_cases", "evalCases"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedCase:
-    """One case to judge, or the problem that keeps it from being judged.
+    """One case to score, or the problem that prevents it.
 
-    `case` is what was expected; None where there is nothing to hold the execution against. `columns` is the row of the
-    dataset. `occurrence` tells apart cases that share an id. `errors` are what the problem of a row is made of.
-    `case` and `execution` of a row are made anew whenever they are asked for.
+    `case` is the expectation; None if there is nothing to compare with. `columns` is the row of the dataset.
+    `occurrence` separates cases with the same id. `errors` are the parts of the problem of a row. `case` and
+    `execution` of a row are built on each access.
     """
 
     eval_id: str
@@ -207,7 +206,8 @@ class RecordedCase:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a file has recorded. `problems` are lines about the eval sets that were read, besides those of cases."""
+    """The content of a file of recordings. `problems` are lines about the eval sets that were read, besides those of
+    cases."""
 
     path: Path | str
     eval_set_id: str
@@ -216,11 +216,11 @@ class Recorded:
 
 
 def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Columns | None = None) -> Recorded:
-    """Read a dataset (an address is text), or an eval set of recorded sessions and the one that was expected.
+    """Read a dataset (an address is text), or an eval set of recorded sessions and the expected set.
 
-    Sessions pair by eval id and turns by position; a session without partner, or with another number of turns, is a
-    case with a problem. Without `expected` there is nothing to hold sessions against. `columns` of a dataset as in
-    `read_dataset`. Raises StoreError where a file cannot be read at all, or has no column that metrics know.
+    Sessions are paired by eval id and turns by position. A session without partner, or with another number of turns, is
+    a case with a problem. Without `expected` there is nothing to compare sessions with. `columns` of a dataset as in
+    `read_dataset`. Raises StoreError if a file cannot be read at all, or has no known column.
     """
     with pause_gc():
         if isinstance(path, Path) and not is_dataset(path):
@@ -244,9 +244,9 @@ def _refuse_without_known_columns(dataset: Dataset) -> None:
 
 
 def is_dataset(path: Path) -> bool:
-    """Whether a file is a dataset and no eval set: told by the name, or for any other JSON file by what it holds.
+    """True if a file is a dataset and no eval set, by its name, or for other JSON files by its content.
 
-    Raises StoreError where that cannot be read.
+    Raises StoreError if it cannot be read.
     """
     if path.suffix.lower() != ".json" or path.name.endswith(EVAL_SET_SUFFIXES):
         return not path.name.endswith(EVAL_SET_SUFFIXES)
@@ -257,7 +257,7 @@ def is_dataset(path: Path) -> bool:
 
 
 def make_recorded_cases(dataset: Dataset) -> tuple[RecordedCase, ...]:
-    """The rows as cases of one turn."""
+    """Make cases of one turn from the rows."""
     with pause_gc():
         return tuple(_iterate_cases(dataset))
 
@@ -289,7 +289,7 @@ def _make_actual_execution(row: Row) -> Execution:
 
 
 def _read_latency(row: Row) -> float:
-    """How long the turn took, where the row says so."""
+    """Return the duration of the turn in seconds, if the row has it; else 0."""
     seconds = row.columns.get(LATENCY)
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
         return float(seconds)
@@ -321,14 +321,14 @@ def _read_sessions(path: Path, expected: Path | None) -> Recorded:
 
 
 def _list_set_problems(document: EvalSetDocument) -> tuple[str, ...]:
-    """The errors of a set besides those that stop a case, which the case reports."""
+    """Return the errors of a set except those that stop a case, which the case reports."""
     from workbench.store.evalsets.adk_rules import format_problems
 
     return tuple(format_problems(error for error in document.errors if not error.stops_case))
 
 
 def _read_cases(document: EvalSetDocument) -> dict[str, EvalCase | str]:
-    """The cases by id, or instead of a case what is wrong with it."""
+    """Return the cases by id; a text is the problem of a case."""
     counts = Counter(entry.eval_id for entry in document.entries)
     cases: dict[str, EvalCase | str] = {}
     for entry in document.entries:
@@ -346,7 +346,7 @@ def _read_cases(document: EvalSetDocument) -> dict[str, EvalCase | str]:
 
 
 def _pair_session(eval_id: str, session: EvalCase | str, wanted: EvalCase | str | None) -> RecordedCase:
-    """A recorded session with what was expected of it."""
+    """Pair a recorded session with its expectation."""
     for side in (session, wanted):
         if isinstance(side, str):
             return RecordedCase(eval_id=eval_id, problem=side)

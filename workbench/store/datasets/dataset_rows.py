@@ -1,4 +1,4 @@
-"""Rows of datasets: their columns, and how JSON lines, JSON and CSV give them."""
+"""Rows of datasets: their columns, and how they are read from JSON lines, JSON, CSV and Python values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from workbench.store.json.json_path import Place
 
 
-# Rows: one prompt with what the agent did and should have done, whatever format the file had.
+# Rows: a prompt with actual and expected results, independent of the file format
 
 TEXTS = ("prompt", "response", "reference")
 TRAJECTORIES = ("predicted_trajectory", "reference_trajectory")
@@ -39,24 +39,24 @@ ID = "eval_id"
 LATENCY = "latency_in_seconds"
 FAILURE = "failure"
 MEASURES = (LATENCY, FAILURE)
-"""The columns that are numbers."""
+"""The columns with numbers."""
 
 MESSAGES = "messages"
-_CONTENTS = "contents"  # what Gemini calls them
+_CONTENTS = "contents"  # Gemini's name
 REFERENCE_MESSAGES = "reference_messages"
 
 PYTHON_REPR = "a value as Python prints it"
-_MOST_CALLS = 10_000  # as many as are kept of a turn of an agent (see limits.py of the worker)
-_LONGEST_PYTHON = 1_000_000  # characters: what Python's parser makes of a text takes hundreds of times its room
+_MOST_CALLS = 10_000  # the limit for a turn of an agent (see limits.py of the worker)
+_LONGEST_PYTHON = 1_000_000  # characters: Python's parser needs hundreds of times the memory of a text
 REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
 
 
 class Row(NamedTuple):
-    """One row. What the dataset does not have is None; an empty trajectory is one without calls.
+    """One row. Missing values are None; an empty trajectory means no calls.
 
-    `number` counts rows from 1, `line` is where the row begins in the file (None in a file without rows of lines).
-    `columns` holds everything as JSON values, the named columns included, also where a list of messages says them.
-    `problems` keep the row from being judged; what else of it could be read is there.
+    `number` counts rows from 1. `line` is the first line of the row (None for formats without lines). `columns` has all
+    columns as JSON values, also those that a list of messages supplies. `problems` prevent scoring the row; everything
+    else that is readable is set.
     """
 
     number: int
@@ -73,14 +73,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Dataset:
-    """The rows of a file; `source` is text where they come from elsewhere, as in StoreError."""
+    """The rows of a file; `source` is text if they come from elsewhere, as in StoreError."""
 
     source: Path | str
     rows: tuple[Row, ...]
 
 
 class Fault(NamedTuple):
-    """What is wrong with a value of a row; `inner` is the place inside the value, such as `[2].tool_input`."""
+    """A fault in a value of a row. `inner` is the place inside the value, such as `[2].tool_input`."""
 
     column: str
     found: str
@@ -89,9 +89,9 @@ class Fault(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A row as its format gives it; `error` says where in the file a fault is.
+    """A row as read from its format. `error` makes the StoreError of a fault in it.
 
-    `problems` are what the format itself could not read of the row; a column of which that is so is absent.
+    `problems` are faults of the format; a column with such a fault is missing.
     """
 
     columns: dict[str, Any]
@@ -101,17 +101,17 @@ class Record(NamedTuple):
 
 
 def make_broken_record(problem: StoreError) -> Record:
-    """A row of which nothing can be read."""
+    """Make a row without any readable value."""
     return Record({}, problem.line, lambda _: problem, (problem,))
 
 
 def read_row(record: Record, *, number: int) -> Row:
-    """The row with its named columns read; what of them cannot be is a problem of the row."""
+    """Read the known columns of a row; faults in them are problems of the row."""
     columns = record.columns
     problems = list(record.problems)
     for name, value in columns.items():
         if _is_nan(value):
-            columns[name] = None  # so pandas writes what is missing
+            columns[name] = None  # how pandas writes missing values
     if MESSAGES not in columns and is_messages(columns.get(_CONTENTS)):
         columns[MESSAGES] = columns[_CONTENTS]
     _read_conversation(record, MESSAGES, problems, prompt="prompt", answer="response", calls="predicted_trajectory")
@@ -133,12 +133,12 @@ def read_row(record: Record, *, number: int) -> Row:
 
 
 def is_python_literal(text: str) -> bool:
-    """Whether a text is a list, dict or tuple as Python prints it; False for one that is too long to be looked into."""
+    """True if a text is a list, dict or tuple as printed by Python; False for a text that is too long to be parsed."""
     if text[:1] not in ("[", "{", "(") or len(text) > _LONGEST_PYTHON:
         return False
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Python thinks of escapes in it
+            warnings.simplefilter("ignore")  # about escapes in the text
             ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return False
@@ -148,10 +148,10 @@ def is_python_literal(text: str) -> bool:
 def _read_conversation(
     record: Record, column: str, problems: list[StoreError], *, prompt: str, answer: str, calls: str
 ) -> None:
-    """Take from a list of messages what the columns themselves do not say.
+    """Fill missing columns from a list of messages.
 
-    A column that is no such list is any other column, unless nothing else says what happened. The JSON text of a list
-    is that list, in the columns too.
+    A column that is no such list is ignored, unless all other columns are missing. JSON text of a list is parsed, also
+    in the columns.
     """
     columns = record.columns
     value = columns.get(column)
@@ -172,7 +172,7 @@ def _read_conversation(
 
 
 def _parse_messages(text: str) -> Any:
-    """The list of messages that a text is; any other text as it is."""
+    """Parse a text that is a list of messages; return other text unchanged."""
     if not text.lstrip().startswith("["):
         return text
     try:
@@ -199,7 +199,7 @@ def _read_text(record: Record, column: str, problems: list[StoreError]) -> str |
 
 
 def _read_answer(record: Record, column: str, problems: list[StoreError]) -> str | None:
-    """The text of an answer; of agents with structured output the JSON of a number, true, false or an object."""
+    """Read the text of a response; a number, boolean or object (structured output) becomes JSON."""
     value = record.columns.get(column)
     if isinstance(value, int | float | dict):
         return json.dumps(value, ensure_ascii=False)
@@ -207,9 +207,9 @@ def _read_answer(record: Record, column: str, problems: list[StoreError]) -> str
 
 
 def _read_trajectory(record: Record, column: str, problems: list[StoreError]) -> list[ToolCall] | None:
-    """The calls; JSON text is parsed, and replaced in the columns by its value.
+    """Read calls; JSON text is replaced in the columns by its value.
 
-    More calls than are judged are a problem of the row, and are not kept.
+    Too many calls are a problem of the row, and are dropped.
     """
     value = record.columns.get(column)
     if value is None or value == "":
@@ -225,7 +225,7 @@ def _read_trajectory(record: Record, column: str, problems: list[StoreError]) ->
         return None
     if calls is None or len(calls) > _MOST_CALLS:
         count = len(value if calls is None else calls)
-        value = calls = record.columns[column] = None  # freed before the text is read again for the place
+        value = calls = record.columns[column] = None  # freed before the text is parsed again for the place
         problems.append(record.error(Fault(column, f"{count:,} calls", f"at most {_MOST_CALLS:,}")))
         return None
     if isinstance(value, str):
@@ -234,7 +234,7 @@ def _read_trajectory(record: Record, column: str, problems: list[StoreError]) ->
 
 
 def _get_value(place: str, value: Any) -> Any:
-    """The value at a place inside another, of which JSON text is looked into."""
+    """Return the value at a place inside another; JSON text is parsed."""
     from workbench.store.json.json_path import parse_place
 
     for step in parse_place(place):
@@ -246,21 +246,21 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-# Columns under other names: which of a dataset's columns is the prompt, the response, the reference, ...
+# Columns under other names
 
 KNOWN = (*TEXTS, *TRAJECTORIES, ID, LATENCY, MESSAGES, REFERENCE_MESSAGES)
-"""The columns that have a meaning here; all others are whatever metrics make of them."""
+"""The columns with a meaning for workbench; metrics may use others."""
 
 Columns = Mapping[str, str]
-"""For columns that are known here the names that they have in the dataset, such as `{"response": "answer"}`."""
+"""For known columns, their names in the dataset, such as `{"response": "answer"}`."""
 
 
 class InvalidColumns(ValueError):
-    """Columns that cannot be meant; the text is what was expected instead."""
+    """Invalid columns; the message is the expected value."""
 
 
 def read_columns(texts: Iterable[str]) -> dict[str, str]:
-    """Columns as they are typed: `response=answer,reference=ground_truth`. Raises InvalidColumns."""
+    """Read columns from the command line: `response=answer,reference=ground_truth`. Raises InvalidColumns."""
     columns: dict[str, str] = {}
     for pair in (pair.strip() for text in texts for pair in text.split(",") if pair.strip()):
         known, equals, name = (part.strip() for part in pair.partition("="))
@@ -274,16 +274,16 @@ def read_columns(texts: Iterable[str]) -> dict[str, str]:
 
 
 def check_columns(columns: Columns) -> None:
-    """Raise InvalidColumns where one is named that has no meaning here."""
+    """Raise InvalidColumns for an unknown column."""
     for known in columns:
         if known not in KNOWN:
             raise InvalidColumns(f"one of {', '.join(KNOWN)} before the name{suggest_name(known, KNOWN)}")
 
 
 def rename_columns(records: Iterable[Record], columns: Columns, *, source: Path | str) -> Iterator[Record]:
-    """The records with what they have under other names also under the known ones.
+    """Add the known columns to records that have them under other names.
 
-    Raises StoreError at the end where no record has a column that is named.
+    Raises StoreError at the end if no record has a named column.
     """
     seen: set[str] = set()
     for record in records:
@@ -301,19 +301,19 @@ def rename_columns(records: Iterable[Record], columns: Columns, *, source: Path 
 
 
 def _column_error(record: Record, columns: Columns, fault: Fault) -> StoreError:
-    """The error at the name that the column has in the dataset."""
+    """Make the error with the column's name in the dataset."""
     return record.error(fault._replace(column=columns.get(fault.column, fault.column)))
 
 
-# The text of files of rows: a row with bytes that are no text does not hide the others.
+# Decoding of files: a row with invalid bytes does not hide the others
 
 _NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
 def decode_rows(path: Path | str, data: bytes) -> str:
-    """The text of a file of rows, in which bytes that are not UTF-8 are what `find_invalid_byte` finds.
+    """Decode a file of rows; invalid UTF-8 bytes become characters that `find_invalid_byte` finds.
 
-    Raises StoreError where the whole file is of another kind.
+    Raises StoreError if the whole file is of another type.
     """
     try:
         text = decode_utf8(path, data)
@@ -325,37 +325,36 @@ def decode_rows(path: Path | str, data: bytes) -> str:
 
 
 class InvalidByte(NamedTuple):
-    """A byte that is not UTF-8: its offset in the text, and what it is in words."""
+    """A byte that is not UTF-8: its offset in the text, and its description."""
 
     offset: int
     found: str
 
 
 def find_invalid_byte(text: str) -> InvalidByte | None:
-    """The first byte in a text that is not UTF-8."""
+    """Return the first byte of a text that is not UTF-8."""
     match = None if text.isascii() else _NO_TEXT.search(text)
     return None if match is None else InvalidByte(match.start(), f"the byte 0x{ord(match[0]) - 0xDC00:02x}")
 
 
-# CSV: rows of text, whose cells with trajectories or other values are JSON.
+# CSV: rows of text; cells with trajectories or other values are JSON
 
 _PLAIN = frozenset((*TEXTS, ID))
 
 
 class _Column(NamedTuple):
-    """A column by its name in the file, and by the name that is known here."""
+    """A column: its name in the file and its known name."""
 
     name: str
     meaning: str
 
 
 def records_from_csv(path: Path | str, text: str, columns: Columns) -> Iterator[Record]:
-    """The rows of a CSV file with a header.
+    """Yield the rows of a CSV file with a header.
 
     Cells of `prompt`, `response`, `reference` and `eval_id` are text, those of `latency_in_seconds` and `failure`
-    numbers. Cells of trajectories are JSON; other cells are where they look like an object or a list. An empty cell is
-    a missing value. `columns` tells which those are where they have other names. Raises StoreError where there is no
-    header.
+    numbers. Cells of trajectories are JSON; other cells are JSON if they look like an object or list. An empty cell is
+    a missing value. `columns` has other names of these columns. Raises StoreError without a header.
     """
     csv.field_size_limit(sys.maxsize if sys.maxsize < 2**31 else 2**31 - 1)
     lines = list(io.StringIO(text, newline=""))
@@ -367,10 +366,10 @@ def records_from_csv(path: Path | str, text: str, columns: Columns) -> Iterator[
 
 
 def _read_rows(path: Path | str, header: list[_Column], lines: list[str], start: int) -> Generator[Record, None, int]:
-    """The rows from a line on (lines count from 0); gives the line from which to read on.
+    """Yield the rows from a line on (counted from 0); return the line to continue from.
 
-    A quotation mark without an end takes the lines behind it, up to the next one or all: what is no CSV ends the
-    reading here, which goes on in the line after the one in which the row began.
+    An unclosed quotation mark swallows the following lines. After such a row, reading continues in the line after its
+    first one.
     """
     reader = csv.reader(map(lines.__getitem__, range(start, len(lines))), strict=True)
     while True:
@@ -396,13 +395,13 @@ def _read_record(path: Path | str, header: list[_Column], cells: list[str], *, l
         value = _read_cell(column, cell)
         if isinstance(value, Fault):
             problems.append(_cell_error(path, line, value))
-            value = None  # the column is there
+            value = None  # the column exists
         columns[column.name] = value
     return Record(columns, line, partial(_cell_error, path, line), tuple(problems))
 
 
 def _read_header(path: Path | str, lines: list[str]) -> tuple[list[str], int]:
-    """The names of the columns, and the number of lines that they take."""
+    """Read the names of the columns, and the number of lines of the header."""
     reader = csv.reader(lines, strict=True)
     try:
         header = next(reader, [])
@@ -417,7 +416,7 @@ def _read_header(path: Path | str, lines: list[str]) -> tuple[list[str], int]:
 
 
 def _read_cell(column: _Column, cell: str) -> Any:
-    """What a cell says, or the Fault that it is."""
+    """Read the value of a cell, or return its Fault."""
     if (byte := find_invalid_byte(cell)) is not None:
         return Fault(column.name, byte.found, "UTF-8 text")
     if cell == "":
@@ -430,14 +429,14 @@ def _read_cell(column: _Column, cell: str) -> Any:
         return json.loads(cell)
     except (ValueError, RecursionError) as error:
         if column.meaning not in TRAJECTORIES:
-            return cell  # nobody but the user knows what it should be
+            return cell  # only the user knows the intended value
         if is_python_literal(cell):
             return Fault(column.name, PYTHON_REPR, REMEDY)
         return Fault(column.name, "text that is no JSON", f"a list of tool calls as JSON ({error})")
 
 
 def _read_number(cell: str) -> float | str:
-    """The number that a cell is; text that is none stays, as in other formats, and is no measure."""
+    """Read a number; other text is kept, as in other formats, and is no measure."""
     try:
         number = int(cell) if cell.isdecimal() else float(cell)
     except ValueError:
@@ -450,7 +449,7 @@ def _cell_error(path: Path | str, line: int, fault: Fault) -> StoreError:
     return StoreError(path, place=place, line=line, found=fault.found, expected=fault.expected)
 
 
-# JSON: rows of lines, a list of rows, or an object of columns.
+# JSON: rows in lines, a list of rows, or an object of columns
 
 _A_ROW = "an object, the columns of a row"
 
@@ -458,11 +457,11 @@ _ONCE = "it once"
 
 
 class _Repeated(Exception):
-    """A key occurs twice in an object."""
+    """A key is duplicate in an object."""
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names are the same strings in all rows: there are few, a hundred thousand times."""
+    """Make an object with interned names: there are few names, in hundreds of thousands of rows."""
     made = {sys.intern(name): value for name, value in pairs}
     if len(made) != len(pairs):
         raise _Repeated
@@ -473,7 +472,7 @@ _decode = json.JSONDecoder(object_pairs_hook=_make_object).decode
 
 
 def records_from_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]:
-    """The rows of JSON lines; a line that is none is a row with a problem."""
+    """Yield the rows of JSON lines; an invalid line is a row with a problem."""
     for number, line in enumerate(lines, start=1):
         if not line or line.isspace():
             continue
@@ -494,7 +493,7 @@ def records_from_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Recor
 
 
 def _parse_line(path: Path | str, number: int, line: str) -> Any:
-    """What a line says. Raises StoreError, also for a key that occurs twice with different values."""
+    """Parse a line. Raises StoreError, also for a duplicate key with different values."""
     try:
         return _decode(line)
     except _Repeated:
@@ -508,12 +507,12 @@ def _parse_line(path: Path | str, number: int, line: str) -> Any:
         raise StoreError(path, f"is not JSON: {error.msg}", line=number, column=error.pos + 1) from None
     except RecursionError:
         raise StoreError(path, "is nested too deeply", line=number) from None
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise StoreError(path, f"is not JSON: {error}", line=number) from None
 
 
 def _find_lost_keys(text: str) -> list[Place]:
-    """The keys that occur twice in an object with different values, of which readers take the last."""
+    """Return the duplicate keys with different values: readers take the last one."""
     from workbench.store.json.json_path import find_repeated_keys
 
     return [place for place, loses_data in find_repeated_keys(text) if loses_data]
@@ -524,7 +523,7 @@ def _describe_duplicate(place: Place) -> str:
 
 
 def records_from_json(loaded: JsonFile) -> Iterator[Record]:
-    """The rows of a JSON file. Raises StoreError where it holds no rows at all."""
+    """Read the rows of a JSON file. Raises StoreError if it has no rows at all."""
     lost = _find_lost_keys(loaded.text)
     is_list_of_rows = isinstance(loaded.data, list) and not _is_conversation(loaded.data)
     if lost and not is_list_of_rows:
@@ -539,12 +538,12 @@ def records_from_json(loaded: JsonFile) -> Iterator[Record]:
 
 
 def _is_conversation(data: Any) -> bool:
-    """Whether a list is the messages of one conversation, and not rows that have a role and a content besides."""
+    """True if a list is one conversation, and no rows with columns `role` and `content`."""
     return is_messages(data) and (not isinstance(data[0], dict) or data[0].keys().isdisjoint(KNOWN))
 
 
 def _records_from_conversation(loaded: JsonFile, data: Any) -> Iterator[Record]:
-    """The only row of a file that is one conversation: a list of messages, or an object with one."""
+    """Yield the only row of a file with one conversation: a list of messages, or an object with one."""
     if isinstance(data, list):
         yield Record({MESSAGES: data}, None, partial(_error_in_messages, loaded, ()))
     else:
@@ -568,7 +567,7 @@ def _make_line_error(
 
 
 def _records_from_list(loaded: JsonFile, rows: list[Any], lost: dict[int | str, Place]) -> Iterator[Record]:
-    """`lost` are the keys, by row, that occur twice with different values."""
+    """`lost` are duplicate keys with different values, by row."""
     for index, columns in enumerate(rows):
         if index in lost:
             yield make_broken_record(loaded.error(lost[index], found=_describe_duplicate(lost[index]), expected=_ONCE))
@@ -581,7 +580,7 @@ def _records_from_list(loaded: JsonFile, rows: list[Any], lost: dict[int | str, 
 
 
 def _records_from_columns(loaded: JsonFile, columns: dict[str, Any]) -> Iterator[Record]:
-    """Rows of `{"column": [values]}` or of pandas' `{"column": {"0": value}}`: all columns have the same rows."""
+    """Yield rows of `{"column": [values]}` or of pandas' `{"column": {"0": value}}`; all columns have the same rows."""
     by_index: dict[str, dict[int | str, Any]] = {}
     for name, values in columns.items():
         if not isinstance(values, list | dict):
@@ -607,7 +606,7 @@ def _error_in_list(loaded: JsonFile, index: int, fault: Fault) -> StoreError:
 
 
 def _error_in_messages(loaded: JsonFile, above: Place, fault: Fault) -> StoreError:
-    """The error in a row that is a list of messages, and not an object that has one."""
+    """Make the error in a row that is a list of messages itself."""
     from workbench.store.json.json_path import parse_place
 
     return loaded.error((*above, *parse_place(fault.inner)), found=fault.found, expected=fault.expected)
@@ -631,20 +630,20 @@ _JSON_SCALARS = frozenset((type(None), bool, str, int, float))
 
 
 def records_from_values(rows: Iterable[Any], *, source: Path | str) -> Iterator[Record]:
-    """Rows of Python values as records; one that is no mapping is a row with a problem."""
+    """Yield Python values as records; a value that is no mapping is a row with a problem."""
     return records_from_mappings(rows, (f"row {number}" for number in count(1)), source=source)
 
 
 def to_json_value(value: Any) -> Any:
-    """A value of Python, numpy or pandas as JSON has it; what JSON has no word for as text.
+    """Convert a value of Python, numpy or pandas to JSON; values without a JSON type become text.
 
-    Raises RecursionError for one that is nested too deeply, and what the methods of the value raise.
+    Raises RecursionError for deep nesting, and any error of the value's methods.
     """
     kind = type(value)
     if kind in _JSON_SCALARS:
         return value
-    # Most values are plain, or these with plain ones in them, by the hundred thousand: those take no call each, and no
-    # comprehension, which is one before Python 3.12.
+    # Most values are plain, or contain plain ones, by the hundred thousand: these avoid a call, and a comprehension,
+    # which is a call before Python 3.12.
     if kind is dict:
         made = {}
         for key, item in value.items():
@@ -656,7 +655,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def _convert_foreign_value(value: Any) -> Any:
-    for kind in (str, int, float):  # also those of numpy that are one, as plain ones
+    for kind in (str, int, float):  # also their subclasses in numpy, converted to plain ones
         if isinstance(value, kind):
             return kind(value)
     if isinstance(value, Mapping):
@@ -667,11 +666,11 @@ def _convert_foreign_value(value: Any) -> Any:
         return float(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if type(value).__name__ in ("NaTType", "NAType"):  # what pandas has for a missing time, or value
+    if type(value).__name__ in ("NaTType", "NAType"):  # pandas' missing time or value
         return None
     if isinstance(value, date | time):
         return value.isoformat()
-    for as_python in ("tolist", "model_dump"):  # of numpy; of pydantic, such as LangChain's messages
+    for as_python in ("tolist", "model_dump"):  # numpy; pydantic, such as LangChain's messages
         if callable(convert := getattr(value, as_python, None)):
             return to_json_value(convert())
     return str(value)
@@ -696,7 +695,7 @@ def _record_from_mapping(row: Mapping[Any, Any], error: Callable[[Fault], StoreE
             columns[str(key)] = to_json_value(value)
         except RecursionError:
             problems.append(error(Fault(str(key), "a value that is nested too deeply", "a JSON value")))
-        except Exception as failure:  # values are of any type, whose methods may raise anything
+        except Exception as failure:  # values have any type, whose methods may raise anything
             found = f"a {type(value).__name__} that raises {type(failure).__name__}"
             problems.append(error(Fault(str(key), found, "a JSON value or text")))
     return Record(columns, None, error, tuple(problems))

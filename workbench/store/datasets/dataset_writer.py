@@ -1,7 +1,6 @@
-"""Writes datasets: rows in each of the formats that are read.
+"""Writing of datasets in each format that can be read.
 
-What JSON and UTF-8 cannot hold becomes what they can: numbers that are none become null, and halves of characters,
-which JSON can escape and UTF-8 has not, question marks.
+NaN and infinities become null. Lone surrogates, which JSON can escape and UTF-8 cannot encode, become question marks.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from workbench.store.errors import StoreError
 
 Rows = Sequence[Mapping[str, Any]]
 Loss = tuple[str, int]
-"""What a format cannot hold of a row, in words, and the number of that row from 1."""
+"""What a format cannot represent of a row, in words, and the number of the row from 1."""
 
 
 def encode_rows(path: Path, rows: Rows) -> bytes:
-    """The file that rows are, in the format of its name. Raises StoreError for a name or a value that has none."""
+    """Encode rows in the format of the file's suffix. Raises StoreError for an unknown suffix or an invalid value."""
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise StoreError(path, f"is no dataset: expected a name that ends in {', '.join(_WRITERS)}")
@@ -30,13 +29,13 @@ def encode_rows(path: Path, rows: Rows) -> bytes:
 
 
 def replace_unwritable(value: Any) -> Any:
-    """A JSON value with all that JSON and UTF-8 cannot hold replaced."""
+    """Replace everything in a JSON value that JSON and UTF-8 cannot represent."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     return json.loads(text, parse_constant=lambda _: None)
 
 
 def find_json_losses(value: Any) -> Iterator[str]:
-    """What `as_json` replaces of a value, in words."""
+    """Yield descriptions of the changes by `replace_unwritable`."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -47,7 +46,7 @@ def find_json_losses(value: Any) -> Iterator[str]:
 
 
 def find_losses(path: Path, rows: Rows) -> Iterator[Loss]:
-    """What reading the file of these rows again would not give back."""
+    """Yield the losses of writing these rows and reading them again."""
     suffix = path.suffix.lower()
     for number, row in enumerate(rows, start=1):
         for name, value in row.items():
@@ -74,7 +73,7 @@ def _find_csv_losses(name: str, value: Any) -> Iterator[str]:
 
 
 def _is_read_from_text(name: str) -> bool:
-    """Whether the JSON text of a list is read as that list."""
+    """True if JSON text of a list is read as a list."""
     return name.endswith(("trajectory", "messages"))
 
 
@@ -89,7 +88,7 @@ def _encode_json(_: Path, rows: Rows) -> bytes:
 def _encode_csv(_: Path, rows: Rows) -> bytes:
     stream = io.StringIO(newline="")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.writer(stream)  # ends lines as RFC 4180 has it: with "\\n" alone a "\\r" in a cell would not be quoted
+    writer = csv.writer(stream)  # ends lines as RFC 4180: with "\n" alone, a "\r" in a cell would not be quoted
     writer.writerow(names)
     for row in rows:
         cells = [_format_cell(row.get(name)) for name in names]

@@ -1,4 +1,4 @@
-"""Conversations as lists of messages of OpenAI, Anthropic and LangChain, read and written."""
+"""Conversations as lists of messages of OpenAI, Anthropic and LangChain: reading and writing."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Literal, NamedTuple
 
 from workbench.model.trace import CUSTOM, UNNAMED_ARGUMENT, ToolCall
 
-# Kinds of values, in words.
+# Types of values for messages
 
 
 def describe_kind(value: Any) -> str:
-    """What a value is, in the words of JSON."""
+    """Describe the type of a value in terms of JSON."""
     names = {type(None): "null", bool: "true or false", dict: "an object", list: "a list", str: "text"}
     return names.get(type(value), "a number")
 
 
-# Message lists, as OpenAI and LangChain write them: the turns of a conversation with the tool calls in each.
+# Reading: the turns of a conversation with their tool calls
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -69,14 +69,14 @@ _NO_CALLS = frozenset(
         "tool-approval-request", "mcp_list_tools", "mcp_approval_request",
     }
 )  # fmt: skip
-"""Parts of an assistant's message, by type or key, that are no call of a tool."""
-_CODE_EXECUTION = "code_execution"  # Gemini's tool that runs the code which the model writes
+"""Parts of an assistant's message, by type or key, that are no tool calls."""
+_CODE_EXECUTION = "code_execution"  # Gemini's tool for running code of the model
 _OTHERS = ("reasoning", "image", "audio", "video", "input_", "output_", "source", "data-")
 _CLASS = re.compile(r"(System|Human|AI|Tool|Function)Message(Chunk)?")
 
 
 class MessageError(ValueError):
-    """A value that is no list of messages; `place` is the path inside it, such as `[2].tool_calls`."""
+    """A value is no list of messages. `place` is the path inside it, such as `[2].tool_calls`."""
 
     def __init__(self, *, place: str, found: str, expected: str) -> None:
         super().__init__(f"{place}: found {found}, expected {expected}")
@@ -86,7 +86,7 @@ class MessageError(ValueError):
 
 
 class ToolResult(NamedTuple):
-    """What a tool gave back; `name` is None where neither the message nor a call of its id says it."""
+    """The result of a tool; `name`: None if neither the message nor a call with its id has it."""
 
     name: str | None
     content: str
@@ -94,10 +94,10 @@ class ToolResult(NamedTuple):
 
 @dataclass
 class Turn:
-    """What a user said, and what happened until the user spoke again.
+    """A message of the user and the events until the next one.
 
-    `answer` is the text of the last message, where that calls no tool; `said` are the texts before it. `calls` is None
-    where nobody knows them. `left_out` names what of the messages is no text, such as `image_url`.
+    `answer` is the text of the last message, if it calls no tool; `said` are the texts before it. `calls`: None if
+    unknown. `left_out` are types of content that is no text, such as `image_url`.
     """
 
     prompt: str | None = None
@@ -110,35 +110,35 @@ class Turn:
 
 @dataclass
 class Conversation:
-    """A list of messages; `system` are the instructions in it."""
+    """A conversation; `system` are its instructions."""
 
     system: str | None = None
     turns: list[Turn] = field(default_factory=list)
 
     @property
     def prompt(self) -> str | None:
-        """All that the user said."""
+        """All messages of the user."""
         return join_texts(turn.prompt for turn in self.turns)
 
     @property
     def answer(self) -> str | None:
-        """The last answer."""
+        """The last response."""
         return self.turns[-1].answer if self.turns else None
 
     @property
     def calls(self) -> list[ToolCall] | None:
-        """The calls of all turns, in order; None where nobody knows those of any."""
+        """The calls of all turns in order; None if they are unknown in all turns."""
         known = [turn.calls for turn in self.turns if turn.calls is not None]
         return [call for calls in known for call in calls] if known else None
 
 
 def is_messages(value: Any) -> bool:
-    """Whether a value begins as a list of messages does."""
+    """True if a value begins like a list of messages."""
     return isinstance(value, list) and bool(value) and _is_message(value[0])
 
 
 def read_messages(value: Any) -> Conversation:
-    """Read a list of messages, or the JSON text of one. Raises MessageError with the place that cannot be read."""
+    """Read a list of messages, or its JSON text. Raises MessageError with the place of the fault."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -157,7 +157,7 @@ class _Reader:
     def __init__(self) -> None:
         self.conversation = Conversation()
         self._names: dict[str, str] = {}
-        self._speaking = False  # the user has begun a turn that nobody has answered yet
+        self._speaking = False  # the user's message has no reply yet
 
     def read_message(self, message: Any, *, place: str) -> None:
         message = _add_role(message)
@@ -171,7 +171,7 @@ class _Reader:
         if role == "system":
             self.conversation.system = join_texts((self.conversation.system, content.text))
             return
-        # Anthropic's results of tools come as a message of the user, who says nothing in it.
+        # Anthropic sends tool results as a message of the user without text.
         speaks = role == "user" and (content.text is not None or not content.results)
         if not self.conversation.turns and (content.results or not speaks):
             self._begin_turn(None)
@@ -184,7 +184,7 @@ class _Reader:
         self._speaking = speaks
         if role == "assistant":
             self._add_answer(turn, fields, content, place=place)
-            self._add_results(content)  # of tools that ran where the model does
+            self._add_results(content)  # of tools on the model's side
         elif role == "tool" and not content.results:
             name, call_id = fields.get("name"), str(fields.get("tool_call_id"))
             self._add_result(_Result(name if isinstance(name, str) else None, call_id, content.text))
@@ -202,13 +202,13 @@ class _Reader:
             turn = self.conversation.turns[-1]
             turn.prompt = join_texts((turn.prompt, text))
         else:
-            self.conversation.turns.append(Turn(prompt=text, calls=None))  # known as soon as an assistant speaks
+            self.conversation.turns.append(Turn(prompt=text, calls=None))  # known when an assistant speaks
 
     def _add_answer(self, turn: Turn, fields: Mapping[str, Any], content: _Content, *, place: str) -> None:
         calls = _collect_calls(fields, content, place=place)
         if turn.answer:
             turn.said.append(turn.answer)
-        # What the model says behind the result of a tool that ran where it does is its answer.
+        # Text after the result of a tool on the model's side is the response.
         is_answer = not calls or bool(content.results)
         turn.answer = content.text if is_answer else None
         if content.text and not is_answer:
@@ -219,14 +219,14 @@ class _Reader:
 
 
 def _is_message(value: Any) -> bool:
-    """Whether a value has a role and also something that was said or done: other things have a role, or a type, too."""
+    """True if a value has a role and content or calls: other objects may have a role or type, too."""
     if _get_role(value) is None:
         return False
     return not isinstance(value, Mapping) or not _CONTENT_FIELDS.isdisjoint(_get_fields(value))
 
 
 def _add_role(message: Any) -> Any:
-    """The message that an item of OpenAI's Responses would be: calls, outputs and reasoning have a type and no role."""
+    """Convert an item of OpenAI's Responses to a message: calls, outputs and reasoning have a type and no role."""
     kind = message.get("type") if isinstance(message, Mapping) and "role" not in message else None
     if not isinstance(kind, str):
         return message
@@ -254,7 +254,7 @@ def _get_role(message: Any) -> Role | None:
 def _get_fields(message: Any) -> Mapping[str, Any]:
     if not isinstance(message, Mapping):
         return {"content": message[1]}
-    for inner in ("kwargs", "data"):  # LangChain's dumpd, and its message_to_dict
+    for inner in ("kwargs", "data"):  # LangChain's dumpd and message_to_dict
         if "content" not in message and isinstance(message.get(inner), Mapping):
             fields: Mapping[str, Any] = message[inner]
             return fields
@@ -262,7 +262,7 @@ def _get_fields(message: Any) -> Mapping[str, Any]:
 
 
 class _Result(NamedTuple):
-    """What a tool gave back; `name` is None where only the id of the call is known."""
+    """The result of a tool; `name`: None if only the id of the call is known."""
 
     name: str | None
     call_id: str
@@ -270,7 +270,7 @@ class _Result(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A call; `ids` are those under which others speak of it."""
+    """A call; `ids` are its ids in other messages."""
 
     ids: tuple[str, ...]
     call: ToolCall
@@ -278,7 +278,7 @@ class _Call(NamedTuple):
 
 @dataclass
 class _Content:
-    """What a content is: its text, its parts that are calls or results, and the kinds of others."""
+    """The content of a message: its text, its parts that are calls or results, and the types of others."""
 
     text: str | None = None
     calls: list[_Call] = field(default_factory=list)
@@ -287,11 +287,11 @@ class _Content:
 
 
 def _read_content(fields: Mapping[str, Any], *, role: Role, place: str) -> _Content:
-    """The content of a message; Gemini and the AI SDK call it `parts`."""
+    """Read the content of a message; Gemini and the AI SDK name it `parts`."""
     key = next((key for key in ("content", "parts") if fields.get(key) is not None), "content")
     content = fields.get(key)
     if key == "content" and isinstance(content, str) and isinstance(fields.get("parts"), list):
-        key, content = "parts", fields["parts"]  # the AI SDK writes the text once more beside its parts
+        key, content = "parts", fields["parts"]  # the AI SDK repeats the text beside its parts
     place = f"{place}.{key}"
     if content is None or isinstance(content, str):
         read = _Content(content)
@@ -308,7 +308,7 @@ def _read_content(fields: Mapping[str, Any], *, role: Role, place: str) -> _Cont
 
 
 def _list_finished_calls(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The calls of a message of the AI SDK 4, which has them beside its text, that have ended."""
+    """Yield the finished calls of a message of the AI SDK 4, which has them beside its text."""
     invocations = fields.get("toolInvocations")
     for each in invocations if isinstance(invocations, list) else ():
         if isinstance(each, Mapping) and each.get("result") is not None:
@@ -316,13 +316,13 @@ def _list_finished_calls(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any
 
 
 def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place: str) -> None:
-    """Add what a part of a content is. Raises MessageError for one of an assistant that may be a call of any tool."""
+    """Add a part of a content. Raises MessageError for an unknown part of an assistant, which may be a tool call."""
     if isinstance(part, str):
         texts.append(part)
         return
     if not isinstance(part, Mapping):
         raise MessageError(place=place, found=describe_kind(part), expected="text, or a part that is an object")
-    # Bedrock and Gemini have the kind of a part as its key.
+    # Bedrock and Gemini use the type of a part as its key.
     key = next((key for key in _KEYED if isinstance(part.get(key), Mapping)), None)
     kind, inner = (_KEYED[key], part[key]) if key is not None else (str(part.get("type") or ""), part)
     if kind == "tool-invocation" and isinstance(part.get("toolInvocation"), Mapping):
@@ -355,7 +355,7 @@ def _describe_part(kind: str, part: Mapping[str, Any]) -> str:
 
 
 def _is_named_tool(kind: str) -> bool:
-    """Whether it is a part of the AI SDK whose type names its tool, such as `tool-weather`."""
+    """True for a part of the AI SDK whose type names its tool, such as `tool-weather`."""
     return kind.startswith("tool-")
 
 
@@ -367,7 +367,7 @@ def _read_result(part: Mapping[str, Any], read: _Content) -> _Result:
 
 
 def _format_result(value: Any, left_out: list[str]) -> str | None:
-    """A result as text: the texts in it where it has parts, else JSON. The kinds of other parts go to `left_out`."""
+    """Format a result as text: the texts of its parts, else JSON. Types of other parts are added to `left_out`."""
     if value is None or isinstance(value, str):
         return value
     parts = [part for part in value if isinstance(part, Mapping)] if isinstance(value, list) else []
@@ -384,7 +384,7 @@ def _get_ids(call: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _collect_calls(fields: Mapping[str, Any], content: _Content, *, place: str) -> list[_Call]:
-    """The calls of a message. One that has a field for them, as LangChain's, may say the same again in its parts."""
+    """Collect the calls of a message. In LangChain's form its parts may repeat the calls of its own field."""
     told = [*_read_field_calls(fields, place=place)]
     known = {each for call in told for each in call.ids}
     more = [call for call in content.calls if not told or (call.ids and known.isdisjoint(call.ids))]
@@ -400,7 +400,7 @@ def _read_field_calls(fields: Mapping[str, Any], *, place: str) -> Iterable[_Cal
                 yield from _read_calls(holder[key], place=f"{place}{where}.{key}")
                 yield from _read_calls(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
                 return
-        if isinstance(holder.get("function_call"), Mapping):  # OpenAI's before there were tools
+        if isinstance(holder.get("function_call"), Mapping):  # OpenAI's form before tools existed
             yield _read_call(holder["function_call"], place=f"{place}{where}.function_call[0]")
             return
     yield from _read_calls(fields.get("invalid_tool_calls") or [], place=f"{place}.invalid_tool_calls")
@@ -440,7 +440,7 @@ def _read_call(call: Any, *, place: str, kind: str = "") -> _Call:
 
 
 def _refuse_unknown(fields: Mapping[str, Any], *, place: str) -> None:
-    """Raise MessageError for a message of an assistant that may hold calls where nobody looks for them."""
+    """Raise MessageError for a message of an assistant that may have calls in unknown places."""
     if _CONTENT_FIELDS.isdisjoint(fields):
         found = f"a message with {', '.join(map(str, fields))}"
         raise MessageError(place=place, found=found, expected="content, parts or tool_calls in what an assistant says")
@@ -448,7 +448,7 @@ def _refuse_unknown(fields: Mapping[str, Any], *, place: str) -> None:
 
 
 def _refuse_unknown_fields(fields: Mapping[str, Any], *, place: str) -> None:
-    """Raise MessageError for a field of an assistant's message, or of a text in it, that may hold calls."""
+    """Raise MessageError for a field of an assistant's message, or of its text, that may have calls."""
     for key, value in fields.items():
         if value and key not in _CONTENT_FIELDS and _MAY_BE_CALLS.search(str(key)) and key not in _NO_CALL_FIELDS:
             raise MessageError(
@@ -460,7 +460,7 @@ def _refuse_unknown_fields(fields: Mapping[str, Any], *, place: str) -> None:
 
 
 def _looks_like_calls(value: Any) -> bool:
-    """Whether a value is a list of objects that are named as tools are, or has objects with a name and arguments."""
+    """True for a list of objects with names of tools, or for objects with a name and arguments."""
     if isinstance(value, list):
         return any(isinstance(item, Mapping) and not _TOOL_NAMES.isdisjoint(item) for item in value)
     if not isinstance(value, Mapping):
@@ -470,21 +470,21 @@ def _looks_like_calls(value: Any) -> bool:
 
 
 def join_texts(texts: Iterable[str | None]) -> str | None:
-    """The texts that are there, with an empty line between."""
+    """Join the texts that are not None with empty lines."""
     there = [text for text in texts if text is not None]
     return "\n\n".join(there) if there else None
 
 
-# Conversations written as message lists: as OpenAI has them, and as LangChain does.
+# Writing of conversations as messages of OpenAI and LangChain
 
 
 def to_openai_messages(conversation: Conversation) -> list[dict[str, Any]]:
-    """The messages as OpenAI has them; ids of calls are numbers."""
+    """Return the messages in OpenAI's format; ids of calls are numbered."""
     return [_to_openai(message) for message in _iterate_messages(conversation)]
 
 
 def to_langchain_messages(conversation: Conversation) -> list[dict[str, Any]]:
-    """The messages as LangChain's `messages_from_dict` reads them; ids of calls are numbers."""
+    """Return the messages in the format of LangChain's `messages_from_dict`; ids of calls are numbered."""
     return [_to_langchain(message) for message in _iterate_messages(conversation)]
 
 
@@ -497,7 +497,7 @@ class _Message(NamedTuple):
 
 
 def _iterate_messages(conversation: Conversation) -> Iterable[_Message]:
-    """The messages of a conversation: what was said on the way, the calls, their results, the answer."""
+    """Yield the messages of a conversation: intermediate texts, calls, results, response."""
     if conversation.system is not None:
         yield _Message("system", conversation.system)
     number = 0

@@ -1,4 +1,4 @@
-"""Files elsewhere, through fsspec (the extra `fsspec`): `https://`, `gs://`, `s3://` and whatever else it knows."""
+"""Remote files through fsspec (the extra `fsspec`): `https://`, `gs://`, `s3://` and others that it supports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.model.text import one_line, redact
 from workbench.store.errors import StoreError
 
 SCHEME = "bq://"
-"""How addresses of BigQuery's tables begin."""
+"""The scheme of BigQuery tables."""
 
 _MISSING = "addresses need fsspec: pip install 'agent-eval-workbench[fsspec]'"
 _PACKAGES = {"gs": "gcsfs", "gcs": "gcsfs", "s3": "s3fs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs"}
@@ -25,7 +25,7 @@ _CREDENTIALS = {
 _DENIED = frozenset(
     {"NoCredentialsError", "DefaultCredentialsError", "PermissionError", "RefreshError", "ClientAuthenticationError"}
 )
-"""Errors of the clients that say that somebody has to sign in; their packages may not be there."""
+"""Names of errors for missing credentials; the packages of these clients may be missing."""
 
 _LOUD = ("gcsfs", "s3fs", "adlfs", "fsspec", "botocore", "aiobotocore")
 _SILENCE = logging.NullHandler()
@@ -38,31 +38,31 @@ _Purpose = Literal["read", "write"]
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is the address of a file or table elsewhere, and no path."""
+    """True if a text is the address of a remote file or table, and no path."""
     scheme, separator, _ = text.partition("://")
     try:
         urlsplit(text)
-    except ValueError:  # brackets without an end
+    except ValueError:  # unclosed brackets
         return False
     return bool(separator) and scheme.replace("+", "").isalnum()
 
 
 def shown_address(address: str) -> str:
-    """An address as people may see it: without the user and the query, which hold keys and signatures."""
+    """Return an address for display: without user and query, which may contain keys and signatures."""
     parts = urlsplit(address)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def join_address(folder: str, name: str) -> str:
-    """The address of a file in a folder elsewhere; a query, which may be a signature, stays behind it."""
-    if urlsplit(folder).scheme not in ("http", "https"):  # elsewhere names may hold a question mark
+    """Return the address of a file in a remote folder; a query, which may be a signature, stays at the end."""
+    if urlsplit(folder).scheme not in ("http", "https"):  # other schemes allow question marks in names
         return f"{folder.rstrip('/')}/{name}"
     parts = urlsplit(folder)
     return parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
 
 
 def fetch(address: str) -> bytes:
-    """The content of a file elsewhere. Raises StoreError, in which the address is the shown one."""
+    """Read a remote file. Raises StoreError with the displayed address."""
     with _open_fsspec(address, to="read") as fsspec:
         system, place = fsspec.url_to_fs(address, **_options(address))
         data = system.cat_file(place)
@@ -72,7 +72,7 @@ def fetch(address: str) -> bytes:
 
 
 def check_reachable(address: str) -> None:
-    """Open a file elsewhere and read nothing of it. Raises StoreError, in which the address is the shown one."""
+    """Open a remote file without reading it. Raises StoreError with the displayed address."""
     with _open_fsspec(address, to="read") as fsspec:
         system, place = fsspec.url_to_fs(address, **_options(address))
         if urlsplit(address).scheme in ("http", "https"):
@@ -84,23 +84,23 @@ def check_reachable(address: str) -> None:
 
 
 async def _check_reachable_by_http(system: Any, place: str) -> None:
-    """By the request that reads it, as signed addresses may refuse any other."""
+    """Use the request that reads the file: signed addresses may refuse any other."""
     session = await system.set_session()
     async with session.get(system.encode_url(place), **system.kwargs) as response:
         response.raise_for_status()
 
 
 def put(address: str, data: bytes) -> None:
-    """Write a file elsewhere, over what is there. Raises StoreError, in which the address is the shown one."""
+    """Write or replace a remote file. Raises StoreError with the displayed address."""
     with _open_fsspec(address, to="write") as fsspec:
         system, place = fsspec.url_to_fs(address, **_options(address))
-        with suppress(PermissionError):  # who may write into a bucket may not be allowed to make one
+        with suppress(PermissionError):  # permission to write into a bucket does not include creating one
             system.makedirs(place.rpartition("/")[0], exist_ok=True)
         system.pipe_file(place, data)
 
 
 def _options(address: str) -> dict[str, Any]:
-    """How patient to be with a server that says nothing; clients of storages have limits of their own."""
+    """Return time limits for servers that do not reply; clients of storages have their own."""
     if urlsplit(address).scheme not in ("http", "https"):
         return {}
     import aiohttp
@@ -110,37 +110,37 @@ def _options(address: str) -> dict[str, Any]:
 
 
 def check_address(address: str) -> None:
-    """Raise StoreError where nothing that is installed can write to an address. Nobody is asked."""
+    """Raise StoreError if no installed package can write to an address. Sends no request."""
     with _open_fsspec(address, to="write") as fsspec:
         fsspec.get_filesystem_class(urlsplit(address).scheme)
 
 
 @contextmanager
 def _open_fsspec(address: str, *, to: _Purpose) -> Iterator[Any]:
-    """fsspec, and what goes wrong with it as a StoreError."""
+    """Import fsspec, and raise its errors as StoreError."""
     shown = shown_address(address)
     scheme = urlsplit(address).scheme
     try:
         import fsspec
     except ImportError:
         raise StoreError(shown, _MISSING) from None
-    for loud in _LOUD:  # where nobody listens to their logs, tracebacks would stand above our message
+    for loud in _LOUD:  # without a listener, their tracebacks would be printed above our message
         logging.getLogger(loud).addHandler(_SILENCE)
     try:
         yield fsspec
     except ImportError:
         raise StoreError(shown, _describe_missing_package(scheme)) from None
-    except Exception as error:  # each storage raises what its client library does
+    except Exception as error:  # each storage raises the errors of its client library
         _raise_store_error(shown, scheme, error, to=to)
 
 
 def describe_error(error: Exception) -> str:
-    """What an error of reading or writing an address says, in one line and without keys and signatures."""
+    """Describe an error in one line, without keys and signatures."""
     return one_line(redact(_QUERY.sub("", _explain_error(error))), width=200) or type(error).__name__
 
 
 def _describe_missing_package(scheme: str) -> str:
-    """What to install for addresses of a kind."""
+    """Return what to install for addresses of a scheme."""
     if scheme in ("http", "https"):
         return f"{scheme}:// needs aiohttp: pip install 'agent-eval-workbench[fsspec]'"
     package = _PACKAGES.get(scheme)
@@ -150,7 +150,7 @@ def _describe_missing_package(scheme: str) -> str:
 
 
 def _explain_error(error: Exception) -> str:
-    """What went wrong; of aiohttp, whose words are for programmers, in others."""
+    """Describe an error; messages of aiohttp, which are for programmers, are replaced."""
     if isinstance(error, TimeoutError):
         return f"no answer within {_SILENT_SECONDS} s"
     reason = getattr(error, "os_error", None)

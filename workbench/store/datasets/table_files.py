@@ -14,15 +14,15 @@ from workbench.store.datasets.dataset_rows import Record, records_from_values
 from workbench.store.datasets.remote_data import SCHEME
 from workbench.store.errors import StoreError
 
-# Tables of BigQuery (the extra `bigquery`): `bq://project.dataset.table`.
+# Tables of BigQuery (the extra `bigquery`): `bq://project.dataset.table`
 
 _NO_BIGQUERY = "BigQuery needs google-cloud-bigquery: pip install 'agent-eval-workbench[bigquery]'"
 _SIGN_IN = "sign in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
-_PATIENCE = 60.0  # seconds for one request with all its tries; the client's own default is ten minutes
+_PATIENCE = 60.0  # seconds for one request with all retries; the client's default is ten minutes
 
 
 def records_from_table(address: str) -> Iterator[Record]:
-    """The rows of a table. Credentials are those of the environment; BIGQUERY_EMULATOR_HOST needs none.
+    """Read a table. Credentials come from the environment; BIGQUERY_EMULATOR_HOST needs none.
 
     Raises StoreError.
     """
@@ -30,7 +30,7 @@ def records_from_table(address: str) -> Iterator[Record]:
 
 
 def check_table_reachable(address: str) -> None:
-    """Read one row of a table, which needs the same permission as all. Raises StoreError."""
+    """Read one row of a table, which needs the same permission as reading all. Raises StoreError."""
     _read_table(address, most=1)
 
 
@@ -59,7 +59,7 @@ def _read_table(address: str, *, most: int | None = None) -> list[dict[str, Any]
         raise StoreError(address, f"cannot read it: {_describe_error(error.cause or error)}") from error
     except GoogleAPICallError as error:
         raise StoreError(address, f"cannot read it: {_describe_error(error.message)}") from error
-    except (OSError, ValueError) as error:  # requests' own errors of connections are OSErrors
+    except (OSError, ValueError) as error:  # connection errors of requests are OSErrors
         raise StoreError(address, f"cannot read it: {_describe_error(error)}") from error
 
 
@@ -67,17 +67,17 @@ def _describe_error(error: Any) -> str:
     return one_line(redact(str(error)), width=200).rstrip(".")
 
 
-# Parquet files (the extra `pandas`, whose pyarrow reads and writes them).
+# Parquet files (the extra `pandas`, whose pyarrow reads and writes them)
 
 _NO_PARQUET = "Parquet needs pyarrow: pip install 'agent-eval-workbench[pandas]'"
-_INDEX = re.compile(r"__index_level_\d+__")  # so pandas calls the column of an index without a name
+_INDEX = re.compile(r"__index_level_\d+__")  # pandas' name of the column of an unnamed index
 
 
 def records_from_parquet(path: Path | str, data: bytes) -> Iterator[Record]:
-    """The rows of a Parquet file. Raises StoreError.
+    """Read a Parquet file. Raises StoreError.
 
-    Parquet gives each object of a column the keys of all of them, with null where one had none: such keys are left out,
-    so that a call has the arguments that it had.
+    Parquet gives each object of a column the keys of all of them, with null for missing ones. Such keys are left out,
+    so that calls keep their own arguments.
     """
     pyarrow = _import_pyarrow(path)
     from pyarrow import parquet
@@ -91,9 +91,9 @@ def records_from_parquet(path: Path | str, data: bytes) -> Iterator[Record]:
 
 
 def encode_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """A Parquet file of rows; lists and objects are JSON text in it, which keeps them as they are.
+    """Encode rows as Parquet; lists and objects become JSON text, which preserves them.
 
-    Raises StoreError, also for a column that holds numbers in one row and text in another.
+    Raises StoreError, also for a column with numbers in one row and text in another.
     """
     pyarrow = _import_pyarrow(path)
     from pyarrow import parquet

@@ -1,4 +1,4 @@
-"""Rules of ADK that an eval set may break, and problems as text."""
+"""Rules of ADK for eval sets, and problems as text."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from workbench.store.json.json_path import (
     to_snake,
 )
 
-# Problems: what `validate` and an open document say about a file.
+# Problems, as reported by `validate` and open documents
 
 _MOST_SHOWN = 20
 _LONGEST_MESSAGE = 600
-"""In characters: messages repeat keys and values of the file."""
+"""Maximum length in characters: messages repeat keys and values of the file."""
 
 Severity = Literal["error", "warning"]
 
 
 class Problem(Fact):
-    """One thing that is wrong with a file.
+    """One problem of a file.
 
-    An error keeps the file, or a case of it, from running here or in ADK; a warning says what is probably not meant.
-    `rule` is a short name that stays the same between versions; `line` and `column` count characters from 1. `case` is
-    the index of the case that it is about, None for the file as a whole; `stops_case`: that case cannot run here.
+    An error prevents the file or a case from running here or in ADK; a warning is a probable mistake. `rule` is a short
+    name that is stable between versions; `line` and `column` count characters from 1. `case` is the index of the
+    affected case, None for the whole file. `stops_case`: the case cannot run here.
     """
 
     path: Path | str
@@ -67,7 +67,7 @@ class Problem(Fact):
         case: int | None = None,
         stops_case: bool = False,
     ) -> Problem:
-        """The problem that an error is, in its words where `message` has none."""
+        """Make the problem of an error; `message` replaces its own text."""
         return cls(
             path=error.path,
             rule=rule,
@@ -82,7 +82,7 @@ class Problem(Fact):
 
 
 def first_of_each_kind(problems: Iterable[Problem]) -> Iterator[str]:
-    """A line for each problem, of each kind in a file the first twenty; then how many more of that kind there are."""
+    """Yield a line for each problem: the first twenty of each kind in a file, then the number of further ones."""
     counts: Counter[tuple[Path | str, Severity, str]] = Counter()
     for problem in problems:
         kind = (problem.path, problem.severity, problem.rule)
@@ -95,7 +95,7 @@ def first_of_each_kind(problems: Iterable[Problem]) -> Iterator[str]:
 
 
 def format_problems(problems: Iterable[Problem]) -> list[str]:
-    """A line for each problem of a file: the first twenty, how many more there are, and what lists more of them."""
+    """Return lines of problems of a file: the first twenty, the number of others, and a command that lists them."""
     found = list(problems)
     lines = [str(problem) for problem in found[:_MOST_SHOWN]]
     more = len(found) - _MOST_SHOWN
@@ -105,13 +105,13 @@ def format_problems(problems: Iterable[Problem]) -> list[str]:
     return lines
 
 
-# What ADK would refuse or drop in data that we read: a walk over the data along the tables of `adk_schema`.
+# Data that ADK would refuse or drop: the data are compared with `ADK_TYPES`
 
 _SCALARS = ("text", "number")
 
 
 class Finding(NamedTuple):
-    """A fault by the rules of ADK: `place` from the value that was looked at, `rule` a short stable name."""
+    """A fault by the rules of ADK: `place` is relative to the checked value, `rule` is a short stable name."""
 
     rule: str
     severity: Severity
@@ -120,7 +120,7 @@ class Finding(NamedTuple):
 
 
 def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
-    """What ADK would say of data that it reads as one of its types."""
+    """Check data that ADK reads as one of its types."""
     if name.rstrip("?") in _SCALARS:
         if not _is_scalar(data, name):
             yield Finding(
@@ -147,7 +147,7 @@ def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
 
 
 def _is_scalar(data: Any, name: str) -> bool:
-    """Whether ADK reads a value as a `text` or `number`; texts of numbers are numbers to it."""
+    """True if ADK accepts a value as `text` or `number`; text of a number is a number."""
     if data is None:
         return name.endswith("?")
     if name.startswith("text"):
@@ -162,7 +162,7 @@ def _is_scalar(data: Any, name: str) -> bool:
 
 
 def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> Iterator[Finding]:
-    """What ADK would say of an eval case. One of an old format must have the shape of it."""
+    """Check an eval case. A case of an old format must have its structure."""
     if format is not DocumentFormat.CURRENT:
         yield from _check_old_case(data, format)
         return
@@ -177,7 +177,7 @@ def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> It
 
 
 def check_keys(text: str) -> Iterator[Finding]:
-    """Duplicate keys in the text of a case, a header or another file: errors where their values differ.
+    """Find duplicate keys in the text of a case, header or other file: errors if their values differ.
 
     The text must be JSON, tolerantly read.
     """
@@ -193,9 +193,9 @@ def check_keys(text: str) -> Iterator[Finding]:
 
 
 def check_set(header: Mapping[str, Any], cases_key: str) -> Iterator[Finding]:
-    """What ADK would say of an eval set in the current format besides its cases, whose list has the key `cases_key`."""
+    """Check an eval set of the current format without its cases, whose list has the key `cases_key`."""
     for finding in check_type({**header, cases_key: []}, "EvalSet"):
-        if finding.rule != "missing-key":  # a missing id is a problem of the document already
+        if finding.rule != "missing-key":  # the document itself reports a missing id
             yield finding
     eval_set_id = get_by_key(header, "eval_set_id")
     reason = _explain_wrong_set_id(eval_set_id) if isinstance(eval_set_id, str) else None
@@ -217,7 +217,7 @@ def _check_old_case(data: Any, format: DocumentFormat) -> Iterator[Finding]:
 
 
 def _explain_wrong_set_id(eval_set_id: str) -> str | None:
-    """Why ADK cannot handle a set of this id, None where it can."""
+    """Explain why ADK cannot handle a set with this id; None if it can."""
     if not eval_set_id:
         return "ADK wants an id that is not empty"
     if "/" in eval_set_id or "\\" in eval_set_id:
@@ -228,13 +228,13 @@ def _explain_wrong_set_id(eval_set_id: str) -> str | None:
 
 
 def get_by_key(data: Mapping[str, Any], key: str) -> Any:
-    """A value by its key in either style, None where it is absent."""
+    """Return the value of a key in either style; None if it is missing."""
     spelling = find_key(data, key, free=False)
     return None if spelling is None else data[spelling]
 
 
 def find_nearest_key(key: str, known: Mapping[str, Any]) -> str | None:
-    """The known key that a misspelt one was probably meant to be."""
+    """Return the known key that a misspelt key probably means."""
     return next(iter(get_close_matches(to_snake(key), known, n=1, cutoff=0.75)), None)
 
 
@@ -276,7 +276,7 @@ def _choose_intermediate_type(data: dict[str, Any]) -> str:
 
 
 def _check_response(data: Any, place: Place) -> Iterator[Finding]:
-    """`intermediate_responses` are pairs of an author and parts."""
+    """Check `intermediate_responses`, which are pairs of an author and parts."""
     if not isinstance(data, list):
         yield Finding("adk-type", "error", place, "ADK wants a list here, as intermediate_responses")
         return
@@ -289,7 +289,8 @@ def _check_response(data: Any, place: Place) -> Iterator[Finding]:
 
 
 def _check_rubric_ids(case: dict[str, Any]) -> Iterator[Finding]:
-    """The rubrics of the case hold for every turn, beside the turn's own; ADK stops a whole run at an id seen twice."""
+    """Check for duplicate rubric ids. Rubrics of the case apply to every turn besides the turn's own; ADK stops a whole
+    run at a duplicate id."""
     shared: set[Any] = set()
     yield from _find_repeated_rubrics(get_by_key(case, "rubrics"), shared, ("rubrics",))
     conversation = get_by_key(case, "conversation")

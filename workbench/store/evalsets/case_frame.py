@@ -1,4 +1,4 @@
-"""The frame of an eval-set file: where its cases are, in the current format and in older ones."""
+"""The frame of an eval-set file: the positions of its cases, in the current format and in older ones."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from workbench.store.json.json_text import CaseEnds
 
 
-# The frame of an eval-set file: which format it has, where its cases stand, and what stands around them.
+# Format, positions of cases, and the text around them
 
 CASES_KEYS = ("eval_cases", "evalCases")
 
 _MOST_FAULTS = 20
-"""How many faults around the cases are noted: the first ones tell what happened to a file."""
+"""Maximum number of reported faults around the cases: the first ones show what happened to a file."""
 _MOST_GUESSED = 20
-"""After how many cases whose end is a guess reading stops: each may be decoded far into those that follow it."""
+"""Reading stops after this number of cases with a guessed end, because each may be decoded far into later ones."""
 
 
 class DocumentFormat(StrEnum):
-    """Which of the formats an eval-set file has."""
+    """The format of an eval-set file."""
 
     CURRENT = "current"
     LEGACY_TURNS = "legacy turns"
@@ -42,7 +42,7 @@ class DocumentFormat(StrEnum):
 
 
 class NotAnEvalSet(Exception):
-    """The file is sound JSON of another kind. `found` says of which, `offset` where that shows."""
+    """The file is valid JSON of another type. `found` describes it, `offset` is where this shows."""
 
     def __init__(self, *, found: str, expected: str = "an eval set with eval_cases", offset: int = 0) -> None:
         super().__init__(f"found {found}, expected {expected}")
@@ -53,7 +53,7 @@ class NotAnEvalSet(Exception):
 
 @dataclass
 class CaseSpan:
-    """Where a case stands in the text; `value` is what was decoded, `broken` why it could not be."""
+    """The span of a case in the text. `head` is made of its decoded value; `broken` says why it cannot be decoded."""
 
     start: int
     end: int
@@ -63,7 +63,7 @@ class CaseSpan:
 
 @dataclass
 class Frame:
-    """What was found in a file. `broken` are the first faults between the cases or around them."""
+    """The structure of a file. `broken` are the first faults between the cases or around them."""
 
     format: DocumentFormat
     masked: Masked
@@ -75,13 +75,13 @@ class Frame:
 
 
 ReadHeads = Mapping[DocumentFormat, Callable[[Any], Any]]
-"""For each format: what to keep of a decoded case, given its data."""
+"""For each format, the function that extracts the head of a case from its data."""
 
 
 def read_frame(text: str, *, read_heads: ReadHeads) -> Frame:
-    """Find the cases of a file: strictly, else with comments masked, else around what is broken.
+    """Find the cases of a file: strictly, else with masked comments, else around broken parts.
 
-    Raises NotAnEvalSet, or BrokenJson where not even a list of cases can be had.
+    Raises NotAnEvalSet, or BrokenJson if there is no list of cases.
     """
     try:
         return _Reader(Masked(text), read_heads, recover=False).read()
@@ -96,7 +96,7 @@ def read_frame(text: str, *, read_heads: ReadHeads) -> Frame:
 
 
 class _Reader:
-    """One pass over a text. With `recover` faults are noted and stepped over instead of raised."""
+    """One pass over a text. With `recover`, faults are recorded and skipped instead of raised."""
 
     def __init__(self, masked: Masked, read_heads: ReadHeads, *, recover: bool) -> None:
         self.masked = masked
@@ -168,7 +168,7 @@ class _Reader:
         return end
 
     def _find_cases_by_name(self, start: int) -> bool:
-        """The last resort where the text before the cases is broken."""
+        """Find the list of cases by its key if the text before it is broken."""
         for key in CASES_KEYS:
             quoted = self.text.find(f'"{key}"', start)
             colon = skip_space(self.text, quoted + len(key) + 2)
@@ -204,7 +204,7 @@ class _Reader:
         return {"data": []} if '"data"' in head else {"query": ""}
 
     def _read_turns(self, start: int) -> int:
-        """The whole list is the one case."""
+        """Read a whole list of turns as one case."""
         self.frame.cases_start = self.frame.cases_end = start
         try:
             turns, end = decode_value(self.text, start)
@@ -251,7 +251,7 @@ class _Reader:
     def _decode_case(self, start: int, *, level: int) -> Decoded:
         """Decode the case that begins at `start`. Raises BrokenJson.
 
-        After a broken case it is decoded apart from the rest: json counts the lines before each error.
+        After a broken case, it is decoded separately: json counts the lines before each error.
         """
         end = None if self.ends is None else self.ends.find_matched_end(start)
         if end is None:
@@ -274,7 +274,7 @@ class _Reader:
         self.ends = self.ends or CaseEnds(self.text, list_start=self.frame.cases_start)
         end, matched = self.ends.find_end(start)
         self.guessed_ends += not matched
-        if broken.offset >= end:  # it went on into the next case
+        if broken.offset >= end:  # the fault is in the next case
             broken = _explain_cut_case(self.text[start:end], start)
         self.frame.spans.append(CaseSpan(start, end, broken=broken))
         return end
@@ -288,7 +288,7 @@ class _Reader:
 
 
 def _explain_cut_case(text: str, start: int) -> BrokenJson:
-    """Why the text of a case that was cut off cannot be read."""
+    """Return the fault of the text of a case that was cut off."""
     try:
         decode_value(text, 0)
     except BrokenJson as broken:
@@ -298,7 +298,7 @@ def _explain_cut_case(text: str, start: int) -> BrokenJson:
 
 
 def describe_value(value: Any) -> str:
-    """What a value is, in the words of JSON, short enough for a message."""
+    """Describe a value in terms of JSON, short enough for a message."""
     if value is None:
         return "null"
     if isinstance(value, dict):
@@ -333,19 +333,19 @@ def _describe_item(first: Any) -> str:
     return describe_value(first)
 
 
-# The formats before eval sets: a list of turns, and a list of named evals with their turns in `data`.
+# The formats before eval sets: a list of turns, and a list of named evals with their turns in `data`
 
 Note = Callable[[Place, str, str], None]
-"""Takes a fault: its place in the old data, what was found, what was expected."""
+"""Reports a fault: its place in the old data, the value found, the expectation."""
 
 
 def convert_turns(data: Any, *, eval_id: str, note: Note) -> dict[str, Any]:
-    """The case that a list of turns is."""
+    """Convert a list of turns to a case."""
     return {"eval_id": eval_id, "conversation": _convert_conversation(data, (), note)}
 
 
 def convert_eval(data: Any, *, note: Note) -> dict[str, Any]:
-    """The case that a named eval is. A session that says nothing is no session input, as in ADK."""
+    """Convert a named eval to a case. An empty session is no session input, as in ADK."""
     if not isinstance(data, dict):
         note((), describe_value(data), "an eval (an object with name and data)")
         data = {"name": "", "data": []}
@@ -358,7 +358,7 @@ def convert_eval(data: Any, *, note: Note) -> dict[str, Any]:
 
 
 def convert_session(session: dict[str, Any]) -> dict[str, Any] | None:
-    """The session input that an old `initial_session` stands for; None for an empty one."""
+    """Convert an old `initial_session` to a session input; None for an empty one."""
     if not session:
         return None
     return {
@@ -369,7 +369,7 @@ def convert_session(session: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _convert_session_input(data: dict[str, Any], note: Note) -> dict[str, Any] | None:
-    """`initial_session` holds app name, user and state; the still older `initial_state` is the state itself."""
+    """Convert `initial_session` (app name, user and state), or the still older `initial_state` (only the state)."""
     session = data.get("initial_session")
     if session is not None:
         if isinstance(session, dict):

@@ -1,4 +1,4 @@
-"""One case read and checked: from its text to an entry, with unknown keys and unusable values named."""
+"""Cases of an eval set: reading and checking one case, with unknown keys and invalid values."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from workbench.store.json.json_path import (
 )
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly, guess_case_id, mask
 
-# Keys that are all but those of the format: an expectation under a misspelt key would expect nothing, and pass.
+# Misspelt keys: an expectation under a misspelt key would silently be dropped, and the case would pass
 
 _ALIKE = 0.85
 
 
 def find_misspelt_keys(case: EvalCase, data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
-    """The places of misspelt keys in a case that was read from `data`, each with the key that was meant.
+    """Yield the places of misspelt keys in a case that was read from `data`, each with the intended key.
 
-    Looked at are the objects whose members are expectations: the case, its turns and their intermediate data.
+    Only objects with expectations are checked: the case, its turns and their intermediate data.
     """
     yield from _find_misspelt_in_model(case, ())
     for index, turn in enumerate(case.conversation or ()):
@@ -54,20 +54,20 @@ def _find_misspelt_in_model(model: BaseModel, place: Place) -> Iterator[tuple[Pl
         name = to_snake(key)
         absent = [field for field in type(model).model_fields if field not in model.model_fields_set]
         for meant in get_close_matches(name.casefold(), absent, n=1, cutoff=_ALIKE):
-            if not name.startswith(f"{meant}_"):  # `conversation_id` is a name of its own
+            if not name.startswith(f"{meant}_"):  # `conversation_id` is a key of its own
                 yield (*place, key), meant
 
 
-# Values that a file can hold and nothing else: half of a surrogate pair, which has no UTF-8, and huge integers.
+# Values that only a file can hold: lone surrogates, which have no UTF-8, and huge integers
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-# Two patterns: to look for either at every place takes five times as long as to look for one and then for the other.
+# Two patterns: searching for either at every position takes five times as long as one after the other.
 _SUSPECTS = (re.compile(r"\\u[dD][89a-fA-F]"), re.compile(r"[0-9]{309}"))
 _LARGEST = int(1.7976931348623157e308)
 
 
 class UnusableValue(NamedTuple):
-    """A value at a place of the data that cannot be used, in the words of a message."""
+    """An invalid value at a place of the data, with words for a message."""
 
     place: tuple[str | int, ...]
     found: str
@@ -75,12 +75,12 @@ class UnusableValue(NamedTuple):
 
 
 def may_be_unusable(text: str) -> bool:
-    """Whether the text of a JSON or TOML file may hold such values: most do not, and need not be searched."""
+    """True if the text of a JSON or TOML file may have such values: most have none and are not searched."""
     return any(suspect.search(text) for suspect in _SUSPECTS)
 
 
 def find_unusable(data: Any, place: tuple[str | int, ...] = ()) -> Iterator[UnusableValue]:
-    """Such values in the data of a file, in its order."""
+    """Yield such values in the data of a file, in its order."""
     if isinstance(data, str):
         if LONE_SURROGATE.search(data):
             yield UnusableValue(place, "half of a surrogate pair", "whole characters")
@@ -97,7 +97,7 @@ def find_unusable(data: Any, place: tuple[str | int, ...] = ()) -> Iterator[Unus
         yield UnusableValue(place, f"an integer of about {digits} digits", "one of at most 308 digits")
 
 
-# Cases as data: what a listing shows of one, and the typed case with every fault placed in the data.
+# Cases as data: the head of a case for lists, and the typed case with the places of all faults
 
 _EXPECTED = {
     "missing": "a value for it",
@@ -114,13 +114,11 @@ _EXPECTED = {
     "extra_forbidden": "no key of this name",
 }
 
-# Files of JSON lines that the program writes for itself: read line by line, with the place of what is wrong in one.
-
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class Fault(NamedTuple):
-    """Something in a case that is not as the format has it; `place` is counted from the case."""
+    """A fault in a case; `place` is relative to the case."""
 
     place: Place
     found: str
@@ -128,7 +126,7 @@ class Fault(NamedTuple):
 
 
 class InvalidData(Exception):
-    """Data, of a case say, that cannot be read as what it should be, with all its faults (at least one)."""
+    """Data, for example of a case, are invalid. `faults` has at least one fault."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("; ".join(f"found {fault.found}, expected {fault.expected}" for fault in faults))
@@ -136,16 +134,16 @@ class InvalidData(Exception):
 
 
 class Head(NamedTuple):
-    """What a listing shows of a case: its id ("" where it has none) and the first fault of its outer shape."""
+    """The entry of a case in lists: its id ("" if missing) and the first fault."""
 
     eval_id: str
     fault: Fault | None
 
 
 def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_be_unusable: bool) -> Head:
-    """The head of a case; the case is validated for it, which costs about as much as decoding it.
+    """Read the head of a case. This validates the case, which costs about as much as decoding it.
 
-    `may_be_unusable` says that the text may hold values that cannot be used: only then they are looked for.
+    `may_be_unusable` says that the text may have invalid values: only then they are searched for.
     """
     if format is DocumentFormat.LEGACY_TURNS:
         found: Any = eval_id
@@ -161,7 +159,7 @@ def read_head(data: Any, *, format: DocumentFormat, eval_id: str, may_be_unusabl
 
 
 def find_fault(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | None:
-    """The first fault of a case, None where it can be read."""
+    """Return the first fault of a case; None if it is valid."""
     try:
         read_case(data, format=format, eval_id=eval_id)
     except InvalidData as invalid:
@@ -170,9 +168,9 @@ def find_fault(data: Any, *, format: DocumentFormat, eval_id: str) -> Fault | No
 
 
 def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
-    """The typed case; old formats are shown as migrated. `eval_id` names a list of turns, which has no name of its own.
+    """Read a case as a type; old formats are migrated. `eval_id` names a list of turns, which has no name itself.
 
-    Raises InvalidData with places in the data as it is in the file.
+    Raises InvalidData with places in the data of the file.
     """
     if format is DocumentFormat.CURRENT:
         _refuse_wrong_shape(data)
@@ -191,7 +189,7 @@ def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
 
 
 def migrate_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[Fault]]:
-    """A case of an old format as data of the current one, and what was wrong with it."""
+    """Convert a case of an old format to data of the current one; return them with all faults."""
     faults: list[Fault] = []
 
     def note(place: Place, found: str, expected: str) -> None:
@@ -203,7 +201,7 @@ def migrate_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[di
 
 
 def _refuse_wrong_shape(data: Any) -> None:
-    """The commonest faults, in plainer words than the types have for them."""
+    """Report the most frequent faults in plainer words than the types do."""
     if not isinstance(data, dict):
         raise InvalidData([Fault((), describe_value(data), "an eval case (an object)")])
     conversation = data.get("conversation")
@@ -214,7 +212,7 @@ def _refuse_wrong_shape(data: Any) -> None:
 
 
 def validate_data(model: type[Model], data: Any) -> Model:
-    """The data as a type of the format. Raises InvalidData."""
+    """Validate data as a type of the format. Raises InvalidData."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -225,7 +223,7 @@ def _list_faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fa
     for item in error.errors(include_url=False):
         here = place + _translate_location(data, item["loc"])
         inner = item.get("ctx", {}).get("error")
-        if isinstance(inner, ValidationError):  # a model validated inside a validator of ours
+        if isinstance(inner, ValidationError):  # a model that our own validator validated
             yield from _list_faults(inner, _get_value(data, here[len(place) :]), here)
         else:
             yield _make_fault(item["type"], item["msg"], item["input"], here, missing=item["loc"][-1:])
@@ -241,9 +239,9 @@ def _make_fault(kind: str, message: str, value: Any, place: Place, *, missing: t
 
 
 def _translate_location(data: Any, location: Sequence[str | int]) -> Place:
-    """The steps of a pydantic location that exist in the data, as the data spells them.
+    """Translate a location of pydantic to steps that exist in the data, as the data spell them.
 
-    Names of union members, which pydantic puts between the steps, are left out, and so is the key of a missing member.
+    Names of union members, which pydantic adds between the steps, and the key of a missing member are left out.
     """
     place: list[str | int] = []
     for step in location:
@@ -270,13 +268,13 @@ def _get_value(data: Any, place: Place) -> Any:
     return data
 
 
-# The text of an eval-set file cut into pieces: head, cases, gaps between them, tail.
+# The text of an eval-set file in pieces: head, cases, gaps between them, tail
 
 BYTE_ORDER_MARK = "\ufeff".encode()
 
 
 class CasePiece(NamedTuple):
-    """One case: its text, what a listing shows of it, and why its JSON is broken (offset from its start)."""
+    """The text of a case with its head, and the fault if its JSON is broken (offset from its start)."""
 
     data: bytes
     head: Head
@@ -286,11 +284,11 @@ class CasePiece(NamedTuple):
 
 @dataclass(frozen=True)
 class Ends:
-    """What stands around the cases, and what is known of the file from there.
+    """The text around the cases, and the data that it holds.
 
-    `head` ends with the bracket that opens the list of cases, `tail` begins with the one that closes it; for a list of
-    turns, which is one case, they are what stands around it. `header` is what the set says besides its cases; `broken`
-    says that the JSON is broken outside of a case.
+    `head` ends with the bracket that opens the list of cases, `tail` begins with the one that closes it. A list of
+    turns is one case, and they surround the list. `header` are the keys of the set besides its cases. `broken`: the
+    JSON outside of the cases is broken.
     """
 
     head: bytes
@@ -302,7 +300,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A whole file. `gaps[i]` stands before case i, `gaps[len(cases)]` after the last."""
+    """A whole file. `gaps[i]` precedes case i, `gaps[len(cases)]` follows the last."""
 
     ends: Ends
     cases: tuple[CasePiece, ...]
@@ -310,7 +308,7 @@ class Pieces:
 
     @classmethod
     def cut(cls, data: bytes, text: str, frame: Frame) -> Pieces:
-        """Cut a file along its frame. `text` is `data` without its byte order mark, decoded."""
+        """Cut a file into pieces. `text` is `data` without its byte order mark, decoded."""
         mark = BYTE_ORDER_MARK if data.startswith(BYTE_ORDER_MARK) else b""
         source = data if len(text) == len(data) else None
 
@@ -337,25 +335,25 @@ class Pieces:
 
     @property
     def strict(self) -> bool:
-        """Whether there are neither comments, trailing commas nor a byte order mark."""
+        """True without comments, trailing commas and byte order mark."""
         if not all(case.strict for case in self.cases) or not _is_bare(self.gaps):
             return False
         skeleton = (self.ends.head + self.ends.tail).decode()
         return not skeleton.startswith("\ufeff") and mask(skeleton).is_strict
 
     def __iter__(self) -> Iterator[bytes]:
-        """All pieces in order; joined they are the file."""
-        yield from self.iterate_before(len(self.cases))
+        """Yield all pieces in order; joined they are the file."""
+        yield from self.iterate_preceding_pieces(len(self.cases))
         yield self.ends.tail
 
     def share_cases(self, others: Iterable[CasePiece]) -> Pieces:
-        """The same file, with the very objects of `others` for cases whose text is the same in both."""
+        """Return the same file with the objects of `others` for cases with equal text."""
         known = {case.data: case for case in others}
         cases = tuple(known[case.data] if known.get(case.data) == case else case for case in self.cases)
         return replace(self, cases=cases)
 
-    def iterate_before(self, index: int) -> Iterator[bytes]:
-        """The pieces before a case."""
+    def iterate_preceding_pieces(self, index: int) -> Iterator[bytes]:
+        """Yield the pieces before a case."""
         yield self.ends.head
         for gap, case in zip(self.gaps[:index], self.cases[:index], strict=True):
             yield gap
@@ -364,20 +362,19 @@ class Pieces:
 
 
 def _is_bare(gaps: tuple[bytes, ...]) -> bool:
-    """Whether nothing stands between the cases but single commas."""
+    """True if the cases are separated by single commas only."""
     last = gaps[-1].strip() if len(gaps) > 1 else b""
     return not last and not gaps[0].strip() and all(gap.strip() == b"," for gap in gaps[1:-1])
 
 
-# What an open document lists: one entry for each case, with its place in the text where something is wrong.
+# Entries of an open document: one for each case, with the position of a fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseEntry:
-    """One case of a document. `occurrence` tells cases with the same id apart, 0 for the first.
+    """One case of a document. `occurrence` separates cases with the same id, 0 for the first.
 
-    `problem` is set where the JSON or the outer shape of the case is wrong; faults deeper inside show when it is read.
-    A case without an id is listed as `(case 4)`, counted from 1.
+    `problem` is set if its JSON or structure is invalid. A case without an id is listed as `(case 4)`, counted from 1.
     """
 
     index: int
@@ -387,14 +384,14 @@ class CaseEntry:
 
 
 class Cursor:
-    """Runs over pieces of UTF-8 text and knows the line and column it stands at."""
+    """Moves over pieces of UTF-8 text and tracks line and column."""
 
     def __init__(self) -> None:
         self.line = 1
-        self._characters = 0  # of the line that it stands in, before it
+        self._characters = 0  # in the current line, before the cursor
 
     def advance(self, pieces: Iterable[bytes]) -> None:
-        """Step over pieces."""
+        """Move over pieces."""
         for piece in pieces:
             lines = piece.count(b"\n")
             if lines:
@@ -404,28 +401,28 @@ class Cursor:
             self._characters += len(piece.decode().removeprefix("\ufeff"))
 
     def position(self, within: Position) -> Position:
-        """The position in the file of one in a text that begins here."""
+        """Convert a position in a text that begins here to a position in the file."""
         if within.line > 1:
             return Position(self.line + within.line - 1, within.column)
         return Position(self.line, within.column + self._characters)
 
 
 class CaseErrors:
-    """Turns faults of cases into errors with line and column, quickest when asked in the order of the file."""
+    """Converts faults of cases to errors with line and column, fastest in the order of the file."""
 
     def __init__(self, pieces: Pieces, *, path: Path, place_of_case: Callable[[int], Place]) -> None:
         self._pieces = pieces
         self._path = path
         self._place_of_case = place_of_case
         self._cursor = Cursor()
-        self._at = -1  # the case that the cursor has come to
+        self._at = -1  # the case at the cursor
         self._text = _CaseText("")
 
     def error(self, index: int, fault: Fault | BrokenJson) -> StoreError:
-        """The error that a fault of a case is."""
+        """Make the error of a fault in a case."""
         if self._at < 0 or index < self._at:
             self._cursor = Cursor()
-            self._cursor.advance(self._pieces.iterate_before(index))
+            self._cursor.advance(self._pieces.iterate_preceding_pieces(index))
         else:
             stepped = zip(
                 self._pieces.cases[self._at : index], self._pieces.gaps[self._at + 1 : index + 1], strict=True
@@ -450,7 +447,7 @@ class CaseErrors:
 
 
 def list_entries(pieces: Pieces, errors: CaseErrors) -> list[CaseEntry]:
-    """The entries of all cases in one pass over the pieces."""
+    """List the entries of all cases in one pass over the pieces."""
     entries: list[CaseEntry] = []
     seen: dict[str, int] = {}
     for index, case in enumerate(pieces.cases):
@@ -464,28 +461,31 @@ def list_entries(pieces: Pieces, errors: CaseErrors) -> list[CaseEntry]:
 
 
 class _CaseText:
-    """The text of a case, in which faults are placed."""
+    """The text of a case, to find the positions of faults."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def get_position(self, fault: Fault | BrokenJson) -> Position:
-        """Where a fault is in the text; at its start if its JSON is broken elsewhere."""
+        """Return the position of a fault in the text, or its start if the JSON is broken elsewhere."""
         if isinstance(fault, BrokenJson):
             return get_position(self._text, fault.offset)
         return Position(1, 1) if self._strict is None else self._strict.find_position(fault.place)
 
     @cached_property
     def _strict(self) -> Locator | None:
-        """None where the JSON is broken."""
+        """None if the JSON is broken."""
         try:
             return Locator(decode_tolerantly(self._text)[1].text)
         except BrokenJson:
             return None
 
 
+# Files of JSON lines that the program writes for itself
+
+
 class JsonLine(NamedTuple):
-    """A line that is an object of the format that was asked for. `number` counts lines from 1."""
+    """A line with an object of the requested format. `number` counts lines from 1."""
 
     path: Path
     number: int
@@ -493,14 +493,14 @@ class JsonLine(NamedTuple):
     data: dict[str, Any]
 
     def error(self, place: Place, *, found: str, expected: str) -> StoreError:
-        """A fault at a place in the line."""
+        """Make the error of a fault in the line."""
         column = find_offset(self.text, place) + 1
         return StoreError(
             self.path, place=format_place(place), line=self.number, column=column, found=found, expected=expected
         )
 
     def read(self, model: type[Model]) -> Model:
-        """The line as a type. Raises StoreError."""
+        """Read the line as a type. Raises StoreError."""
         try:
             return validate_data(model, self.data)
         except InvalidData as invalid:
@@ -509,13 +509,15 @@ class JsonLine(NamedTuple):
 
 
 def read_json_lines(path: Path, *, format: str, what: str) -> Iterator[JsonLine]:
-    """The lines of a file, but for blank ones. Each must be an object whose `format` is this.
+    """Yield the lines of a file except blank ones. Each must be an object with this `format`.
 
-    `what` is what a line holds, in words for messages. Raises StoreError.
+    `what` describes the content of a line for messages. Raises StoreError.
     """
     expected = f"{what} ({format})"
     data, _ = read_bytes(path)
-    for number, text in enumerate(decode_utf8(path, data).split("\n"), start=1):  # texts may hold other ends of lines
+    for number, text in enumerate(
+        decode_utf8(path, data).split("\n"), start=1
+    ):  # texts may contain other line separators
         if not text.strip():
             continue
         try:

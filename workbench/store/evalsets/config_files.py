@@ -1,4 +1,4 @@
-"""Eval configs and the other JSON files beside an eval set."""
+"""Eval configs and other JSON files beside an eval set."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from workbench.store.json.json_path import (
 )
 from workbench.store.json.json_text import BrokenJson, Masked, decode_tolerantly
 
-# JSON files that are read whole: configurations, scenario files, session inputs.
+# JSON files that are read as a whole: configurations, scenario files, session inputs
 
 _BYTE_ORDER_MARK = "\ufeff"
 _CONFIG_KEYS = ("criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config")
@@ -53,7 +53,7 @@ _CONFIG_KEYS = ("criteria", "custom_metrics", "judge_metrics", "user_simulator_c
 
 @dataclass(frozen=True)
 class JsonFile:
-    """A JSON file in memory: its data, and its text to find a place of the data in."""
+    """A JSON file in memory: its data, and its text to find places of the data."""
 
     path: Path | str
     data: Any
@@ -64,11 +64,11 @@ class JsonFile:
 
     @property
     def strict(self) -> bool:
-        """Whether the file is JSON as the standard has it: no comments, no trailing commas, no byte order mark."""
+        """True if the file is strict JSON: no comments, trailing commas or byte order mark."""
         return self.masked.is_strict and not self.has_byte_order_mark
 
     def position(self, place: Place) -> Position:
-        """The line and column of the value at a place, or of the nearest value above it that is there."""
+        """Return the line and column of the value at a place, or of the nearest existing value above it."""
         return self._locator.find_position(place)
 
     @cached_property
@@ -76,7 +76,7 @@ class JsonFile:
         return Locator(self.masked.text)
 
     def error(self, place: Place | str, *, found: str, expected: str) -> StoreError:
-        """The error that says what is wrong at a place (given as steps, or written as `criteria.x.threshold`)."""
+        """Make the error of a fault at a place, given as steps or written as `criteria.x.threshold`."""
         steps = parse_place(place) if isinstance(place, str) else place
         line, column = self.position(steps)
         written = place if isinstance(place, str) else format_place(place)
@@ -84,13 +84,13 @@ class JsonFile:
 
 
 def read_json(path: Path) -> JsonFile:
-    """Read a JSON file; comments, trailing commas and a byte order mark are allowed. Raises StoreError."""
+    """Read a JSON file with optional comments, trailing commas and byte order mark. Raises StoreError."""
     data, stamp = read_bytes(path)
     return parse_json(path, data, stamp)
 
 
 def parse_json(path: Path | str, data: bytes, stamp: Stamp) -> JsonFile:
-    """The content of a JSON file, as `read_json` reads it. Raises StoreError."""
+    """Parse the content of a JSON file as `read_json` does. Raises StoreError."""
     text = decode_utf8(path, data)
     has_mark = text.startswith(_BYTE_ORDER_MARK)
     text = text.removeprefix(_BYTE_ORDER_MARK)
@@ -107,16 +107,16 @@ def parse_json(path: Path | str, data: bytes, stamp: Stamp) -> JsonFile:
 
 
 def load_config(path: Path) -> EvalConfig:
-    """Read an eval config or `test_config.json`. Raises StoreError with the place of what cannot be used.
+    """Read an eval config or `test_config.json`. Raises StoreError with the place of a fault.
 
-    Keys that are not ours are left to whoever put them there, but not those that are all but ours, nor criteria that
-    stand where `criteria` should: cases would be judged by others than the file means.
+    Unknown keys are ignored, except misspelt ones and criteria outside of `criteria`: otherwise cases would be scored
+    by other criteria than intended.
     """
     return parse_config(read_json(path))
 
 
 def parse_config(loaded: JsonFile) -> EvalConfig:
-    """What a configuration file says, as `load_config` reads it. Raises StoreError."""
+    """Parse a configuration file as `load_config` does. Raises StoreError."""
     for place, loses_data in find_repeated_keys(loaded.text):
         if loses_data:
             raise loaded.error(place, found=f"the key {place[-1]!r} twice, with different values", expected="it once")
@@ -149,40 +149,40 @@ def _looks_like_criterion(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# A configuration file as a document: its criteria are edited in its text, and everything else in it is left alone.
+# A configuration file as a document: its criteria are edited in its text; everything else is unchanged
 
 _CRITERIA = "criteria"
 
 
 @dataclass(frozen=True)
 class _Written:
-    """One write: what the file held before (None: there was none), and which content it has had since."""
+    """One write: the content before (None: no file), and the stamp after it."""
 
     before: bytes | None
     stamp: Stamp
 
 
 class ConfigDocument:
-    """One `test_config.json` or eval config, or the place where one would be.
+    """One `test_config.json` or eval config, existing or not.
 
-    What `write_criteria` writes is on disk at once, and `undo` takes it back from there.
+    `write_criteria` writes to disk at once; `undo` restores the previous content.
     """
 
     def __init__(self, path: Path, loaded: JsonFile | None) -> None:
-        """Use `open`. `loaded` is None where there is no file."""
+        """Use `open`. `loaded`: None without a file."""
         self.path = path
         self._loaded = loaded
         self._written: list[_Written] = []
 
     @classmethod
     def open(cls, path: Path) -> ConfigDocument:
-        """Open a file, or the place of one that is not there. Raises StoreError where it says nothing usable."""
+        """Open a file, which may be missing. Raises StoreError if its content is invalid."""
         document = cls(path, None)
         document.reload()
         return document
 
     def reload(self) -> None:
-        """Read the file as it is on disk now; what was written before can no longer be undone where it changed."""
+        """Read the file again; earlier writes can no longer be undone if it has changed."""
         loaded = read_json(self.path) if self.path.exists() else None
         if loaded is not None:
             parse_config(loaded)
@@ -192,24 +192,24 @@ class ConfigDocument:
 
     @property
     def exists(self) -> bool:
-        """Whether there was a file when it was last read or written."""
+        """True if the file existed when it was last read or written."""
         return self._loaded is not None
 
     @property
     def config(self) -> EvalConfig:
-        """What the file says; the default criteria where there is none."""
+        """The content of the file; the default criteria without a file."""
         return default_config() if self._loaded is None else parse_config(self._loaded)
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a write to take back."""
+        """True if there is a write to undo."""
         return bool(self._written)
 
     def write_criteria(self, criteria: Iterable[Criterion]) -> None:
-        """Write these criteria into the file, a new one where there is none.
+        """Write these criteria into the file, and create it if needed.
 
-        Only what differs is touched: a criterion that means the same keeps its form, and those that are new follow the
-        others. Raises FileChanged where the file is not as it was read, StoreError where it cannot be edited.
+        Only differences are written: a criterion with the same meaning keeps its form, and new ones follow the others.
+        Raises FileChanged if the file has changed since it was read, StoreError if it cannot be edited.
         """
         criteria = tuple(criteria)
         if self._loaded is None:
@@ -223,7 +223,7 @@ class ConfigDocument:
             self._replace(content, stamp=write_atomic(self.path, content, expect=self._loaded.stamp), before=before)
 
     def undo(self) -> None:
-        """Take the last write back; there must be one. Raises FileChanged where the file has changed since."""
+        """Undo the last write, which must exist. Raises FileChanged if the file has changed since."""
         last = self._written[-1]
         if last.before is None:
             self._delete(last.stamp)
@@ -271,12 +271,12 @@ class ConfigDocument:
 
 
 def _encode_text(loaded: JsonFile, text: str) -> bytes:
-    """A text as the bytes of the file."""
+    """Encode a text as the content of the file."""
     return (BYTE_ORDER_MARK if loaded.has_byte_order_mark else b"") + text.encode()
 
 
 def _to_json(criterion: Criterion, old: Any = None) -> Any:
-    """The criterion as the file has it where it means the same, else a number, or an object where it has options."""
+    """Return the old value if it has the same meaning, else a number, or an object for a criterion with options."""
     if old is not None and _has_same_meaning(old, criterion):
         return old
     if not criterion.options and not isinstance(old, Mapping):
@@ -292,13 +292,13 @@ def _has_same_meaning(old: Any, criterion: Criterion) -> bool:
         return False
 
 
-# Configuration files of simulated tools: read, with the place of every mistake.
+# Configuration files of simulated tools, with the place of every mistake
 
 
 def load_environment(path: Path) -> tuple[Environment, tuple[StoreError, ...]]:
-    """What a file says of simulated tools, and every mistake in it: with any, it must not be used.
+    """Read a file of simulated tools with all mistakes: with any, it must not be used.
 
-    Raises StoreError where the file cannot be read at all.
+    Raises StoreError if the file cannot be read at all.
     """
     loaded = read_json(path)
     environment, mistakes = read_environment(loaded.data, source=shown_path(path))
@@ -309,7 +309,7 @@ def load_environment(path: Path) -> tuple[Environment, tuple[StoreError, ...]]:
 
 
 def _add_places(environment: Environment, loaded: JsonFile) -> Iterator[SimulatedTool]:
-    """The tools with their places, for what only shows when the agent is there."""
+    """Add places to the tools, for faults that only show when the agent runs."""
     listed = next(key for key in ("tool_simulation_configs", "toolSimulationConfigs") if key in loaded.data)
     for index, tool in enumerate(environment.tools):
         name = next(key for key in ("tool_name", "toolName") if key in loaded.data[listed][index])
@@ -319,11 +319,11 @@ def _add_places(environment: Environment, loaded: JsonFile) -> Iterator[Simulate
         yield tool.model_copy(update={"place": where})
 
 
-# Files that say which scenarios a model is to write, as ADK's `--user_simulation_config_file` has them.
+# Configuration files of generated scenarios, as for ADK's `--user_simulation_config_file`
 
 
 def load_generation(path: Path) -> GenerationConfig:
-    """What the file says. Raises StoreError with the place of what is wrong, an unknown key too."""
+    """Read the file. Raises StoreError with the place of a fault, including unknown keys."""
     loaded = read_json(path)
     try:
         config = validate_data(GenerationConfig, loaded.data)

@@ -46,17 +46,17 @@ from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
 from workbench.store.json.json_path import Locator, Place, Position, find_key, find_offset, format_place, get_position
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly
 
-# An eval set as it is read: what the set says, its cases listed and read on demand, what is wrong with it.
+# Reading: the header of a set, its cases on demand, and its problems
 
 _BYTE_ORDER_MARK = "\ufeff"
 _MOST_PLACES = 5
-"""How many of the cases with one id a message names."""
+"""Maximum number of cases with the same id that a message names."""
 _LONGEST_ID = 100
 _REVISIONS = itertools.count(1)
 
 
 class DocumentView:
-    """The content of an eval-set file, to look at."""
+    """The content of an eval-set file, read-only."""
 
     _pieces: Pieces
     _entries: Sequence[CaseEntry] | None
@@ -67,7 +67,7 @@ class DocumentView:
     _revision: int
 
     def __init__(self, path: Path, data: bytes) -> None:
-        """Raises StoreError where not even a list of cases can be had."""
+        """Raises StoreError if there is no list of cases."""
         self.path = path
         self._findings: dict[bytes, tuple[Finding, ...]] = {}  # by the text of a case
         self._show(self._read(data))
@@ -79,52 +79,52 @@ class DocumentView:
 
     @property
     def is_named_by_file(self) -> bool:
-        """Whether what it lists has its name from the file: a list of turns is one case without a name of its own."""
+        """True if its only case is named after the file, as a list of turns has no name."""
         return self.format is DocumentFormat.LEGACY_TURNS
 
     @property
     def revision(self) -> int:
-        """Another number whenever the content may be another: no two contents share one, in whichever document."""
+        """A number that changes with the content: no two contents in any document share one."""
         return self._revision
 
     @property
     def is_strict(self) -> bool:
-        """Whether the file is JSON without comments, trailing commas and byte order mark."""
+        """True if the file is strict JSON without comments, trailing commas and byte order mark."""
         if self._strict is None:
             self._strict = self._pieces.strict
         return self._strict
 
     @property
     def eval_set_id(self) -> str:
-        """The id of the set; the name of the file where the file has none."""
+        """The id of the set; without one, the name of the file."""
         return self._header_text("eval_set_id") or derive_set_name(self.path)
 
     @property
     def name(self) -> str | None:
-        """The name of the set, where it has one."""
+        """The name of the set, if any."""
         return self._header_text("name")
 
     @property
     def description(self) -> str | None:
-        """The description of the set, where it has one."""
+        """The description of the set, if any."""
         return self._header_text("description")
 
     @property
     def header(self) -> dict[str, Any]:
-        """Everything the set says besides its cases."""
+        """All keys of the set besides its cases."""
         return dict(self._pieces.ends.header)
 
     @property
     def cases_key(self) -> str:
-        """The key of the list of cases as the file spells it."""
+        """The key of the list of cases, as the file spells it."""
         head = self._pieces.ends.head.decode()
         return max(CASES_KEYS, key=lambda key: head.rfind(f'"{key}"'))
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """What is wrong with the set as a whole: broken JSON between cases, ids that occur twice, no id of the set.
+        """Problems of the whole set: broken JSON between cases, duplicate ids, no id of the set.
 
-        What is wrong with one case is the `problem` of its entry.
+        The problem of one case is the `problem` of its entry.
         """
         if self._problems is None:
             self._problems = [*self._broken_between_cases(), *self._wrong_header(), *self._duplicate_ids()]
@@ -132,7 +132,7 @@ class DocumentView:
 
     @property
     def adk_problems(self) -> Sequence[Problem]:
-        """What ADK would refuse (errors) or drop (warnings) of the cases and the header, though it can run here."""
+        """What ADK would refuse (errors) or drop (warnings) of cases and header, although it can run here."""
         if self._adk_problems is None:
             self.check_cases()
             self._adk_problems = [*self._adk_problems_of_cases(), *self._adk_problems_of_header()]
@@ -140,12 +140,12 @@ class DocumentView:
 
     @property
     def errors(self) -> Sequence[Problem]:
-        """Every error of the file: the one list that validation, runs, tests, the watch and the screen report."""
+        """All errors of the file: the list that validation, runs, tests, the watch and the screen report."""
         return [*self.errors_here, *(problem for problem in self.adk_problems if problem.severity == "error")]
 
     @property
     def errors_here(self) -> Sequence[Problem]:
-        """The errors that keep cases from running here, without what only ADK would refuse."""
+        """The errors that prevent cases from running here, without those of ADK only."""
         broken = (
             Problem.of_error(
                 entry.problem,
@@ -159,15 +159,15 @@ class DocumentView:
         return [*self.problems, *broken]
 
     def refuse_broken_json(self) -> None:
-        """Raise StoreError if the JSON around the cases is broken: some of them may be missing here."""
+        """Raise StoreError if the JSON around the cases is broken: some cases may be missing."""
         if self._pieces.ends.broken:
             raise next(self._errors_between_cases())
 
     def check_cases(self, at_most: int | None = None) -> bool:
-        """Check cases against the rules of ADK, as `adk_problems` will, `at_most` so many of those not checked yet.
+        """Check cases by the rules of ADK for `adk_problems`, at most `at_most` of those not checked yet.
 
-        Returns whether all have been checked. 10,000 cases take seconds: a caller that others wait for can do it bit by
-        bit. Edited cases alone are checked again.
+        Return True if all have been checked. 10,000 cases take seconds: callers that must not block check them in
+        parts. After an edit only changed cases are checked again.
         """
         cases = self._pieces.cases
         missing = [index for index, case in enumerate(cases) if case.data not in self._findings]
@@ -179,60 +179,60 @@ class DocumentView:
         return at_most is None or len(missing) <= at_most
 
     def __len__(self) -> int:
-        """How many cases there are, broken ones included."""
+        """Return the number of cases, including broken ones."""
         return len(self._pieces.cases)
 
     @property
     def entries(self) -> Sequence[CaseEntry]:
-        """One entry for each case in the order of the file."""
+        """One entry for each case, in the order of the file."""
         if self._entries is None:
             self._entries = list_entries(self._pieces, self.case_errors())
         return self._entries
 
     def place_of_case(self, index: int) -> Place:
-        """Where a case is in the data of the file."""
+        """Return the place of a case in the data of the file."""
         if self.format is DocumentFormat.CURRENT:
             return ("eval_cases", index)
         return () if self.format is DocumentFormat.LEGACY_TURNS else (index,)
 
     def case(self, index: int) -> EvalCase:
-        """The case, parsed; old formats as migrated. Raises StoreError with the place of the first fault."""
+        """Return a case as a type; old formats are migrated. Raises StoreError with the place of the first fault."""
         data = self.raw_case(index)
         if self._pieces.cases[index].head.fault is not None:
             raise self._listed_problem(index)
         return read_case(data, format=self.format, eval_id=derive_set_name(self.path))
 
     def lazy_case(self, index: int) -> LazyValue[EvalCase]:
-        """What parses the case again as it is now, whatever becomes of the document. It has no fault."""
+        """Return a lazy value of the case as it is now, independent of later edits. The case must have no fault."""
         return LazyValue(_parse_case, (self._pieces.cases[index].data, self.format, self.path))
 
     def raw_case(self, index: int) -> Any:
-        """The data of the case as the file has it (a list of turns in that format). Raises StoreError."""
+        """Return the data of a case as in the file (a list of turns in that format). Raises StoreError."""
         piece = self._pieces.cases[index]
         if piece.broken is not None:
             raise self._listed_problem(index)
         return decode_tolerantly(piece.data.decode())[0]
 
     def case_text(self, index: int) -> str:
-        """The text of the case as it stands in the file."""
+        """Return the text of a case as in the file."""
         return self._pieces.cases[index].data.decode()
 
     def find_fault(self, data: Any) -> Fault | None:
-        """What would be wrong with a case if it had this data; None where it could run."""
+        """Return the fault that a case with this data would have; None if it could run."""
         head = read_head(data, format=self.format, eval_id=derive_set_name(self.path), may_be_unusable=True)
         return head.fault
 
     def find_index(self, eval_id: str, *, occurrence: int = 0) -> int:
-        """Where a case is by its id. Raises StoreError where there is no such case."""
+        """Return the index of a case by its id. Raises StoreError if it does not exist."""
         for entry in self.entries:
             if entry.eval_id == eval_id and entry.occurrence == occurrence:
                 return entry.index
         raise StoreError(self.path, f"the case {eval_id} is no longer in the file")
 
     def find_fault_in_text(self, text: str) -> str | None:
-        """What would be wrong with a case if this were its text, with line and column in it; None where it could run.
+        """Return the fault that a case with this text would have, with line and column; None if it could run.
 
-        Only the format of the file is looked at, never its content: this may be asked from any thread.
+        This uses only the format of the file, never its content: any thread may call it.
         """
         try:
             fault = self.find_fault(decode_tolerantly(text.strip())[0])
@@ -247,9 +247,9 @@ class DocumentView:
         return f"{where}: found {fault.found}, expected {fault.expected}"
 
     def find_fault_in_file(self, text: str) -> str | None:
-        """Where the JSON would be broken if this were the text of the file; None where it is whole.
+        """Return where the JSON of a file with this text would be broken; None if it is not.
 
-        May be asked from any thread.
+        Any thread may call it.
         """
         try:
             pieces = self._read(text.encode())
@@ -266,31 +266,31 @@ class DocumentView:
         return next(map(_format_without_file, broken), None)
 
     def text_around_cases(self) -> str:
-        """What the set says of itself, as it stands in the file: what is before the cases, and what after them."""
+        """Return the text around the cases as in the file: before and after them."""
         return (self._pieces.ends.head + self._pieces.ends.tail).decode()
 
     def locate_fault(self, index: int, fault: Fault | BrokenJson) -> StoreError:
-        """The error that a fault of a case is, with its line and column in the file."""
+        """Make the error of a fault in a case, with line and column in the file."""
         return self.case_errors().error(index, fault)
 
     def _listed_problem(self, index: int) -> StoreError:
-        """The problem of a case as it is listed: to find its line anew for each of many cases takes quadratic time."""
+        """Return the problem of a listed case: finding its line again for each of many cases takes quadratic time."""
         problem = self.entries[index].problem
         assert problem is not None, "the case can be read"
         return problem.with_traceback(None)
 
     def case_errors(self) -> CaseErrors:
-        """What places the faults of many cases at the cost of one pass."""
+        """Return an object that locates the faults of many cases in one pass."""
         return CaseErrors(self._pieces, path=self.path, place_of_case=self.place_of_case)
 
     def pieces_of_cases(self) -> Sequence[CasePiece]:
-        """The texts of the cases with what is known of each."""
+        """Return the pieces of the cases."""
         return self._pieces.cases
 
     def locate_header_fault(self, fault: Fault) -> StoreError:
-        """The error that a fault of what the set says of itself is, with its line and column in the file.
+        """Make the error of a fault in the header, with line and column in the file.
 
-        Where the text around the cases is broken too, only the place is known.
+        If the text around the cases is broken too, only the place is known.
         """
         line: int | None = None
         column: int | None = None
@@ -309,11 +309,11 @@ class DocumentView:
         return self._header_places.get_position(fault.place)
 
     def content(self) -> bytes:
-        """The whole file as it is here."""
+        """Return the content of the whole file."""
         return b"".join(self._pieces)
 
     def _show(self, pieces: Pieces) -> None:
-        """Look at other pieces from now on; what was derived from the old ones is forgotten."""
+        """Show other pieces from now on; everything derived from the old ones is dropped."""
         self._pieces = pieces
         self._entries = None
         self._problems = None
@@ -362,7 +362,7 @@ class DocumentView:
             yield Problem.of_error(error, rule="set-id")
 
     def _duplicate_ids(self) -> Iterator[Problem]:
-        """One problem for each id that several cases have, at the second of them."""
+        """Yield a problem for each duplicate id, at its second case."""
         indexes: dict[str, list[int]] = {}
         for entry in self.entries:
             if not (entry.problem and entry.eval_id.startswith("(case ")):
@@ -381,7 +381,7 @@ class DocumentView:
         if case.broken is not None:
             return ()
         repeated = check_keys(self.case_text(index))
-        if case.head.fault is not None:  # which says why ADK refuses the case
+        if case.head.fault is not None:  # it also says why ADK refuses the case
             return tuple(repeated)
         return (*repeated, *check_case(self.raw_case(index), self.format))
 
@@ -401,7 +401,7 @@ class DocumentView:
 
 
 class _HeaderPlaces(NamedTuple):
-    """Finds places in the text around the cases, which `between` characters separate from `head_length` on."""
+    """Finds places in the text around the cases; `between` characters separate it at `head_length`."""
 
     around: Locator
     file: Locator
@@ -409,7 +409,7 @@ class _HeaderPlaces(NamedTuple):
     between: int
 
     def get_position(self, place: Place) -> Position:
-        """The line and column in the file."""
+        """Return the line and column in the file."""
         offset = self.around.find_offset(place)
         return self.file.get_position(offset + (self.between if offset > self.head_length else 0))
 
@@ -419,7 +419,7 @@ def _make_problem(finding: Finding, placed: StoreError, *, case: int | None = No
 
 
 def _format_without_file(error: StoreError) -> str:
-    """The error without the file, for somebody who has the text before their eyes."""
+    """Format an error without the file, for a user who sees the text."""
     return error.message if error.line is None else f"line {error.line}, column {error.column}: {error.message}"
 
 
@@ -428,18 +428,18 @@ def _parse_case(given: tuple[bytes, DocumentFormat, Path]) -> EvalCase:
     return read_case(decode_tolerantly(data.decode())[0], format=format, eval_id=derive_set_name(path))
 
 
-# An eval-set file as a document: edited in its text, step by step undoable, saved without losing anybody's work.
+# Editing: each edit is a step of undo, and saving never loses changes of others
 
 
 class EvalSetDocument(DocumentView):
     """One eval-set file: its text, its cases, and the edits made to it.
 
-    Places are counted from the case where `case` is given, else from the set. Every edit is one step of `undo`; an edit
-    that cannot be made raises StoreError and changes nothing. Nothing is written before `save`.
+    Places are relative to the case if `case` is given, else to the set. Every edit is one step of `undo`. An edit that
+    is not possible raises StoreError and changes nothing. Only `save` writes the file.
     """
 
     def __init__(self, path: Path, data: bytes, stamp: Stamp | None) -> None:
-        """Use `open`; this takes content already in memory. `stamp` is None for a file that is not there yet."""
+        """Use `open`; this takes content in memory. `stamp`: None for a file that does not exist yet."""
         self._stamp = stamp
         self._log = UndoLog()
         self._group: list[Change] | None = None
@@ -448,7 +448,7 @@ class EvalSetDocument(DocumentView):
 
     @classmethod
     def open(cls, path: Path) -> EvalSetDocument:
-        """Open a file. Raises StoreError where it cannot be read, or not even a list of cases can be had."""
+        """Open a file. Raises StoreError if it cannot be read or has no list of cases."""
         data, stamp = read_bytes(path)
         return cls(path, data, stamp)
 
@@ -459,10 +459,10 @@ class EvalSetDocument(DocumentView):
         return scratch
 
     def set_value(self, place: Place, value: Any, *, case: int | None = None) -> None:
-        """Replace the value at a place, or add it. Objects above it that are absent are added too.
+        """Replace or add the value at a place. Missing objects above it are added, too.
 
-        A list or object is compared with the one that is there, and only what differs is touched. Keys may be given in
-        either style and are written in that of their neighbours.
+        A list or object is compared with the existing one, and only differences are written. Keys may have either style
+        and are written in that of their neighbours.
         """
         self._edit(f"change {format_place(place)}", case, place, lambda fragment: fragment.set_value(place, value))
 
@@ -476,12 +476,12 @@ class EvalSetDocument(DocumentView):
         self._edit(f"remove {format_place(place)}", case, place, lambda fragment: fragment.remove(place))
 
     def move_item(self, place: Place, source: int, target: int, *, case: int | None = None) -> None:
-        """Move an item of the list at a place, so that it stands at `target` afterwards."""
+        """Move an item of the list at a place to the index `target` of the result."""
         label = f"move in {format_place(place)}"
         self._edit(label, case, place, lambda fragment: fragment.move_item(place, source, target))
 
     def rename_key(self, place: Place, key: str, *, case: int | None = None) -> None:
-        """Give the member at a place another key, which no other member may have; it stays where it stands."""
+        """Rename the key of the member at a place to an unused key; its position is unchanged."""
         self._edit(f"rename {format_place(place)}", case, place, lambda fragment: fragment.rename(place, key))
 
     def set_case_text(self, index: int, text: str) -> None:
@@ -504,7 +504,7 @@ class EvalSetDocument(DocumentView):
         )
 
     def insert_case(self, index: int, data: Any) -> None:
-        """Insert a case, given as data in the format of the file, written in the manner of the others."""
+        """Insert a case, given as data in the format of the file, in the style of the others."""
         self._refuse_unless_cases_can_move(index, len(self))
         self._commit(
             "insert a case",
@@ -512,7 +512,7 @@ class EvalSetDocument(DocumentView):
         )
 
     def duplicate_case(self, index: int, *, eval_id: str) -> None:
-        """Insert a copy of a case after it, under another id."""
+        """Insert a copy of a case after it, with another id."""
         self._refuse_unless_cases_can_move(index, len(self) - 1)
         self.raw_case(index)
         key = "eval_id" if self.format is DocumentFormat.CURRENT else "name"
@@ -533,55 +533,55 @@ class EvalSetDocument(DocumentView):
         self._commit(label, lambda pieces: evalset_edits.remove_cases(pieces, indexes))
 
     def move_case(self, source: int, target: int) -> None:
-        """Move a case, so that it stands at `target` afterwards."""
+        """Move a case to the index `target` of the result."""
         for index in (source, target):
             self._refuse_unless_cases_can_move(index, len(self) - 1)
         label = f"move {self.entries[source].eval_id}"
         self._commit(label, lambda pieces: evalset_edits.move_case(pieces, source, target))
 
     def replace_content(self, data: bytes, *, label: str) -> None:
-        """Replace the whole file, for instance with what a recovery file holds: unsaved, even where it is the same.
+        """Replace the whole content, for example by that of a recovery file. It counts as unsaved, even if it is equal.
 
-        Raises StoreError where `data` is no eval set.
+        Raises StoreError if `data` is no eval set.
         """
-        pieces = self._read(data).share_cases(self._pieces.cases)  # a change of one case is then kept as one case
+        pieces = self._read(data).share_cases(self._pieces.cases)  # a change of one case is then stored as one case
         self._commit(label, lambda _: pieces)
 
     def recover(self, data: bytes, stamp: Stamp | None) -> None:
-        """Take unsaved edits of an earlier session, which began on the file as `stamp` has it, as one step of undo.
+        """Recover unsaved edits of an earlier session as one step of undo; `stamp` is the file that they began with.
 
-        Saving then raises FileChanged where the file is another by now. Raises StoreError where `data` is no eval set.
+        Saving then raises FileChanged if the file has changed since. Raises StoreError if `data` is no eval set.
         """
         self.replace_content(data, label="recover unsaved edits")
         self._stamp = stamp
 
     @contextmanager
     def step(self, label: str) -> Iterator[None]:
-        """Make the edits inside one step of undo. Where one of them raises, none of them remains."""
+        """Make all edits inside one step of undo. If one of them raises, all are dropped."""
         if self._group is not None:
             yield
             return
         before, revision, self._group = self._pieces, self._revision, []
         try:
             yield
-        except BaseException:  # whatever ended the edits, Ctrl-C too: half a step must not stay
+        except BaseException:  # also on Ctrl-C: a partial step must not stay
             self._group = None
             self._show(before)
-            self._revision = revision  # the content has not changed for whoever looks at it
+            self._revision = revision  # readers see no change
             raise
         changes, self._group = self._group, None
         if changes:
             self._log.add(Step(label, tuple(changes)))
 
     def undo(self) -> str | None:
-        """Take back the last step; gives what it was, None where there is none."""
+        """Undo the last step; return its label, or None if there is no step."""
         label = self._log.undo_label
         if label is not None:
             self._show(self._log.undo(self._pieces))
         return label
 
     def redo(self) -> str | None:
-        """Do again what was undone last; gives what it was, None where there is nothing."""
+        """Redo the last undone step; return its label, or None if there is no step."""
         label = self._log.redo_label
         if label is not None:
             self._show(self._log.redo(self._pieces))
@@ -589,31 +589,31 @@ class EvalSetDocument(DocumentView):
 
     @property
     def undo_label(self) -> str | None:
-        """What the next undo takes back, in words."""
+        """The label of the next undo; None if there is no step."""
         return self._log.undo_label
 
     @property
     def redo_label(self) -> str | None:
-        """What the next redo does again, in words."""
+        """The label of the next redo; None if there is no step."""
         return self._log.redo_label
 
     @property
     def steps_done(self) -> int:
-        """How many steps could be undone one after the other."""
+        """The number of steps that can be undone."""
         return self._log.step_count
 
     @property
     def stamp(self) -> Stamp | None:
-        """Which content the file had when it was last read or written; None where it is not there yet."""
+        """The stamp of the file when it was last read or written; None if it does not exist yet."""
         return self._stamp
 
     @property
     def is_dirty(self) -> bool:
-        """Whether there are edits that are not on disk."""
+        """True if there are unsaved edits."""
         return self._log.is_dirty
 
     def list_changed_cases(self) -> frozenset[str]:
-        """The ids of the cases that are not as they were last read or written; 10,000 cases take milliseconds."""
+        """Return the ids of cases with unsaved changes; 10,000 cases take milliseconds."""
         if not self.is_dirty:
             return frozenset()
         saved = self._saved.cases
@@ -623,18 +623,18 @@ class EvalSetDocument(DocumentView):
         return frozenset(self.entries[index].eval_id for index in others if self._pieces.cases[index].data not in texts)
 
     def get_saved_version(self) -> EvalSetDocument | None:
-        """The file that the unsaved edits were made to; None where that is not known, as where edits were recovered."""
+        """Return the file that the unsaved edits were made to; None if unknown, as after a recovery."""
         content = b"".join(self._saved)
         if self._stamp is None or make_stamp(content).digest != self._stamp.digest:
             return None
         return EvalSetDocument(self.path, content, self._stamp)
 
     def has_changed_on_disk(self) -> bool:
-        """Whether the file is no longer what was read or written last."""
+        """True if the file has changed since it was read or written."""
         return self._stamp is not None and has_changed(self.path, self._stamp)
 
     def save(self, *, overwrite: bool = False) -> None:
-        """Write the file. Raises FileChanged where it changed on disk, unless the user chose to `overwrite` that."""
+        """Write the file. Raises FileChanged if it changed on disk, unless the user chose to `overwrite` it."""
         if self._stamp is None and not overwrite:
             self._stamp = write_new(self.path, self.content())
         else:
@@ -642,7 +642,7 @@ class EvalSetDocument(DocumentView):
         self._mark_saved()
 
     def replace_on_disk(self, theirs: bytes | None) -> None:
-        """Write the file in place of what was seen there (None: nothing). Raises FileChanged where that changed too."""
+        """Write the file over the content `theirs` (None: no file). Raises FileChanged if that has changed, too."""
         if theirs is None:
             make_folder(self.path.parent)
             if self.path.exists():
@@ -653,7 +653,7 @@ class EvalSetDocument(DocumentView):
         self._mark_saved()
 
     def reload(self) -> None:
-        """Take what is on disk now; an undo brings back what was here. Raises StoreError."""
+        """Load the content on disk; undo restores the previous content. Raises StoreError."""
         data, stamp = read_bytes(self.path)
         self.replace_content(data, label="take the file as it is on disk")
         self._stamp = stamp
@@ -683,7 +683,7 @@ class EvalSetDocument(DocumentView):
             raise StoreError(self.path, message) from broken
 
     def _commit(self, label: str, edit: Callable[[Pieces], Pieces]) -> None:
-        """Make an edit and note it as a step, or as a part of the step that is being made."""
+        """Make an edit, and add it as a step or to the current step."""
         before = self._pieces
         try:
             after = edit(before)

@@ -1,4 +1,4 @@
-"""Edits of the text of an eval set, and how they are undone."""
+"""Edits of the text of an eval set, and undo."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from workbench.store.json.json_layout import JsonStyle, Layout, adopt_spelling, 
 from workbench.store.json.json_path import Place
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly
 
-# Edits of a document cut into pieces: each takes the pieces and gives new ones, touching only what it must.
+# Edits of a document in pieces: each takes pieces and returns new ones with minimal changes
 
 MakePiece = Callable[[bytes], CasePiece]
-"""Reads the head of a case from its text."""
+"""Makes the piece of a case from its text."""
 
 
 def edit_case(pieces: Pieces, index: int, edit: Callable[[Fragment], str], *, make_piece: MakePiece) -> Pieces:
-    """The document with the text of one case edited. Raises WrongPlace, UnsafeEdit, ValueError."""
+    """Edit the text of one case. Raises WrongPlace, UnsafeEdit, ValueError."""
     text = pieces.cases[index].data.decode()
     fragment = Fragment(text, indentation=_indentation_of_case(pieces, index), default=detect_document_style(pieces))
     return replace_case(pieces, index, edit(fragment).encode(), make_piece=make_piece)
 
 
 def replace_case(pieces: Pieces, index: int, data: bytes, *, make_piece: MakePiece) -> Pieces:
-    """The document with another text for a case; the same document where the text is the same."""
+    """Replace the text of a case; return the same object if the text is equal."""
     if data == pieces.cases[index].data:
         return pieces
     return replace(pieces, cases=(*pieces.cases[:index], make_piece(data), *pieces.cases[index + 1 :]))
 
 
 def edit_header(pieces: Pieces, place: Place, edit: Callable[[Fragment], str]) -> Pieces:
-    """The document with something edited that the set says of itself. Raises BrokenJson, WrongPlace and the like."""
+    """Edit the text around the cases. Raises BrokenJson, WrongPlace, UnsafeEdit, ValueError."""
     if not place or place[0] in CASES_KEYS:
         raise WrongPlace((), found="the list of cases", expected="a key of the set (cases are edited one by one)")
     text = edit(Fragment(_skeleton(pieces)))
@@ -46,7 +46,7 @@ def edit_header(pieces: Pieces, place: Place, edit: Callable[[Fragment], str]) -
 
 
 def insert_case(pieces: Pieces, index: int, data: Any, *, make_piece: MakePiece) -> Pieces:
-    """The document with a case inserted, written in the json_style of the others. Raises ValueError for NaN."""
+    """Insert a case in the style of the others. Raises ValueError for NaN."""
     json_style = detect_document_style(pieces)
     spelt = adopt_spelling(data, None, style=json_style.key_style, free=False)
     if pieces.cases:
@@ -61,12 +61,12 @@ def insert_case(pieces: Pieces, index: int, data: Any, *, make_piece: MakePiece)
 
 
 def duplicate_case(pieces: Pieces, index: int) -> Pieces:
-    """The document with a case repeated after itself, comments inside it included."""
+    """Insert a copy of a case after it, including comments inside it."""
     return _insert_piece(pieces, index + 1, pieces.cases[index])
 
 
 def remove_cases(pieces: Pieces, indexes: Collection[int]) -> Pieces:
-    """The document without some cases; comments around them stay."""
+    """Remove cases; comments around them stay."""
     layout = _layout(pieces)
     removed = frozenset(indexes)
     for index in sorted(removed, reverse=True):
@@ -75,7 +75,7 @@ def remove_cases(pieces: Pieces, indexes: Collection[int]) -> Pieces:
 
 
 def move_case(pieces: Pieces, source: int, target: int) -> Pieces:
-    """The document with a case moved, so that it stands at `target` afterwards."""
+    """Move a case to the index `target` of the result."""
     layout = _layout(pieces)
     layout.move(source, target)
     cases = list(pieces.cases)
@@ -84,7 +84,7 @@ def move_case(pieces: Pieces, source: int, target: int) -> Pieces:
 
 
 def detect_document_style(pieces: Pieces) -> JsonStyle:
-    """The json_style of the first case that can be read; what it does not show is as in the rest of the file."""
+    """Detect the style of the first readable case; the rest of the file supplies what it does not show."""
     skeleton = _skeleton(pieces)
     try:
         data, masked = decode_tolerantly(skeleton)
@@ -118,14 +118,14 @@ def _layout(pieces: Pieces) -> Layout:
 
 
 def _apply_layout(pieces: Pieces, layout: Layout, cases: Sequence[CasePiece]) -> Pieces:
-    """The document with other cases and gaps; gaps that say the same stay the same objects, for the undo log."""
+    """Replace cases and gaps; unchanged gaps stay the same objects, for the undo log."""
     known = {gap: gap for gap in pieces.gaps}
     gaps = (gap.encode() for gap in layout.to_gaps())
     return replace(pieces, cases=tuple(cases), gaps=tuple(known.get(gap, gap) for gap in gaps))
 
 
 def _skeleton(pieces: Pieces) -> str:
-    """The file without its cases, as an eval set of none."""
+    """Return the file as an eval set without cases."""
     return (pieces.ends.head + pieces.ends.tail).decode().removeprefix("\ufeff")
 
 
@@ -141,12 +141,12 @@ def _last_line_indentation(data: bytes) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-# Undo and redo: each step is the pieces that an edit took out of a document and those it put in.
+# Undo and redo: each step has the pieces before and after an edit
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What a change has on one of its sides."""
+    """One side of a change."""
 
     cases: tuple[CasePiece, ...]
     gaps: tuple[bytes, ...]
@@ -155,7 +155,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class Change:
-    """One replacement: `old` became `new`, with `before` cases and gaps before it left as they were."""
+    """One change: `old` became `new`, after `cases_before` cases and `gaps_before` gaps that are unchanged."""
 
     cases_before: int
     gaps_before: int
@@ -164,7 +164,7 @@ class Change:
 
     @classmethod
     def from_versions(cls, old: Pieces, new: Pieces) -> Self:
-        """The change that made one document of another; what both share is not kept."""
+        """Make the change between two versions; common pieces are not stored."""
         cases_start, cases_end = _count_shared(old.cases, new.cases)
         gaps_start, gaps_end = _count_shared(old.gaps, new.gaps)
 
@@ -178,11 +178,11 @@ class Change:
         return cls(cases_start, gaps_start, part(old), part(new))
 
     def redo(self, pieces: Pieces) -> Pieces:
-        """The document after the change."""
+        """Return the document after the change."""
         return self._replace(pieces, self.old, self.new)
 
     def undo(self, pieces: Pieces) -> Pieces:
-        """The document before the change."""
+        """Return the document before the change."""
         return self._replace(pieces, self.new, self.old)
 
     def _replace(self, pieces: Pieces, out: _Part, into: _Part) -> Pieces:
@@ -197,60 +197,60 @@ class Change:
 
 @dataclass(frozen=True)
 class Step:
-    """What one undo takes back: the changes of one edit, and what to call it."""
+    """One step of undo: the changes of an edit, and its label."""
 
     label: str
     changes: tuple[Change, ...]
 
 
 class UndoLog:
-    """The steps of a document since it was opened, and which of them are done now."""
+    """The steps of a document since it was opened, and how many of them are done."""
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
         self._done = 0
-        self._saved: int | None = 0  # how many steps were done when the file was written; None: cannot come back
+        self._saved: int | None = 0  # the number of steps done at the last save; None: that state is unreachable
 
     @property
     def is_dirty(self) -> bool:
-        """Whether the document differs from what was last read or written."""
+        """True if the document differs from the last read or written version."""
         return self._saved != self._done
 
     @property
     def step_count(self) -> int:
-        """How many steps are done now."""
+        """The number of steps done."""
         return self._done
 
     @property
     def undo_label(self) -> str | None:
-        """What the next undo takes back."""
+        """The label of the next undo."""
         return self._steps[self._done - 1].label if self._done else None
 
     @property
     def redo_label(self) -> str | None:
-        """What the next redo does again."""
+        """The label of the next redo."""
         return self._steps[self._done].label if self._done < len(self._steps) else None
 
     def mark_saved(self) -> None:
-        """The document is now as on disk."""
+        """Mark the document as saved."""
         self._saved = self._done
 
     def add(self, step: Step) -> None:
-        """Note a step that was just done; what had been undone is forgotten."""
+        """Add a step that was just done; undone steps are dropped."""
         if self._saved is not None and self._saved > self._done:
             self._saved = None
         self._steps[self._done :] = [step]
         self._done += 1
 
     def undo(self, pieces: Pieces) -> Pieces:
-        """Take back the last step; there must be one."""
+        """Undo the last step, which must exist."""
         self._done -= 1
         for change in reversed(self._steps[self._done].changes):
             pieces = change.undo(pieces)
         return pieces
 
     def redo(self, pieces: Pieces) -> Pieces:
-        """Do the next step again; there must be one."""
+        """Redo the next step, which must exist."""
         for change in self._steps[self._done].changes:
             pieces = change.redo(pieces)
         self._done += 1
@@ -258,7 +258,7 @@ class UndoLog:
 
 
 def _count_shared(old: tuple[object, ...], new: tuple[object, ...]) -> tuple[int, int]:
-    """How many items at the beginning and at the end are the very same objects in both."""
+    """Count the items at the beginning and the end that are the same objects in both."""
     most = min(len(old), len(new))
     start = next((index for index in range(most) if old[index] is not new[index]), most)
     most -= start

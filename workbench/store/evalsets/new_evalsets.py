@@ -1,4 +1,4 @@
-"""New eval sets, scenarios added to them, migration of older formats, and differences of two versions."""
+"""New eval sets, scenarios, migration of older formats, and differences of two versions."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from workbench.store.filetypes import derive_set_name
 from workbench.store.json.json_layout import JsonStyle, write_value
 from workbench.store.json.json_path import Place, find_key, format_place
 
-# New eval sets, and scenarios added to them as ADK's commands do it.
+# New eval sets and scenarios, compatible with ADK's commands
 
 AdkPersonas = Mapping[str, Mapping[str, Any]]
-"""The texts of ADK's own personas by their ids, as ADK dumps them."""
+"""ADK's own personas by id, as ADK dumps them."""
 
 _NO_PERSONAS: AdkPersonas = {}
 _NEW_ID = re.compile(r"[a-zA-Z0-9_]+")
@@ -35,9 +35,9 @@ _NEW_ID = re.compile(r"[a-zA-Z0-9_]+")
 
 @dataclass(frozen=True, kw_only=True)
 class AddedCase:
-    """A scenario's case: `added` now, or already in the set.
+    """The case of a scenario: `added`, or already in the set.
 
-    `is_adk_id`: its id is the one that ADK gives, too.
+    `is_adk_id`: its id is the one that ADK computes.
     """
 
     eval_id: str
@@ -47,22 +47,22 @@ class AddedCase:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A conversation scenario as a file has it (`data`), and as it is read."""
+    """A conversation scenario: its `data` in a file, and the same as a type."""
 
     data: dict[str, Any]
     scenario: ConversationScenario
 
     @property
     def persona_name(self) -> str | None:
-        """The name of the persona, if the scenario has only that."""
+        """The name of the persona, if the scenario has only a name."""
         persona = self.scenario.user_persona
         return persona if isinstance(persona, str) else None
 
     def eval_id(self, adk_personas: AdkPersonas = _NO_PERSONAS) -> str:
-        """The id ADK gives its case: the first 8 hexadecimal digits of the SHA-256 of its sorted-key JSON.
+        """Compute ADK's id of its case: the first 8 hexadecimal digits of the SHA-256 of its sorted-key JSON.
 
-        In place of the name of a persona ADK hashes its text. A persona that is not among `adk_personas` leaves the
-        name, and an id that is not ADK's.
+        ADK replaces the name of a persona by its text. For a persona that is not in `adk_personas` the name is hashed,
+        and the id differs from ADK's.
         """
         told = _dump_like_adk(self.scenario)
         if self.persona_name is not None:
@@ -71,19 +71,19 @@ class Scenario:
 
 
 def to_scenario(scenario: ConversationScenario) -> Scenario:
-    """A scenario with what a file has of it."""
+    """Make a scenario with the data that a file has."""
     return Scenario(data=scenario.model_dump(mode="json", exclude_none=True), scenario=scenario)
 
 
 def create_eval_set(path: Path, eval_set_id: str) -> EvalSetDocument:
-    """Create an eval set without cases at `path`, which must not exist. Raises StoreError, also for a wrong id."""
+    """Create an eval set without cases at `path`, which must not exist. Raises StoreError, also for an invalid id."""
     content = make_new_set_content(path, eval_set_id)
     stamp = write_new(path, content)
     return EvalSetDocument(path, content, stamp)
 
 
 def make_new_set_content(path: Path, eval_set_id: str) -> bytes:
-    """The file of an eval set without cases. Raises StoreError for a wrong id."""
+    """Return the file of an eval set without cases. Raises StoreError for an invalid id."""
     if not _NEW_ID.fullmatch(eval_set_id):
         raise StoreError(path, found=f"the id {eval_set_id!r}", expected="letters, digits and underscores only")
     data = {"eval_set_id": eval_set_id, "name": eval_set_id, "eval_cases": [], "creation_timestamp": time.time()}
@@ -97,10 +97,10 @@ def add_scenarios(
     session_input_file: Path,
     read_personas: Callable[[], AdkPersonas],
 ) -> list[AddedCase]:
-    """Add each scenario of a file to an eval set as a case of its own, and save it; those it has are left out.
+    """Add each scenario of a file to an eval set as a case, unless it has it, and save the set.
 
-    See `insert_scenarios`. Raises StoreError, also for what ADK would refuse, because it would then refuse the whole
-    set; the set is as it was.
+    See `insert_scenarios`. Raises StoreError, also for scenarios that ADK would refuse, because it would then refuse
+    the whole set; the set is then unchanged.
     """
     document = EvalSetDocument.open(eval_set)
     session_input = read_session_input(session_input_file)
@@ -120,7 +120,7 @@ def add_scenarios(
 
 
 def document_for_scenarios(path: Path, eval_set_id: str) -> EvalSetDocument:
-    """The eval set at `path`, or one that is not there yet and begins with its first save. Raises StoreError."""
+    """Open the eval set at `path`, or make a new one that its first save creates. Raises StoreError."""
     if path.exists():
         document = EvalSetDocument.open(path)
         refuse_older_format(document)
@@ -129,7 +129,7 @@ def document_for_scenarios(path: Path, eval_set_id: str) -> EvalSetDocument:
 
 
 def refuse_older_format(document: EvalSetDocument) -> None:
-    """Raise StoreError where the file cannot hold scenarios."""
+    """Raise StoreError if the format of the file has no scenarios."""
     if document.format is not DocumentFormat.CURRENT:
         raise StoreError(document.path, "the older format holds no conversation scenarios; migrate the file first")
 
@@ -141,10 +141,10 @@ def insert_scenarios(
     session_input: Mapping[str, Any],
     read_personas: Callable[[], AdkPersonas],
 ) -> list[AddedCase]:
-    """Put each scenario at the end of a set as a case of its own, unsaved; those it has are left out.
+    """Append each scenario to a set as a case, unless it has it. The set is not saved.
 
-    A persona given by name stays a name; `read_personas` is called if there is one. A set has a scenario under ADK's
-    id, or under the one that it gets where ADK's personas are not known. Raises StoreError.
+    The name of a persona is kept; `read_personas` is called if there is one. The set has a scenario if it has ADK's id,
+    or the id that is computed without ADK's personas. Raises StoreError.
     """
     refuse_older_format(document)
     known = {entry.eval_id for entry in document.entries}
@@ -187,7 +187,7 @@ def _list_scenarios(loaded: JsonFile) -> list[tuple[Place, Scenario]]:
 
 
 def read_session_input(path: Path) -> dict[str, Any]:
-    """Read a session-input file as data; it must name app and user, as ADK wants it. Raises StoreError."""
+    """Read a session-input file as data; app and user are required, as in ADK. Raises StoreError."""
     loaded = read_json(path)
     data = loaded.data
     _validate_value(loaded, SessionInput, data, ())
@@ -202,7 +202,7 @@ def _read_scenario(loaded: JsonFile, data: Any, place: Place) -> Scenario:
 
 
 def _validate_value(loaded: JsonFile, model: type[Model], data: Any, place: Place) -> Model:
-    """The typed value. Raises StoreError with the place in the file."""
+    """Validate a value. Raises StoreError with the place in the file."""
     try:
         return validate_data(model, data)
     except InvalidData as invalid:
@@ -211,7 +211,7 @@ def _validate_value(loaded: JsonFile, model: type[Model], data: Any, place: Plac
 
 
 def _dump_like_adk(scenario: ConversationScenario) -> dict[str, Any]:
-    """The scenario as ADK's own type dumps it: known fields only, null included."""
+    """Dump a scenario like ADK's own type: known fields only, null included."""
     persona = scenario.user_persona
     return {
         "starting_prompt": scenario.starting_prompt,
@@ -236,7 +236,7 @@ def _dump_persona(persona: UserPersona) -> dict[str, Any]:
     }
 
 
-# Migration: a file of an old format written anew in the current one.
+# Migration: a file of an old format is written in the current one
 
 _CARRIED = {
     "turn": {"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"},
@@ -249,9 +249,9 @@ _CARRIED = {
 def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> tuple[str, ...]:
     """Write the eval set of an old file in the current format to `new`, which must not exist.
 
-    Invocations get new ids (UUID 4) and the present time; the set is named after the new file. `initial_session` is the
-    file in which the older format kept the session; it holds for cases that have none of their own. Gives the places of
-    what the current format has no room for. Raises StoreError; nothing is written then.
+    Invocations get new ids (UUID 4) and the current time; the set is named after the new file. `initial_session` is the
+    session file of the older format, for cases without their own session. Returns the places of values that the current
+    format cannot represent. Raises StoreError; nothing is written then.
     """
     if new.exists():
         raise StoreError(new, "cannot create it: it exists already")
@@ -267,10 +267,9 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> tup
 
 
 def migrate_with_session(document: EvalSetDocument, initial_session: Path) -> EvalSetDocument:
-    """An old document in the current format, its session taken from the file in which the older format kept it.
+    """Migrate an old document in memory, with the session from the session file of the older format.
 
-    Nothing is written. Raises StoreError, also for a document in the current format, which says itself how sessions
-    start.
+    Nothing is written. Raises StoreError, also for a document in the current format, which has its own sessions.
     """
     if document.format is DocumentFormat.CURRENT:
         message = f"its cases have their own session_input: there is no room for {shown_path(initial_session)}"
@@ -280,7 +279,7 @@ def migrate_with_session(document: EvalSetDocument, initial_session: Path) -> Ev
 
 
 def _migrate_set(document: EvalSetDocument, name: str, initial_session: Path | None) -> bytes:
-    """The content of the file in the current format."""
+    """Return the content of the file in the current format."""
     document.refuse_broken_json()
     session = None if initial_session is None else _read_session(initial_session)
     now = time.time()
@@ -316,7 +315,7 @@ def _read_session(path: Path) -> dict[str, Any] | None:
 
 
 def _find_dropped_keys(raw: Any, format: DocumentFormat) -> list[Place]:
-    """The places in an old case whose values the current format does not have."""
+    """Return the places in an old case whose values the current format cannot represent."""
     above: Place = ()
     left: list[Place] = []
     if format is DocumentFormat.LEGACY_EVALS:
@@ -331,14 +330,14 @@ def _find_dropped_keys(raw: Any, format: DocumentFormat) -> list[Place]:
     return left
 
 
-# Which cases two versions of an eval set do not have in common.
+# Differences of two versions of an eval set
 
 DifferenceKind = Literal["changed", "only in ours", "only in theirs", "moved"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDifference:
-    """A case that is not the same in both versions: another text, another place, or absent from one of them."""
+    """A case that differs between two versions: in its text, its position, or because one version lacks it."""
 
     eval_id: str
     occurrence: int
@@ -346,9 +345,9 @@ class CaseDifference:
 
 
 def find_differing_cases(ours: DocumentView, theirs: DocumentView) -> list[CaseDifference]:
-    """The cases that differ, in the order of ours, then those that only theirs has. Cases are told apart by their ids.
+    """Return the cases that differ, in the order of ours, then those only in theirs. Cases are matched by id.
 
-    A case counts as moved where its text is the same, but the order of the cases that both have is another.
+    A case counts as moved if its text is equal, but the order of the common cases differs.
     """
     mine, other = _collect_texts(ours), _collect_texts(theirs)
     shared = [key for key in mine if key in other]

@@ -1,4 +1,4 @@
-"""Unsaved edits and typed texts that outlive a crash."""
+"""Recovery of unsaved edits and typed text after a crash."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from workbench.store.files import (
     write_atomic,
 )
 
-# Recovery files: unsaved edits that outlive a crash, in `.workbench/recovery/` of the project.
+# Recovery files: unsaved edits in `.workbench/recovery/` of the project
 
 _FOLDER = Path(".workbench") / "recovery"
 _RECOVERY_SUFFIX = ".recovery"
 
 
 def recovery_folder(root: Path, *, make: bool = False) -> Path:
-    """Where a project keeps what outlives a crash, which git is told to ignore. Raises StoreError."""
+    """Return the recovery folder of a project; `make` creates it with a `.gitignore`. Raises StoreError."""
     folder = root / _FOLDER
     if make:
         make_private_folder(folder.parent)
@@ -44,7 +44,7 @@ def recovery_folder(root: Path, *, make: bool = False) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """Unsaved edits found on disk: of which document, and when they were written."""
+    """Unsaved edits on disk: their document, and when they were written."""
 
     file: Path
     document: Path
@@ -60,7 +60,7 @@ class RecoveryFolder:
         self._folder = recovery_folder(root)
 
     def write(self, document: EvalSetDocument) -> None:
-        """Keep the unsaved edits of a document; one without any loses its recovery file. Raises StoreError."""
+        """Write the unsaved edits of a document; without any, delete its recovery file. Raises StoreError."""
         if not document.is_dirty:
             self.discard(document)
             return
@@ -76,7 +76,7 @@ class RecoveryFolder:
         write_atomic(self._file(document.path), content, mode=PRIVATE)
 
     def discard(self, of: EvalSetDocument | Recovery) -> None:
-        """Remove a recovery file, where there is one. Raises StoreError."""
+        """Delete a recovery file, if it exists. Raises StoreError."""
         file = of.file if isinstance(of, Recovery) else self._file(of.path)
         try:
             file.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ class RecoveryFolder:
             raise make_os_error("delete", file, error) from error
 
     def list_recoveries(self) -> list[Recovery]:
-        """What earlier sessions left behind, the newest first. Files of sessions that still run are not listed."""
+        """List the recovery files of ended sessions, newest first."""
         found = []
         for file in sorted(self._folder.glob(f"*{_RECOVERY_SUFFIX}")):
             head = _read_head(file)
@@ -93,14 +93,14 @@ class RecoveryFolder:
         return sorted(found, key=lambda recovery: recovery.written_at, reverse=True)
 
     def load(self, recovery: Recovery) -> EvalSetDocument:
-        """The document with the recovered edits as one step of undo over what is on disk.
+        """Open the document with the recovered edits as one step of undo after the content on disk.
 
-        Saving it raises FileChanged where the file changed after those edits began. Raises StoreError.
+        Saving it raises FileChanged if the file has changed since those edits began. Raises StoreError.
         """
         content = read_bytes(recovery.file)[0].partition(b"\n")[2]
         try:
             document = EvalSetDocument(recovery.document, read_bytes(recovery.document)[0], recovery.stamp)
-        except StoreError:  # gone, or broken meanwhile: the recovered text is all there is
+        except StoreError:  # gone or broken meanwhile: only the recovered text is left
             document = EvalSetDocument(recovery.document, content, recovery.stamp)
         document.recover(content, recovery.stamp)
         return document
@@ -111,7 +111,7 @@ class RecoveryFolder:
         return self._folder / f"{digest}-{SESSION}{_RECOVERY_SUFFIX}"
 
     def _name(self, document: Path) -> str:
-        """The document's path relative to the project, so that a project may be moved; absolute outside of it."""
+        """Return the path relative to the project, so that the project may be moved; absolute outside of it."""
         try:
             return document.resolve().relative_to(self._root.resolve()).as_posix()
         except ValueError:
@@ -128,7 +128,7 @@ class RecoveryFolder:
 
 
 def _read_head(file: Path) -> dict[str, Any] | None:
-    """What a recovery file says of itself; None for one that cannot be read, such as of a later version."""
+    """Read the head of a recovery file; None if it is unreadable, for example of a later version."""
     try:
         with file.open("rb") as opened:
             head = json.loads(opened.readline())
@@ -137,20 +137,20 @@ def _read_head(file: Path) -> dict[str, Any] | None:
     return head if isinstance(head, dict) and head.get("version") == 1 else None
 
 
-# Text that is typed into the editor and not applied yet: kept in `.workbench/recovery/` so that it outlives a crash.
+# Typed text that is not applied yet, in `.workbench/recovery/`
 
 _VERSION = 1
 _TYPED_SUFFIX = ".typed"
 
 
 class TypedTexts:
-    """The typed texts of a project. What one is is up to the caller: a JSON value."""
+    """The typed texts of a project. Each is a JSON value with a meaning for the caller only."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def write(self, texts: Sequence[Any]) -> None:
-        """Keep these in place of what this session kept before. Raises StoreError."""
+        """Write these, replacing those of this session. Raises StoreError."""
         if not texts:
             self._delete(self._own)
             return
@@ -159,13 +159,13 @@ class TypedTexts:
         write_atomic(self._own, json.dumps(content).encode(), mode=PRIVATE)
 
     def has_abandoned(self) -> bool:
-        """Whether sessions that are no more left any."""
+        """True if ended sessions left any."""
         return any(_read_abandoned_texts(file) for file in self._files())
 
     def adopt_abandoned(self) -> list[Any]:
-        """What sessions left that are no more, the oldest first: kept by this session from now on.
+        """Take over the texts of ended sessions, oldest first; they belong to this session from now on.
 
-        Files that cannot be read, such as those of a later version, stay where they are. Raises StoreError.
+        Unreadable files, for example of a later version, stay where they are. Raises StoreError.
         """
         left = [(file, texts) for file in self._files() if (texts := _read_abandoned_texts(file)) is not None]
         found = [text for _, texts in left for text in texts]
@@ -194,7 +194,7 @@ class TypedTexts:
 
 
 def _read_abandoned_texts(file: Path) -> list[Any] | None:
-    """What is in a file that nobody has any more; None where it is somebody's, or cannot be read."""
+    """Read the texts of an ended session; None if the session is running, or the file is unreadable."""
     try:
         content = json.loads(read_bytes(file)[0])
     except (StoreError, ValueError):

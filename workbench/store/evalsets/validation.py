@@ -1,4 +1,4 @@
-"""What is wrong with eval sets and with the files beside them."""
+"""Validation of eval sets and the files beside them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from workbench.store.filetypes import is_eval_set
 from workbench.store.json.json_path import find_key, format_place, get_position, get_positions
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly, find_constants, mask
 
-# Validation of the files beside eval sets: configurations, scenario files, session inputs.
+# Files beside eval sets: configurations, scenario files, session inputs
 
 _SIMULATORS = ("llm_backed", "llm_audio")
 
 
 def check_other_file(path: Path, otherwise: StoreError) -> Iterator[Problem]:
-    """The problems of a JSON file that is no eval set; `otherwise` is the one of a file of no known kind."""
+    """Check a JSON file that is no eval set; `otherwise` is the error for an unknown type of file."""
     loaded = read_json(path)
     data = loaded.data
     try:
@@ -51,7 +51,7 @@ def check_other_file(path: Path, otherwise: StoreError) -> Iterator[Problem]:
 
 
 def is_config(loaded: JsonFile) -> bool:
-    """Whether a JSON file is a configuration: by its name, else by its keys."""
+    """True if a JSON file is a configuration, by its name or by its keys."""
     named = Path(loaded.path).name == "test_config.json" and isinstance(loaded.data, dict)
     return named or _has(
         loaded.data, "criteria", "custom_metrics", "judge_metrics", "user_simulator_config", "live_model_config"
@@ -59,7 +59,7 @@ def is_config(loaded: JsonFile) -> bool:
 
 
 def check_config(loaded: JsonFile) -> Iterator[Problem]:
-    """What is wrong with a configuration, as far as its format and ADK go. Raises StoreError if it cannot be read."""
+    """Check a configuration by its format and by ADK's rules. Raises StoreError if it cannot be read."""
     parse_config(loaded)
     for finding in (*check_keys(loaded.text), *_check_config(loaded.data)):
         yield _make_problem(loaded, finding)
@@ -114,7 +114,7 @@ def _make_problem(loaded: JsonFile, finding: Finding) -> Problem:
     )
 
 
-# Validation of files: what keeps them from running here, what ADK would refuse, and what is no strict JSON.
+# All files: faults here, faults in ADK, and JSON that is not strict
 
 _BYTE_ORDER_MARK = "\ufeff"
 _CONFIG_NAME = "test_config.json"
@@ -124,11 +124,11 @@ _FILES = ("*.evalset.json", "*.test.json", _CONFIG_NAME)
 def validate(
     paths: Sequence[Path], *, strict: bool = False, agent_of: Callable[[Path], str | None] | None = None
 ) -> list[Problem]:
-    """What is wrong with files: eval sets, configurations, scenarios, session inputs. Folders stand for what they hold.
+    """Check files: eval sets, configurations, scenarios, session inputs. Folders are searched for them.
 
-    An error keeps a file or case from running here or in ADK; a warning says what is probably not meant. `strict` makes
-    errors of comments, trailing commas and the like. `agent_of` gives the agent of a set, whose sets should differ in
-    their ids. Never raises for what is in a file.
+    An error prevents a file or case from running here or in ADK; a warning is a probable mistake. `strict` makes errors
+    of comments, trailing commas and the like. `agent_of` returns the agent of a set: sets of one agent should have
+    different ids. Never raises for the content of a file.
     """
     problems: list[Problem] = []
     first_with_id: dict[tuple[str | None, str], Path] = {}
@@ -142,9 +142,9 @@ def validate(
 
 
 def fix(path: Path) -> bool:
-    """Remove comments and trailing commas from a file; every other byte stays. Gives whether there were any.
+    """Remove comments and trailing commas from a file, and nothing else. Return True if there were any.
 
-    Raises StoreError, also where the file is no JSON even so; it is not written then.
+    Raises StoreError, also if the rest is not JSON; the file is not written then.
     """
     data, stamp = read_bytes(path)
     text = decode_utf8(path, data)
@@ -167,7 +167,7 @@ def fix(path: Path) -> bool:
 
 
 def list_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files that are validated: for each folder the eval sets and what is called `test_config.json` in it."""
+    """Yield the files to validate: for each folder, the eval sets and files named `test_config.json` in it."""
     for path in paths:
         if not path.is_dir() or _is_folder_of_config(path):
             yield path
@@ -181,7 +181,8 @@ def list_files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _is_folder_of_config(path: Path) -> bool:
-    """Whether it is a folder with the name of a criteria file, which is reported: it would leave the default ones."""
+    """True for a folder with the name of a criteria file. It is reported, because the default criteria would be
+    used."""
     return path.name == _CONFIG_NAME and path.is_dir()
 
 
@@ -191,7 +192,7 @@ def _check_file(
     data = read_bytes(path)[0]
     text = decode_utf8(path, data)
     yield from _check_strictness(path, text, strict=strict)
-    if path.name == _CONFIG_NAME:  # a run reads it as a configuration, whatever it holds
+    if path.name == _CONFIG_NAME:  # a run reads it as a configuration, whatever its content
         try:
             yield from check_config(read_json(path))
         except StoreError as error:
@@ -227,7 +228,7 @@ def _check_set_id(
 
 
 def _check_strictness(path: Path, text: str, *, strict: bool) -> Iterator[Problem]:
-    """What of a text only a tolerant reader takes: each as an error if `strict`, else the first of each kind."""
+    """Find what only a tolerant reader accepts: all of it as errors if `strict`, else the first of each kind."""
     severity: Severity = "error" if strict else "warning"
     if text.startswith(_BYTE_ORDER_MARK):
         message = "not strict JSON: a byte order mark, which ADK cannot read"

@@ -112,7 +112,7 @@ class RunTable:
         return self._find_newest_scored(f"{same} AND run < ?", (row, row))
 
     def get_newest_judged_run(self) -> StoredRun | None:
-        """Return the newest run that scored a case; None if there is none."""
+        """Return the newest run that scored a case; None if no run did."""
         return self._find_newest_scored("TRUE", ())
 
     def list_runs_of_target(self, target: str, eval_set: str | None = None, *, limit: int = 50) -> list[RunPart]:
@@ -346,7 +346,7 @@ class History(RunTable):
         return next(self._iterate_scores(query, self._get_job_values(run_id, job)), None)
 
     def list_unjudged_jobs(self, run_id: str) -> dict[JobKey, str]:
-        """Return the jobs of a run of which only the execution is stored, with their execution keys."""
+        """Return the jobs of a run with an execution and no verdict yet, with their execution keys."""
         query = f"SELECT {VERDICT} FROM unjudged_detail WHERE run = ?"
         with self._database.translate_errors():
             found = [read_verdict(*row) for row in self._database.execute(query, (self._find_row(run_id),))]

@@ -1,4 +1,4 @@
-"""Results as the database has them."""
+"""Results as data of the database."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from workbench.model.results import (
 )
 from workbench.model.trace import ToolCall
 
-# Rows of datasets as data: what they said, which is far less than the turns that are made of it.
+# Rows of datasets as data, which is much smaller than their turns
 
 
 def dump_row(execution: Execution) -> dict[str, Any] | None:
-    """What a row said, where the execution is exactly what is made of it, else None."""
+    """Return the data of a row if the execution is exactly the one made from it; else None."""
     if not is_row_execution(execution) and not _is_like_row(execution):
         return None
     turn = execution.turns[0]
@@ -43,7 +43,7 @@ def dump_row(execution: Execution) -> dict[str, Any] | None:
 
 
 def load_row(data: dict[str, Any]) -> Execution:
-    """The execution of which `dump_row` gave this. Raises TypeError or ValueError where it is anything else."""
+    """Return the execution of data from `dump_row`. Raises TypeError or ValueError for other data."""
     seconds = data.get("seconds", 0.0)
     if not isinstance(seconds, int | float):
         raise TypeError(f"seconds: found {seconds!r}, expected a number")
@@ -51,12 +51,12 @@ def load_row(data: dict[str, Any]) -> Execution:
 
 
 def dump_expected(case: EvalCase) -> dict[str, Any]:
-    """What a row said that it expected."""
+    """Return the data of what a row expects."""
     return _dump_turn((case.conversation or [])[0])
 
 
 def load_expected(data: dict[str, Any], eval_id: str) -> EvalCase:
-    """The case of which `dump_expected` gave this. Raises TypeError or ValueError where it is something else."""
+    """Return the case of data from `dump_expected`. Raises TypeError or ValueError for other data."""
     return make_row_case(eval_id, _load_turn(data))
 
 
@@ -72,7 +72,7 @@ def _dump_turn(turn: Invocation) -> dict[str, Any]:
 
 
 def _is_like_row(execution: Execution) -> bool:
-    """Whether there is neither more nor less to it than rows say."""
+    """True if the execution has exactly what a row can have."""
     if len(execution.turns) != 1 or not _has_only_turns(execution):
         return False
     (turn,) = execution.turns
@@ -115,7 +115,7 @@ def _has_only_words_and_calls(invocation: Invocation) -> bool:
 
 
 def _is_without_prompt(content: Content) -> bool:
-    """Whether it is what is made of a row without prompt."""
+    """True for the content of a row without prompt."""
     return content.parts == [] and content.role == "user" and not content.model_extra
 
 
@@ -155,7 +155,7 @@ def _read_call(name: Any, args: Any) -> ToolCall:
     return ToolCall(name, args)
 
 
-# Results as JSON and back, exactly. What nobody set is left out: it is by default what it was.
+# Results as JSON and back, exactly. Unset fields are left out; their defaults do not change
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
 _decode_at = json.JSONDecoder().raw_decode
@@ -164,26 +164,28 @@ _dump_execution = Execution.__pydantic_serializer__.to_python
 _dump_metric = MetricResult.__pydantic_serializer__.to_python
 
 UNREADABLE = (ValueError, KeyError, TypeError, zlib.error)
-"""What reading back raises where the text is not one of ours."""
+"""Errors of reading data that this program did not write."""
 
 _ROW = "row"
-"""In place of what an agent did: what a row said that it had done."""
+"""The key for the data of a row, which replace those of an execution."""
 
 _EXPECTED = "expected"
-"""Beside what an agent did: what the row of a dataset expected."""
+"""The key for what the row of a dataset expected, besides the execution."""
 
-# Large traces compress well even so. Small ones, which come by the ten thousand, would take longer to be compressed
-# than all else that storing them takes.
+# Large traces compress well even at this level. Compressing small ones, which come by the ten thousand, would take
+# longer than all other work of storing them.
 _COMPRESSION_LEVEL = 1
 _SMALL = 2_000  # bytes
-_LARGE = 4_000  # bytes; up to there a small window finds all there is, and setting it up takes a third of the time
+_LARGE = 4_000  # bytes; up to here a small window suffices, whose setup takes a third of the time
 _WINDOW, _MEMORY = 12, 5  # as zlib counts them
-_JSON = (b"{", b"[")  # what no compressed text begins with
+_JSON = (b"{", b"[")  # no compressed text starts with these
 
 
 def execution_to_json(execution: Execution, expected_by_row: EvalCase | None = None) -> bytes:
-    """An execution with its turns and spans, and what a row expected; without them where they are no JSON or nested too
-    deeply to be stored."""
+    """Encode an execution and what a row expected.
+
+    Turns, spans and final state are left out if they are no JSON, or nested too deeply to be stored.
+    """
     row = dump_row(execution)
     data = _dump_execution(execution, exclude_unset=True) if row is None else {_ROW: row}
     if expected_by_row is not None:
@@ -199,11 +201,11 @@ def _to_json(data: Any) -> bytes:
     try:
         return to_json(data, inf_nan_mode="constants")
     except (PydanticSerializationError, ValueError, RecursionError):
-        return _encode(data).encode()  # lone surrogates, which Python's own JSON can hold
+        return _encode(data).encode()  # lone surrogates, which Python's own JSON can encode
 
 
 def to_blob(text: bytes) -> bytes:
-    """JSON from here as it is stored: made smaller where that is worth its time."""
+    """Compress JSON if it is worth the time."""
     if len(text) <= _SMALL:
         return text
     if len(text) > _LARGE:
@@ -221,7 +223,7 @@ def _decompress(blob: bytes) -> bytes:
 
 
 def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCase | None]:
-    """The execution that was stored, and what the row with this id expected, where it was one and did."""
+    """Decode an execution, and what the row with this id expected, if any."""
     data = _from_blob(blob)
     expected, row = data.pop(_EXPECTED, None), data.pop(_ROW, None)
     execution = Execution.model_validate(data) if row is None else load_row(row)
@@ -229,19 +231,19 @@ def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCa
 
 
 def is_same_execution(one: bytes, other: bytes) -> bool:
-    """Whether two blobs are the same execution and expectation, in whatever form; False where one cannot be read."""
+    """True if two blobs are the same execution and expectation in any encoding; False if one is unreadable."""
     try:
         return execution_from_blob(one, eval_id="") == execution_from_blob(other, eval_id="")
     except UNREADABLE:
         return False
 
 
-# Cases that were scored alike share their results, all or most of them, and may do so by the thousand.
+# Thousands of cases with the same scores share their results, all or most of them
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
-    """The metrics of a case."""
+    """Encode the metrics of a case."""
     return to_blob(b"[" + b",".join([_metric_to_json(metric) for metric in metrics]) + b"]")
 
 
@@ -251,7 +253,7 @@ def _metric_to_json(metric: MetricResult) -> bytes:
 
 
 def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
-    """The metrics of a case: the same ones for the same text, all or each by itself, unless the blob is large."""
+    """Decode the metrics of a case. Equal text gives the same objects, unless the blob is large."""
     return _load_small_metrics(blob) if len(blob) <= _LARGE else _METRICS.validate_python(_from_blob(blob))
 
 
@@ -259,7 +261,7 @@ def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
 def _load_small_metrics(blob: bytes) -> tuple[MetricResult, ...]:
     text, end = _decompress(blob).decode(), 0
     metrics: list[MetricResult] = []
-    while text[end : end + 2] not in ("[]", "]"):  # what is before a metric is one character
+    while text[end : end + 2] not in ("[]", "]"):  # one character precedes each metric
         start = end + 1
         _, end = _decode_at(text, start)
         metrics.append(_load_metric(text[start:end]))
@@ -272,7 +274,7 @@ def _load_metric(text: str) -> MetricResult:
 
 
 def scores_from_blob(blob: bytes) -> MetricScores:
-    """What the metrics of a case scored."""
+    """Decode only the scores of metrics."""
     return tuple((sys.intern(metric["name"]), metric.get("score")) for metric in _from_blob(blob))
 
 
@@ -287,18 +289,18 @@ def failure_from_text(text: str | None) -> Failure | None:
 
 
 def fact_to_text(fact: BaseModel) -> str:
-    """A record or summary; paths and times in it become text."""
+    """Encode a record or summary; paths and times become text."""
     return _encode(fact.model_dump(mode="json"))
 
 
 def load_fact(text: str) -> dict[str, Any]:
-    """The data of a record or summary."""
+    """Decode a record or summary."""
     return dict(json.loads(text))
 
 
 def name_to_sql(name: str) -> str | bytes:
-    """A name as SQLite can hold it: one with lone surrogates, from a file name that is no UTF-8, becomes bytes."""
-    if name.isascii():  # nearly always, and then in half the time
+    """Encode a name for SQLite: lone surrogates (from file names that are not UTF-8) become bytes."""
+    if name.isascii():  # nearly always, and twice as fast
         return name
     try:
         name.encode()
@@ -308,5 +310,5 @@ def name_to_sql(name: str) -> str | bytes:
 
 
 def name_from_sql(value: str | bytes) -> str:
-    """The name that was stored."""
+    """Decode a name."""
     return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")

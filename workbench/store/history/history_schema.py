@@ -1,4 +1,4 @@
-"""The database of the history: its connection, its schema and its migrations."""
+"""The database of the history: connection, schema, migrations and views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from workbench.store.errors import DamagedFile, StoreError, make_os_error, shown_path
 from workbench.store.files import PRIVATE, make_private_folder
 
-# The tables of the history, and how an older file becomes a newer one.
+# Tables, and the migration of older files
 
 _FIRST = (
     """
@@ -109,10 +109,10 @@ _SECOND = (
 
 _THIRD = ("ALTER TABLE job ADD COLUMN lacks_baseline INTEGER NOT NULL DEFAULT 0",)
 
-# Nothing changes but that short JSON is not compressed any more, which an older program could not read.
+# Only short JSON is no longer compressed, which older programs could not read.
 _FOURTH: tuple[str, ...] = ()
 
-# Retention used to leave references to executions and scores that it had deleted.
+# Retention used to leave references to deleted executions and scores.
 _FIFTH = (
     "ALTER TABLE job ADD COLUMN is_forgotten INTEGER NOT NULL DEFAULT 0",
     "UPDATE job SET execution = NULL, is_forgotten = 1 WHERE execution NOT IN (SELECT id FROM execution)",
@@ -130,7 +130,7 @@ _SIXTH = (
 )
 
 MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
-"""The statements that lead from version n to n + 1. Only ever append: files of all versions are out there."""
+"""The statements from version n to n + 1. Only append: files of all versions are in use."""
 
 
 SCORES_OPTION = "scores"
@@ -140,7 +140,7 @@ SCORES_OPTION = "scores"
 _VIEWS = (
     # Without joins, which SQLite does not leave out of an aggregate query. `has_run` is false for jobs that say nothing
     # about their case. `is_unscored`: nothing was to score the job. After an outage of a judge, an ERROR of a run with
-    # scoring has no scoring key either; only the options of the run tell them apart.
+    # scoring has no scoring key either; only the options of the run differ.
     f"""
     CREATE TEMP VIEW job_state AS
     SELECT *, status NOT IN ('SKIPPED', 'CANCELLED') AS has_run,
@@ -182,18 +182,20 @@ _VIEWS = (
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring a database up to date, an empty one included. Raises StoreError where it is newer than this program."""
+    """Migrate a database, also an empty one. Raises StoreError if it is newer than this program."""
     if _version(connection) == len(MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statements in MIGRATIONS[_known_version(connection, path) :]:  # another process may have been faster
+        for statements in MIGRATIONS[
+            _known_version(connection, path) :
+        ]:  # another process may have migrated it meanwhile
             for statement in statements:
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         connection.execute("COMMIT")
-    except BaseException:  # Ctrl-C too: half a migration must not stay
-        if connection.in_transaction:  # SQLite itself ends a transaction after an error of the disk
+    except BaseException:  # also on Ctrl-C: a partial migration must not stay
+        if connection.in_transaction:  # SQLite itself ends a transaction after a disk error
             connection.execute("ROLLBACK")
         raise
 
@@ -213,12 +215,12 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-# The database file: opened, brought up to date, moved aside where it is damaged; its errors in plain words.
+# The database file: opening, damage, and errors as sentences
 
 _FOLDER = ".workbench"
 _FILE_NAME = "history.db"
 
-_SUFFIXES = ("-wal", "-shm")  # other files of the same database
+_SUFFIXES = ("-wal", "-shm")  # suffixes of other files of the same database
 
 _BUSY_SECONDS = 10.0
 _NEARLY_FULL = 64 * 1024  # bytes
@@ -235,12 +237,12 @@ _SENTENCES = {
 
 
 def get_history_path(root: Path) -> Path:
-    """Where the history of a project is kept. Opening it makes one, which looking at a project must not do."""
+    """Return the path of a project's history. This does not create it, unlike opening it."""
     return root / _FOLDER / _FILE_NAME
 
 
 _damaged: dict[Path, Path | None] = {}
-"""The files that proved damaged in this process, until that is reported, and where each was moved to if known."""
+"""Damaged files of this process that are not reported yet, and where each was moved to, if known."""
 
 
 class Database:
@@ -256,12 +258,12 @@ class Database:
 
     @property
     def is_gone(self) -> bool:
-        """True if the file was deleted, moved or replaced since it was opened: nothing written here would be found."""
+        """True if the file was deleted, moved or replaced since it was opened, so that writes would be lost."""
         return self._opened is None or _get_identity(self.path) != self._opened
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction: all of it is stored or nothing. Raises StoreError."""
+        """Run a transaction: everything is stored or nothing. Raises StoreError."""
         with self.translate_errors():
             self.execute("BEGIN IMMEDIATE")
             try:
@@ -273,7 +275,7 @@ class Database:
 
     @contextlib.contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Turn what the database reports into StoreError; a file that proves damaged is moved aside and closed."""
+        """Raise errors of the database as StoreError. A damaged file is closed and moved aside."""
         try:
             yield
         except sqlite3.Error as error:
@@ -281,7 +283,7 @@ class Database:
                 raise _to_store_error(self.path, error) from error
             is_gone = self.is_gone
             self.close()
-            if is_gone:  # another process has moved it already: what is there now is a new file
+            if is_gone:  # another process has moved it, and this path is a new file
                 _damaged.setdefault(self.path)
                 raise DamagedFile(self.path, "the file was damaged and has been moved away") from error
             if not self._moves_damaged:
@@ -290,11 +292,11 @@ class Database:
             raise DamagedFile(self.path, f"the file was damaged and has been moved to {aside.name}") from error
 
     def keep_damaged_file(self) -> None:
-        """From now on leave the file where it is if it proves damaged: the next user of it moves and reports it."""
+        """Leave the file in place if it is damaged: its next user moves and reports it."""
         self._moves_damaged = False
 
     def pop_notice(self) -> str | None:
-        """Return once what the user should know of a file that proved damaged; None if there is nothing to report."""
+        """Return once that the file was damaged and where it was moved to; None if there is nothing to report."""
         if self.path not in _damaged:
             return None
         aside = _damaged.pop(self.path)
@@ -302,13 +304,13 @@ class Database:
         return f"{shown_path(self.path)} was damaged: {kept}, and a new one begun"
 
     def close(self) -> None:
-        """Close the connection; the last one to close folds the log file into the database."""
+        """Close the connection; the last one to close merges the log file into the database."""
         with contextlib.suppress(sqlite3.Error):  # everything is stored already
             self._connection.close()
 
 
 Prepare = Callable[[sqlite3.Connection, Path], None]
-"""Brings a file up to date, a new one included, and finds out whether it can be read."""
+"""Migrates a file, also a new one, and checks that it can be read."""
 
 
 def _prepare_history(connection: sqlite3.Connection, path: Path) -> None:
@@ -319,11 +321,11 @@ def _prepare_history(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare = _prepare_history) -> Database:
-    """Open the history of a project, or another file beside it; create or migrate it where needed.
+    """Open the history of a project, or another database beside it; create or migrate it if needed.
 
-    A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one begun. Raises StoreError.
+    A damaged file is moved aside as `history.db.corrupt-1` (2, 3 ...) and a new one is created. Raises StoreError.
     """
-    if not root.is_dir():  # deleted: nobody wants it back for the sake of a history
+    if not root.is_dir():  # deleted: a history must not create it again
         raise StoreError(root, "the folder of the project is gone")
     folder = root / _FOLDER
     make_private_folder(folder)
@@ -336,7 +338,7 @@ def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare =
         except sqlite3.DatabaseError as error:
             if _get_result_code(error) not in _DAMAGED:
                 raise
-        if _get_identity(path) == found:  # else another process has moved it already
+        if _get_identity(path) == found:  # otherwise another process has moved it
             _damaged[path] = _move_aside(path)
         return _connect(path, prepare)
     except sqlite3.Error as error:
@@ -344,7 +346,7 @@ def open_database(root: Path, *, file_name: str = _FILE_NAME, prepare: Prepare =
 
 
 def is_denied(error: StoreError) -> bool:
-    """True if a file could not be written because the user may not: no permission, or a read-only file system."""
+    """True if a file could not be written for lack of permission, or on a read-only file system."""
     cause = error.__cause__
     if isinstance(cause, sqlite3.Error):
         return _get_result_code(cause) in _DENIED
@@ -352,10 +354,10 @@ def is_denied(error: StoreError) -> bool:
 
 
 def _connect(path: Path, prepare: Prepare) -> Database:
-    # Only a new file: to close one that exists would undo the locks that SQLite holds on it in this process. Its other
-    # files take the mode of this one; what is wrong SQLite says better.
+    # Only a new file: closing an existing one would release the locks that SQLite holds on it in this process. The
+    # other files take its mode. Errors are left to SQLite, whose messages are better.
     with contextlib.suppress(OSError):
-        if not path.exists():  # these belong to a file that was deleted, which may still be open
+        if not path.exists():  # these belong to a deleted file, which may still be open
             for suffix in _SUFFIXES:
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
@@ -364,14 +366,14 @@ def _connect(path: Path, prepare: Prepare) -> Database:
         _retry_while_locked(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = NORMAL")
         prepare(connection, path)
-    except BaseException:  # Ctrl-C too: the caller gets no connection that it could close
+    except BaseException:  # also on Ctrl-C: the caller gets no connection to close
         connection.close()
         raise
     return Database(path, connection)
 
 
 def _retry_while_locked(action: Callable[[], object]) -> None:
-    """Try again while another process has the file locked: for this change SQLite itself does not wait."""
+    """Retry while another process has locked the file: SQLite itself does not wait for this change."""
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -385,7 +387,7 @@ def _retry_while_locked(action: Callable[[], object]) -> None:
 
 
 def _get_identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a file; None if there is no file."""
+    """Return device and inode of a file; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:
@@ -394,7 +396,7 @@ def _get_identity(path: Path) -> tuple[int, int] | None:
 
 
 def _move_aside(path: Path) -> Path:
-    """Rename the file and what belongs to it; the new name."""
+    """Rename the file and its other files; return the new path."""
     number = 1
     while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
         number += 1
@@ -426,7 +428,7 @@ def _to_store_error(path: Path, error: sqlite3.Error) -> StoreError:
     if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(path):  # noqa: PTH112 - never raises
         return StoreError(path, "it is a folder, expected a file")
     if code == sqlite3.SQLITE_IOERR and _is_full(path.parent):
-        code = sqlite3.SQLITE_FULL  # a file that it maps into memory cannot be made larger
+        code = sqlite3.SQLITE_FULL  # a memory-mapped file cannot grow
     return StoreError(path, f"cannot be used: {_SENTENCES.get(code, str(error))}")
 
 
@@ -438,5 +440,5 @@ def _is_full(folder: Path) -> bool:
 
 
 def _get_result_code(error: sqlite3.Error) -> int:
-    """The primary result code: the extended ones only say where in SQLite."""
+    """Return the primary result code; extended codes only name a place in SQLite."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,4 +1,4 @@
-"""Results and what they depend on, written; and what is forgotten."""
+"""Results and their dependencies, written; and retention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.store.history.history_queries import (
 )
 from workbench.store.history.history_schema import Database
 
-# What executions and scores depended on, as the history keeps it: sets of rows, each stored once.
+# Dependency sets of executions and scores, each stored once
 
 _AT_ONCE = 500
 _LEFT = """
@@ -42,14 +42,14 @@ _LEFT = """
 
 
 class DependencySets:
-    """The sets of one database. Remembers which are stored already."""
+    """The dependency sets of one database, with a cache of those already stored."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[frozenset[Dependency], int] = {}
 
     def store(self, dependencies: Dependencies) -> int:
-        """The number of the set with these rows, stored now where it is new. For use inside a transaction."""
+        """Return the id of the set with these rows, and store it if it is new. Use it inside a transaction."""
         known = self._known.get(dependencies.rows)
         if known is not None:
             return known
@@ -63,18 +63,18 @@ class DependencySets:
                 )
         else:
             number = int(row[0])
-        if len(self._known) >= _AT_ONCE:  # what comes next is most likely like what came last
+        if len(self._known) >= _AT_ONCE:  # recent sets are the most likely ones
             self._known.clear()
         self._known[dependencies.rows] = number
         return number
 
     def clear_cache(self) -> None:
-        """Sets may have been deleted, or not stored after all."""
+        """Clear the cache after sets were deleted or a transaction was rolled back."""
         self._known.clear()
 
 
 def read_dependencies(database: Database, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
-    """The rows of these sets, with the set of each."""
+    """Yield the rows of these sets, each with the id of its set."""
     wanted = sorted(sets)
     for start in range(0, len(wanted), _AT_ONCE):
         part = wanted[start : start + _AT_ONCE]
@@ -85,14 +85,14 @@ def read_dependencies(database: Database, sets: Collection[int]) -> Iterator[tup
 
 
 def read_agent_written_files(database: Database) -> Iterator[AgentWrittenFile]:
-    """Every state in which an agent, or a custom metric, left a file, of all that are stored."""
+    """Yield the states in which stored executions and custom metrics left files."""
     kinds = (DependencyKind.FOUND.value, DependencyKind.STATE.value, DependencyKind.WRITTEN.value)
     for key, *state in database.execute(_LEFT, kinds):
         yield AgentWrittenFile(history_codec.name_from_sql(key), *state)
 
 
 def read_folder_dependencies(database: Database) -> Iterator[str]:
-    """Every folder that something stored depends on as a list of names."""
+    """Yield the folders whose list of names a stored result depends on."""
     query = "SELECT DISTINCT key FROM dependency WHERE kind = ?"
     for (key,) in database.execute(query, (DependencyKind.FOLDER.value,)):
         yield history_codec.name_from_sql(key)
@@ -107,7 +107,7 @@ def _hash_rows(rows: Iterable[Dependency]) -> str:
     return digest.hexdigest()
 
 
-# Results on their way into the tables: execution, score and job, in the order in which they refer to each other.
+# Results: execution, score and job are written in the order of their references
 
 _DELETE_UNJUDGED = f"DELETE FROM unjudged WHERE {IS_CASE} AND repeat = ? AND run <= ?"
 _EXECUTIONS = """
@@ -155,14 +155,14 @@ class _ExecutionRow(NamedTuple):
 
 
 class ResultWriter:
-    """Writes results inside of a transaction."""
+    """Writes results inside a transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._sets = DependencySets(database)
 
     def insert(self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float) -> Iterator[StoredVerdict]:
-        """Store results of the run with this id, whose row is `run`. Verdicts are made as they are asked for."""
+        """Store results of a run, whose row is `run`. The verdicts are built as they are iterated."""
         jobs = list(jobs)
         executions = self._store_executions(jobs, now)
         verdicts, scores, rows = [], [], []
@@ -197,7 +197,7 @@ class ResultWriter:
             verdicts.append((job, execution, scored_with))
         self._database.execute_many(_ADD_SCORE, scores)
         self._database.execute_many(_ADD_JOB, rows)
-        # Looked at once, and not for each of the thousands of results that may come.
+        # Checked once, not for each of thousands of results.
         if self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None:
             judged = [(*key_to_sql(job.result.case), job.result.repeat, run) for job in jobs]
             self._database.execute_many(_DELETE_UNJUDGED, judged)
@@ -206,7 +206,7 @@ class ResultWriter:
     def insert_unjudged(
         self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float
     ) -> Iterator[StoredVerdict]:
-        """Store what agents did in jobs whose judges are yet to be asked. `insert` of a job takes its place."""
+        """Store executions of jobs before their judges are asked. `insert` of a job replaces them."""
         jobs = list(jobs)
         executions = self._store_executions(jobs, now)
         rows = [
@@ -230,11 +230,11 @@ class ResultWriter:
         )
 
     def clear_cache(self) -> None:
-        """What was written may be gone: a transaction was undone, or old results were deleted."""
+        """Clear the cache after a transaction was rolled back or old results were deleted."""
         self._sets.clear_cache()
 
     def _store_executions(self, jobs: Sequence[FinishedJob], now: float) -> list[_ExecutionRow]:
-        """Store what the agents did, unless it is stored already, or nothing that could be judged."""
+        """Store the executions, unless they are stored already or have nothing to score."""
         newest = self._find_newest_executions(jobs)
         written: dict[tuple[Any, ...], _ExecutionRow] = {}
         blobs: list[tuple[Any, ...]] = []
@@ -260,7 +260,7 @@ class ResultWriter:
             if known is None:
                 is_certain = dependencies is not None and dependencies.complete and dependencies.tainted is None
                 rows = None if dependencies is None else self._sets.store(dependencies)
-                # Judging takes its time: what other agents wrote meanwhile came after this one.
+                # Scoring takes time: files that other agents wrote meanwhile are newer than this execution.
                 finished_at = (dependencies.recorded_at if dependencies is not None else 0.0) or now
                 opaque = dependencies is not None and dependencies.is_opaque
                 number, blob_number = number + 1, blob_number + 1
@@ -275,7 +275,7 @@ class ResultWriter:
     def _find_newest_executions(
         self, jobs: Sequence[FinishedJob]
     ) -> dict[tuple[Any, ...], tuple[bytes, _ExecutionRow]]:
-        """What was stored last, by variant, key and repeat, as far as these jobs judge it again."""
+        """Return the newest stored executions that these jobs score again, by variant, key and repeat."""
         keys: dict[tuple[str, str | bytes], list[str]] = {}
         for job in jobs:
             if job.is_rescored:
@@ -292,9 +292,9 @@ class ResultWriter:
     def _find_stored(
         self, asked: tuple[Any, ...], data: bytes, newest: bytes, known: _ExecutionRow
     ) -> _ExecutionRow | None:
-        """The newest of the few executions of a variant, key and repeat that is this one; nearly always the last.
+        """Find this execution among those of a variant, key and repeat; it is nearly always the newest.
 
-        An older program may have written the same in other bytes.
+        An older program may have encoded it differently.
         """
         if newest == data:
             return known
@@ -306,14 +306,14 @@ class ResultWriter:
         return None
 
     def _store_scoring_dependencies(self, result: CaseResult) -> int | None:
-        """The set of what custom metrics depended on."""
+        """Store the dependencies of custom metrics; return the id of the set."""
         told = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
         if not told:
             return None
         return self._sets.store(Dependencies(rows=frozenset().union(*(each.rows for each in told))))
 
     def _get_last_id(self, table: str) -> int:
-        """The highest number in a table; nobody else writes until the end of the transaction."""
+        """Return the highest id of a table; no other process writes during the transaction."""
         return int(self._database.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
 
 
@@ -351,14 +351,14 @@ def _make_verdict(
     return StoredVerdict(stored, number, dependencies, scored_with, is_certain, began_at)
 
 
-# What is forgotten: traces beyond the newest few of each variant, scores beyond the newest many.
+# Retention: the newest traces of each variant and the newest scores are kept
 
 MAX_TRACES_PER_VARIANT = 5
 MAX_SCORED_EXECUTIONS = 10_000
 MAX_EXECUTIONS = 200_000
-"""Beyond so many executions even the newest scores of a case are forgotten: its dataset may be gone."""
+"""Beyond this number of executions, even the newest scores of a case are deleted: its dataset may be gone."""
 
-# Only variants that this run has executed can have grown, and most of thousands have not grown beyond the limit.
+# Only variants of this run can have grown, and few of thousands exceed the limit.
 _OLD_TRACES = """
     SELECT id FROM (
         SELECT id, blob, row_number() OVER (
@@ -383,7 +383,7 @@ _OLD_TRACES = """
         )
     )
 """
-# The run that has just ended is kept whole, however large.
+# The run that has just ended is kept completely.
 _OLD_EXECUTIONS = """
     SELECT id FROM execution AS old
     WHERE id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET :kept), 0)
@@ -403,7 +403,7 @@ _OLD_EXECUTIONS = """
 
 
 def delete_old_results(database: Database, run: int) -> None:
-    """Apply the rules after `run` (the id of its row). Raises StoreError."""
+    """Apply the rules after a run, given by the id of its row. Raises StoreError."""
     limits = {"run": run, "kept": MAX_SCORED_EXECUTIONS, "newest": MAX_EXECUTIONS}
     with database.translate_errors():
         traces = [row[0] for row in database.execute(_OLD_TRACES, {"run": run, "kept": MAX_TRACES_PER_VARIANT})]

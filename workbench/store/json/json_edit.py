@@ -1,8 +1,8 @@
-"""Edits inside one value of a file, made in its text: only the characters that stand for the change are replaced.
+"""Edits inside one value of a file, made in its text: only the characters of the change are replaced.
 
-A `Fragment` is the text of a case, or of an eval set with its cases taken out. Every edit gives the new text; before it
-is returned it is read again and compared with what the edit should have led to, so that no fault in the handling of
-white space and comments can change what a file means.
+A `Fragment` is the text of a case, or of an eval set without its cases. Every edit returns the new text. The text is
+parsed again and compared with the intended value before it is returned, so that a fault in the handling of white space
+and comments cannot change the meaning of a file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OPENS_A_LINE = re.compile(r'[ \t]*("(?:[^"\\]|\\.)*"[ \t]*:[ \t]*)?[\[{]*')
 
 
 class WrongPlace(Exception):
-    """There is no such place in the value; `place` is the part of it that is there."""
+    """A place does not exist in the value; `place` is the existing part of it."""
 
     def __init__(self, place: Place, *, found: str, expected: str) -> None:
         super().__init__(f"found {found}, expected {expected}")
@@ -49,12 +49,12 @@ class WrongPlace(Exception):
 
 
 class UnsafeEdit(Exception):
-    """The text that the edit would have made does not say what it should; nothing was changed."""
+    """The edited text would not have the intended value; nothing was changed."""
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A value in the text: its span, its key, the indentation of its line, whether its keys belong to the user."""
+    """A value in the text: its span, key and indentation. `free`: its keys belong to the user."""
 
     start: int
     end: int
@@ -65,10 +65,10 @@ class _Node:
 
 
 class Fragment:
-    """The text of one JSON value, with what is known of the json_style of the file around it."""
+    """The text of one JSON value, and the style of the file around it."""
 
     def __init__(self, text: str, *, indentation: str = "", default: JsonStyle | None = None) -> None:
-        """`indentation` is that of the line on which the text begins. Raises BrokenJson."""
+        """`indentation` is that of the first line of the text. Raises BrokenJson."""
         self.text = text
         self.data, masked = decode_tolerantly(text)
         self._strict = masked.text
@@ -76,9 +76,9 @@ class Fragment:
         self.json_style = detect_style(self._strict, data=self.data, indentation=indentation, default=default)
 
     def set_value(self, place: Place, value: Any) -> str:
-        """The text with the value at a place replaced; keys that are absent, and objects above them, are added.
+        """Replace the value at a place; missing keys, and objects above them, are added.
 
-        A new list or object is compared with the old one, and only what differs is touched.
+        A new list or object is compared with the old one, and only differences are written.
         """
         node, missing = self._find_deepest(place)
         new = _to_plain_json(value)
@@ -92,7 +92,7 @@ class Fragment:
         return self._verify(node, self._merge(node, new), new)
 
     def insert_item(self, place: Place, index: int, value: Any) -> str:
-        """The text with a value inserted into the list at a place."""
+        """Insert a value into the list at a place."""
         node = self._find_list(place)
         if not 0 <= index <= len(node.value):
             raise WrongPlace(place, found=f"index {index}", expected=f"0 to {len(node.value)}")
@@ -104,7 +104,7 @@ class Fragment:
         )
 
     def remove(self, place: Place) -> str:
-        """The text without the member or item at a place."""
+        """Remove the member or item at a place."""
         if not place:
             raise WrongPlace((), found="the whole value", expected="a member or an item of it")
         if missing := self._find_deepest(place)[1]:
@@ -118,7 +118,7 @@ class Fragment:
         return self._verify(node, self._merge(node, new), new)
 
     def rename(self, place: Place, key: str) -> str:
-        """The text with the member at a place under another key, which no other member has; it stays where it is."""
+        """Rename the key of the member at a place to an unused key; its position is unchanged."""
         node, missing = self._find_deepest(place[:-1])
         if not place or missing or not isinstance(node.value, dict):
             raise WrongPlace(place[:-1], found="no object", expected="an object")
@@ -134,7 +134,7 @@ class Fragment:
         return self._verify(node, text, new)
 
     def move_item(self, place: Place, source: int, target: int) -> str:
-        """The text with an item of the list at a place moved, so that it stands at `target` afterwards."""
+        """Move an item of the list at a place to the index `target` of the result."""
         node = self._find_list(place)
         for index in (source, target):
             if not 0 <= index < len(node.value):
@@ -146,7 +146,7 @@ class Fragment:
         return self._verify(node, _join_layout(node, layout, self.text), new)
 
     def _find_deepest(self, place: Place) -> tuple[_Node, Place]:
-        """The value at a place, or the nearest above it, and the steps that are not there."""
+        """Return the value at a place or the nearest one above it, and the missing steps."""
         start = skip_space(self._strict, 0)
         value, end = decode_value(self._strict, start)
         node = _Node(start, end, value, "", self._indentation, free=False)
@@ -176,7 +176,7 @@ class Fragment:
         return node
 
     def _get_indentation(self, offset: int) -> str:
-        """The white space at the beginning of the line of an offset."""
+        """Return the indentation of the line of an offset."""
         line_start = self.text.rfind("\n", 0, offset) + 1
         if line_start == 0:
             return self._indentation
@@ -184,7 +184,7 @@ class Fragment:
         return line[: len(line) - len(line.lstrip(" \t"))]
 
     def _merge(self, node: _Node, new: Any) -> str:
-        """The text of a value changed as little as makes it `new`."""
+        """Return the text of a value with the smallest change that makes it `new`."""
         text = self.text[node.start : node.end]
         old = node.value
         if is_same_json(old, new):
@@ -202,7 +202,7 @@ class Fragment:
     def _merge_object(self, node: _Node, new: dict[str, Any]) -> str:
         found = list_members(self._strict, node.start)[0]
         layout = self._layout(node)
-        last = {member.key: index for index, member in enumerate(found)}  # the one that counts
+        last = {member.key: index for index, member in enumerate(found)}  # the last of duplicate keys counts
         for index in reversed(range(len(found))):
             member = found[index]
             if member.key not in new:
@@ -236,7 +236,7 @@ class Fragment:
         return Layout.from_gaps(gaps, [self.text[start:end] for start, end in spans])
 
     def _insert(self, layout: Layout, node: _Node, index: int, value: Any, *, key: str | None = None) -> None:
-        """Write a new item, or member where it has a `key`, in the json_style of its neighbours."""
+        """Write a new item (or a member, with a `key`) in the style of its neighbours."""
         json_style = self.json_style
         space = json_style.comma[1:]
         if layout.elements:
@@ -263,14 +263,14 @@ class Fragment:
         )
 
     def _may_break(self, node: _Node) -> bool:
-        """Whether a list or object written at a node may have lines of its own."""
+        """True if a list or object at a node may have several lines."""
         if self.json_style.indent is None or node.key in self.json_style.inline_keys:
             return False
         line_start = self.text.rfind("\n", 0, node.start) + 1
         return _OPENS_A_LINE.fullmatch(self.text[line_start : node.start]) is not None
 
     def _verify(self, node: _Node, text: str, value: Any) -> str:
-        """The whole text with a value replaced, if that is what it says when it is read again."""
+        """Return the whole text with a value replaced. Raises UnsafeEdit if it does not have that value when parsed."""
         whole = self.text[: node.start] + text + self.text[node.end :]
         before, after = self._strict[: node.start], self._strict[node.end :]
         try:
@@ -292,7 +292,7 @@ def _join_layout(node: _Node, layout: Layout, text: str) -> str:
 
 
 def _to_plain_json(value: Any) -> Any:
-    """The value as JSON has it: tuples are lists, keys are texts."""
+    """Convert a value to plain JSON: tuples become lists, keys become texts."""
     return json.loads(json.dumps(value))
 
 

@@ -1,4 +1,4 @@
-"""The look of JSON: white space, commas and comments between elements, and how keys and texts are spelt."""
+"""The style of JSON: white space, commas, comments, and the spelling of keys and texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.store.json.json_path import (
     to_snake,
 )
 
-# Layout of a list or object: its elements and the white space, commas and comments between them.
+# The layout of a list or object: its elements and the white space, commas and comments between them
 
 _TOKEN = re.compile(r"[ \t]+|\r?\n|\r|//[^\r\n]*|\#[^\r\n]*|/\*.*?\*/|,", re.DOTALL)
 _LINE_COMMENT = ("//", "#")
@@ -28,7 +28,7 @@ _COMMENT = ("//", "#", "/*")
 
 @dataclass
 class Element:
-    """One element: `lead` before it, `post` between it and its comma, `trail` between the comma and the end of line."""
+    """One element: `lead` precedes it, `post` precedes its comma, `trail` is between the comma and the end of line."""
 
     body: str
     lead: str = ""
@@ -39,7 +39,7 @@ class Element:
 
 @dataclass
 class Layout:
-    """`opening` is a comment on the line of the opening bracket, `closing` what stands before the closing one."""
+    """A layout. `opening` is a comment on the line of the opening bracket, `closing` precedes the closing bracket."""
 
     opening: str = ""
     elements: list[Element] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Layout:
 
     @classmethod
     def from_gaps(cls, gaps: Sequence[str], bodies: Sequence[str]) -> Layout:
-        """Read a layout; `gaps` stand around the `bodies` and are one more than these."""
+        """Read a layout; `gaps` surround the `bodies`, so there is one more of them."""
         layout = cls()
         layout.opening, lead = _split_line(gaps[0])
         for index, body in enumerate(bodies):
@@ -61,7 +61,7 @@ class Layout:
         return layout
 
     def to_gaps(self) -> list[str]:
-        """The texts around the bodies, safe to join: what follows a line comment begins on a new line."""
+        """Return the texts around the bodies, safe to join: text after a line comment begins on a new line."""
         gaps: list[str] = []
         gap = self.opening
         for element in self.elements:
@@ -71,7 +71,7 @@ class Layout:
         return gaps
 
     def bodies(self) -> list[str]:
-        """The elements in order."""
+        """Return the bodies in order."""
         return [element.body for element in self.elements]
 
     def insert(
@@ -79,8 +79,8 @@ class Layout:
     ) -> None:
         """Insert an element.
 
-        A layout that has elements shows by them whether each has its own line. For an empty one `line_break` says so
-        (None: all on one line), `indentation` being the new element's and `outer` that of the closing bracket. `space`
+        The existing elements show whether each has its own line. For an empty layout, `line_break` says so (None: all
+        on one line); `indentation` is that of the new element and `outer` that of the closing bracket. `space`
         separates elements on one line.
         """
         new = Element(body, comma=True)
@@ -114,7 +114,7 @@ class Layout:
             following.lead = removed.lead
 
     def move(self, source: int, target: int) -> None:
-        """Move an element, its comments with it, so that it stands at `target` afterwards."""
+        """Move an element with its comments to the index `target` of the result."""
         leads = [element.lead for element in self.elements]
         last_has_comma = self.elements[-1].comma
         self.elements.insert(target, self.elements.pop(source))
@@ -126,7 +126,7 @@ class Layout:
         self.elements[-1].comma = last_has_comma
 
     def has_line_breaks(self, *, default: bool) -> bool:
-        """Whether the lists and objects among the elements have lines of their own; `default` where there is none."""
+        """True if the nested lists and objects have several lines; `default` if there are none."""
         filled = [element.body for element in self.elements if element.body[:1] in "{[" and len(element.body) > 2]
         return any(_has_line_break(body) for body in filled) if filled else default
 
@@ -142,7 +142,7 @@ class Layout:
         self.elements.append(new)
 
     def make_lead(self, index: int, *, space: str) -> str:
-        """The white space before an element that is inserted at `index` of a layout that has elements."""
+        """Return the white space before an element that is inserted at `index` of a layout with elements."""
         model = self.elements[min(index, len(self.elements) - 1)].lead
         lead = _last_line(model)
         if _has_line_break(lead):
@@ -154,7 +154,7 @@ class Layout:
 
 
 def _split_comma(gap: str) -> tuple[str, bool, str]:
-    """A gap as what stands before its comma, whether there is one, and what stands after (all of it, without one)."""
+    """Split a gap into the text before its comma, whether it has one, and the text after it."""
     for match in _TOKEN.finditer(gap):
         if match.group() == ",":
             return gap[: match.start()], True, gap[match.end() :]
@@ -162,7 +162,7 @@ def _split_comma(gap: str) -> tuple[str, bool, str]:
 
 
 def _split_line(gap: str) -> tuple[str, str]:
-    """A gap as the comments on its first line, with the space before them, and the rest from the line break on."""
+    """Split a gap into the comments on its first line, including the space before them, and the rest."""
     end = 0
     for match in _TOKEN.finditer(gap):
         token = match.group()
@@ -174,7 +174,7 @@ def _split_line(gap: str) -> tuple[str, str]:
 
 
 def _last_line(lead: str) -> str:
-    """The last line break of a lead with the indentation after it, "" where it has none."""
+    """Return the last line break of a lead with the indentation after it, or ""."""
     start, end = -1, 0
     for match in _TOKEN.finditer(lead):
         token = match.group()
@@ -186,7 +186,7 @@ def _last_line(lead: str) -> str:
 
 
 def _collect_comments(element: Element) -> str:
-    """The comments around an element that is taken away, with the space before them; "" where there are none."""
+    """Return the comments around a removed element, with the space before them, or ""."""
     after = element.post + element.trail
     if after.strip():
         return element.lead + after.strip()
@@ -194,7 +194,7 @@ def _collect_comments(element: Element) -> str:
 
 
 def _end_with_comma(element: Element) -> None:
-    """Give an element a comma: directly after it, before a comment that follows on its line."""
+    """Add a comma directly after an element, before a comment on its line."""
     if not element.comma:
         element.comma = True
         element.post, element.trail = "", element.post + element.trail
@@ -206,7 +206,7 @@ def _join_safely(before: str, after: str) -> str:
 
 
 def _close_line_comment(gap: str) -> str:
-    """A gap after which a value or bracket may follow at once."""
+    """Return the gap so that a value or bracket may follow it."""
     return gap + "\n" if _ends_in_line_comment(gap) else gap
 
 
@@ -224,12 +224,12 @@ def _has_line_break(text: str) -> bool:
 
 
 def split_gaps(text: str, spans: Sequence[tuple[int, int]], *, start: int, end: int) -> list[str]:
-    """The texts around spans of a text, from `start` to `end`."""
+    """Return the texts around spans of a text, from `start` to `end`."""
     edges = [start, *(edge for span in spans for edge in span), end]
     return [text[left:right] for left, right in list(pairwise(edges))[::2]]
 
 
-# The json_style in which a text is written: indentation, line breaks, key style, escapes, spaces. New values follow it.
+# The style of a text: indentation, line breaks, key style, escapes, spaces. New values follow it
 
 _LINE_BREAK = re.compile(r"\r\n|\n")
 _DEEPER_LINE = re.compile(r"^([ \t]*)[^\r\n]*[\[{][ \t]*\r?\n([ \t]*)(?=[^\s])", re.MULTILINE)
@@ -243,10 +243,10 @@ KeyStyle = Literal["snake", "camel"]
 
 @dataclass(frozen=True, kw_only=True)
 class JsonStyle:
-    """How new text is written.
+    """The style of new text.
 
-    `indent` is one step of indentation, None where everything stands on one line; `inline_keys` are the keys whose
-    lists and objects stand on one line all the same.
+    `indent` is one step of indentation; None means one line. `inline_keys` are the keys whose lists and objects are on
+    one line anyway.
     """
 
     indent: str | None = "  "
@@ -258,12 +258,12 @@ class JsonStyle:
     inline_keys: frozenset[str] = field(default_factory=frozenset)
 
     def on_one_line(self) -> JsonStyle:
-        """The same without line breaks."""
+        """Return this style without line breaks."""
         return replace(self, indent=None)
 
 
 def detect_style(text: str, *, data: Any, indentation: str = "", default: JsonStyle | None = None) -> JsonStyle:
-    """The json_style of a strict (masked) JSON text and the data it holds; what it does not show is as in `default`.
+    """Detect the style of a strict (masked) JSON text with its data; `default` supplies what it does not show.
 
     `indentation` is that of the text's first line, which may be cut off.
     """
@@ -283,7 +283,7 @@ def detect_style(text: str, *, data: Any, indentation: str = "", default: JsonSt
 
 
 def iterate_format_keys(data: Any) -> Iterator[str]:
-    """The keys in a value that belong to the format, not to the user."""
+    """Yield the keys in a value that belong to the format, not to the user."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield key
@@ -295,7 +295,7 @@ def iterate_format_keys(data: Any) -> Iterator[str]:
 
 
 def detect_key_style(keys: Iterable[str]) -> KeyStyle | None:
-    """The style of the keys, told by those with more than one word; where both occur, the more frequent one."""
+    """Detect the style of keys by those with several words; if both styles occur, the more frequent one."""
     camel = snake = 0
     for key in filter(is_format_key, keys):
         camel += to_snake(key) != key
@@ -306,20 +306,20 @@ def detect_key_style(keys: Iterable[str]) -> KeyStyle | None:
 
 
 def to_key_style(key: str, style: KeyStyle | None) -> str:
-    """A key in a style where the format defines it; as it is where there is no style, or it is the user's."""
+    """Convert a key of the format to a style; a key of the user, or without a style, is unchanged."""
     if style is None or not is_format_key(key):
         return key
     return to_camel(key) if style == "camel" else to_snake(key)
 
 
 def write_text(text: str, *, only_ascii: bool) -> str:
-    """A JSON string literal. Halves of surrogate pairs, which UTF-8 cannot hold, are always escaped."""
+    """Return a JSON string literal. Lone surrogates, which UTF-8 cannot encode, are always escaped."""
     literal = json.dumps(text, ensure_ascii=only_ascii)
     return _SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", literal)
 
 
 def write_value(value: Any, json_style: JsonStyle, *, indentation: str) -> str:
-    """A JSON value in a json_style; `indentation` is that of the line it begins on. Raises ValueError for NaN."""
+    """Write a JSON value in a style; `indentation` is that of its first line. Raises ValueError for NaN."""
     if isinstance(value, str):
         return write_text(value, only_ascii=json_style.only_ascii)
     if not isinstance(value, dict | list) or not value:
@@ -338,7 +338,7 @@ def write_value(value: Any, json_style: JsonStyle, *, indentation: str) -> str:
 
 
 def write_member(key: str, value: Any, json_style: JsonStyle, *, indentation: str) -> str:
-    """A member of an object, key and value."""
+    """Write a member of an object."""
     if key in json_style.inline_keys:
         json_style = json_style.on_one_line()
     text = write_value(value, json_style, indentation=indentation)
@@ -346,7 +346,7 @@ def write_member(key: str, value: Any, json_style: JsonStyle, *, indentation: st
 
 
 def _strip_content(match: re.Match[str]) -> str:
-    """A string, or a key with what follows it, with nothing between its quotes."""
+    """Remove the content between the quotes of a string or key."""
     return '""' + match.group()[len(match.group(1)) + 2 :]
 
 
@@ -374,13 +374,13 @@ def _detect_inline_keys(keys: list[re.Match[str]]) -> frozenset[str]:
     return frozenset(inline - expanded)
 
 
-# The spelling of keys: a new value takes over the keys of the one it replaces, and the style of its neighbours.
+# The spelling of keys: a new value adopts the keys of the old value, and the style of neighbouring keys
 
 
 def adopt_spelling(new: Any, old: Any, *, style: KeyStyle | None, free: bool) -> Any:
-    """The new value with the keys of the format spelt as in the old one, else in the style of the keys beside them.
+    """Spell the format's keys of a new value as in the old one, or else in the style of the keys beside them.
 
-    `style` holds where no key shows one. Keys that belong to the user (`free`) stay as they are.
+    `style` applies if no key shows one. Keys that belong to the user (`free`) are unchanged.
     """
     if free:
         return new
@@ -413,14 +413,14 @@ def _adopt_list_spelling(new: list[Any], old: list[Any], *, style: KeyStyle | No
     return spelt
 
 
-# Edits inside a JSON string: the escapes and characters around the changed ones stay as they were written.
+# Edits inside a JSON string keep the escapes and characters around the change
 
-# A character as it is written: a surrogate pair, one \u escape, a short escape, or itself.
+# A character as written: a surrogate pair, one \u escape, a short escape, or itself.
 _UNIT = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]", re.DOTALL)
 
 
 def edit_string(literal: str, new: str, *, only_ascii: bool) -> str:
-    """The literal of `new`, made from the `literal` of the old string by replacing its middle only."""
+    """Return the literal of `new`, made from the old `literal` by replacing only its middle."""
     old: str = json.loads(literal)
     start = measure_common_prefix(old, new)
     end = measure_common_prefix(old[start:][::-1], new[start:][::-1])

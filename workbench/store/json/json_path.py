@@ -1,4 +1,4 @@
-"""Places in JSON: paths, the keys of the format, and keys that occur twice."""
+"""Places in JSON: paths, keys of the format, and duplicate keys."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any, Literal, NamedTuple
 
 from workbench.store.json.json_text import decode_tolerantly, decode_value, skip_space
 
-# What google-adk 2.13 itself reads: the keys of its types, which of them it requires, and what it does with others.
+# The types of google-adk 2.13: their keys, the required ones, and the handling of unknown keys
 
 Unknown = Literal["refused", "dropped", "kept"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdkType:
-    """One type: its fields with the types of their values ("" for values that are not checked here).
+    """One type: its fields with the types of their values ("" if they are not checked here).
 
-    Scalars are `text` or `number`; a question mark says that null is allowed.
+    Scalars are `text` or `number`; a question mark allows null.
     """
 
     fields: dict[str, str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class AdkType:
 
 
 def _type(fields: str, *, required: str = "", unknown: Unknown = "refused", reads_camel_case: bool = True) -> AdkType:
-    """A type from the notation `name name:Type`."""
+    """Make a type from the notation `name name:Type`."""
     pairs = (item.partition(":") for item in fields.split())
     return AdkType(
         fields={name: kind for name, _, kind in pairs},
@@ -119,21 +119,21 @@ ADK_TYPES = {
 }
 
 FORMAT_FIELDS = frozenset(name for kind in ADK_TYPES.values() for name in kind.fields)
-"""All keys that the formats define, in snake_case."""
+"""All keys of the formats, in snake_case."""
 
 EVENT_FIELDS = frozenset({"invocation_events"})
 FLAT_FIELDS = frozenset({"tool_uses", "tool_responses", "intermediate_responses"})
-"""The two families of `intermediate_data`, which ADK does not read together."""
+"""The two forms of `intermediate_data`, which ADK does not read together."""
 
 
-# Places in a JSON document: how they are written for people, and where they are in the text.
+# Places in a JSON document, as text for people and as offsets
 
 Place = tuple[str | int, ...]
 
 _FREE_FIELDS = frozenset(
     {"args", "response", "state", "final_session_state", "tool_declarations", "agent_details", "custom_metadata"}
 )
-"""Fields of the format below which keys are the user's own."""
+"""Fields of the format whose content has the user's own keys."""
 
 _LINE_END = re.compile(r"\n")
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
@@ -143,7 +143,7 @@ _SNAKE_STEP = re.compile(r"(?<=[a-z0-9])_([a-z0-9])")
 
 
 class Member(NamedTuple):
-    """A member of an object or an element of a list: offsets of its key (-1 for elements) and of its value."""
+    """A member of an object or an element of a list: offsets of its key (-1 for elements) and its value."""
 
     key: str | int
     key_start: int
@@ -152,7 +152,7 @@ class Member(NamedTuple):
 
 
 def format_place(place: Place) -> str:
-    """The place as `eval_cases[3].conversation[0].user_content`; keys that are no words stand as `["a key"]`."""
+    """Format a place as `eval_cases[3].conversation[0].user_content`; keys that are no words become `["a key"]`."""
     text = ""
     for step in place:
         if isinstance(step, int):
@@ -165,7 +165,7 @@ def format_place(place: Place) -> str:
 
 
 def parse_place(text: str) -> Place:
-    """The place that `format_place` wrote; words in parentheses, such as `(top level)`, stand for the whole file."""
+    """Parse a place of `format_place`; text in parentheses, such as `(top level)`, is the whole file."""
     if text.startswith("("):
         return ()
     steps: list[str | int] = []
@@ -177,33 +177,33 @@ def parse_place(text: str) -> Place:
 
 @lru_cache(maxsize=1024)
 def to_snake(key: str) -> str:
-    """The key in snake_case."""
+    """Convert a key to snake_case."""
     return _CAMEL_HUMP.sub(lambda match: "_" + match.group(1).lower(), key)
 
 
 @lru_cache(maxsize=1024)
 def to_camel(key: str) -> str:
-    """The key in camelCase."""
+    """Convert a key to camelCase."""
     return _SNAKE_STEP.sub(lambda match: match.group(1).upper(), key)
 
 
 def is_format_key(key: str) -> bool:
-    """Whether a key, in either style, is one that the format defines."""
+    """True if a key, in either style, is defined by the format."""
     return to_snake(key) in FORMAT_FIELDS
 
 
 def is_user_key(key: str | int) -> bool:
-    """Whether what lies below this key belongs to the user, as below all keys that the format does not define."""
+    """True if the content of this key belongs to the user, as for all keys that the format does not define."""
     return isinstance(key, str) and (to_snake(key) in _FREE_FIELDS or not is_format_key(key))
 
 
 def is_same_key(key: str, other: str, *, free: bool) -> bool:
-    """Whether two keys name the same field: the same text or, for a field of the format, the other style."""
+    """True if two keys are the same field: the same text or, for a field of the format, the other style."""
     return key == other or (not free and is_format_key(key) and to_snake(key) == to_snake(other))
 
 
 def find_key(keys: Mapping[str, Any], key: str, *, free: bool) -> str | None:
-    """The spelling under which an object has a key, None where it has none."""
+    """Return the spelling of a key in an object; None if it is missing."""
     if key in keys:
         return key
     if free or not is_format_key(key):
@@ -213,9 +213,9 @@ def find_key(keys: Mapping[str, Any], key: str, *, free: bool) -> str | None:
 
 
 def list_members(text: str, start: int) -> tuple[list[Member], int]:
-    """The members of the object or list whose bracket is at `start`, and the offset of its closing bracket.
+    """Return the members of the object or list whose bracket is at `start`, and the offset of its closing bracket.
 
-    The text is strict (masked) JSON; raises BrokenJson otherwise.
+    The text must be strict (masked) JSON; raises BrokenJson otherwise.
     """
     found: list[Member] = []
     is_object = text[start] == "{"
@@ -236,7 +236,7 @@ def list_members(text: str, start: int) -> tuple[list[Member], int]:
 
 
 def find_member(found: list[Member], step: str | int, *, free: bool) -> Member | None:
-    """The member that a step of a place names. Of keys that stand twice the last counts, as for every JSON reader."""
+    """Find the member of a step of a place. The last of duplicate keys counts, as for every JSON reader."""
     if isinstance(step, int):
         return found[step] if -1 < step < len(found) and found[step].key_start < 0 else None
     exact = [member for member in found if member.key == step]
@@ -247,27 +247,27 @@ def find_member(found: list[Member], step: str | int, *, free: bool) -> Member |
 
 
 def find_offset(text: str, place: Place) -> int:
-    """The offset of the value at a place or, where it is absent, of the nearest one above it that is there."""
+    """Return the offset of the value at a place or, if it is missing, of the nearest value above it."""
     return Locator(text).find_offset(place)
 
 
 class Position(NamedTuple):
-    """A place in a text for people: line and column in characters, both from 1."""
+    """A position in a text: line and column in characters, both from 1."""
 
     line: int
     column: int
 
 
 class Locator:
-    """Finds places in one text; what it has looked through is kept, as a text may have thousands of faults."""
+    """Finds places in one text and caches its members, because a text may have thousands of faults."""
 
     def __init__(self, text: str) -> None:
-        """The text must be strict (masked) JSON, but for `get_position`."""
+        """The text must be strict (masked) JSON, except for `get_position`."""
         self._text = text
         self._members: dict[int, dict[str | int, Member]] = {}  # by the offset of their object or list
 
     def find_offset(self, place: Place) -> int:
-        """The offset of the value at a place or, where it is absent, of the nearest one above it that is there."""
+        """Return the offset of the value at a place or, if it is missing, of the nearest value above it."""
         position = skip_space(self._text, 0)
         free = False
         for step in place:
@@ -281,17 +281,17 @@ class Locator:
         return position
 
     def get_position(self, offset: int) -> Position:
-        """The line and column of an offset."""
+        """Return the line and column of an offset."""
         line = bisect_right(self._line_starts, offset)
         return Position(line, offset - self._line_starts[line - 1] + 1)
 
     def find_position(self, place: Place) -> Position:
-        """The line and column of a place, as `find_offset` finds it."""
+        """Return the line and column of a place, as `find_offset` finds it."""
         return self.get_position(self.find_offset(place))
 
     def _find_member(self, start: int, step: str | int, *, free: bool) -> Member | None:
         found = self._members.get(start)
-        if found is None:  # of keys that occur twice the last counts, as for every JSON reader
+        if found is None:  # the last of duplicate keys counts, as for every JSON reader
             found = self._members[start] = {member.key: member for member in list_members(self._text, start)[0]}
         return found.get(step) or find_member(list(found.values()), step, free=free)
 
@@ -301,7 +301,7 @@ class Locator:
 
 
 def get_positions(text: str, offsets: Iterable[int]) -> Iterator[Position]:
-    """The lines and columns of offsets in ascending order, in one pass over the text."""
+    """Yield the lines and columns of ascending offsets in one pass over the text."""
     line, line_start, last = 1, 0, 0
     for offset in offsets:
         line += text.count("\n", last, offset)
@@ -311,17 +311,17 @@ def get_positions(text: str, offsets: Iterable[int]) -> Iterator[Position]:
 
 
 def get_position(text: str, offset: int) -> Position:
-    """The line and column of an offset."""
+    """Return the line and column of an offset."""
     return Position(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
-# Comparing JSON values as JSON: numbers keep their kind, the order of keys means nothing.
+# Comparison of JSON values: numbers keep their type, and the order of keys is ignored
 
 _MOST_COMPARISONS = 1_000_000
 
 
 class Block(NamedTuple):
-    """A stretch of two lists: `old[old_start:old_end]` became `new[new_start:new_end]`, or is it, where `equal`."""
+    """A part of two lists: `old[old_start:old_end]` became `new[new_start:new_end]`, or is the same if `equal`."""
 
     equal: bool
     old_start: int
@@ -331,17 +331,17 @@ class Block(NamedTuple):
 
 
 def to_canonical(value: Any) -> str:
-    """A text that two values share exactly if they are the same JSON. 1, 1.0 and true are three values, NaN is one."""
+    """Return a text that is equal exactly for the same JSON. 1, 1.0 and true differ; NaN equals NaN."""
     return json.dumps(value, sort_keys=True)
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON."""
+    """True if two values are the same JSON."""
     return type(one) is type(other) and to_canonical(one) == to_canonical(other)
 
 
 def align_lists(old: Sequence[Any], new: Sequence[Any]) -> list[Block]:
-    """How one list became another, keys being the same in either style."""
+    """Align two lists; keys in either style are the same."""
     old_texts = [to_canonical(_to_snake_keys(item)) for item in old]
     new_texts = [to_canonical(_to_snake_keys(item)) for item in new]
     if len(old_texts) * len(new_texts) > _MOST_COMPARISONS:
@@ -358,7 +358,7 @@ def align_lists(old: Sequence[Any], new: Sequence[Any]) -> list[Block]:
 
 
 def measure_common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """The length of the longest common beginning; compares slices, so it is quick on long texts."""
+    """Return the length of the common prefix; comparing slices is fast for long texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -377,23 +377,23 @@ def _to_snake_keys(value: Any) -> Any:
     return value
 
 
-# Duplicate keys in one object: legal for most readers, which take the last, and hardly ever meant.
+# Duplicate keys in an object: most readers accept them and take the last, which is hardly ever intended
 
 
 class RepeatedKey(NamedTuple):
-    """A key that occurs more than once in its object; `loses_data`: its values differ, so that readers drop some."""
+    """A duplicate key in an object. `loses_data`: its values differ, so readers drop some."""
 
     place: Place
     loses_data: bool
 
 
 class _Repeated(Exception):
-    """Some key occurs twice."""
+    """A key is duplicate."""
 
 
 def find_repeated_keys(text: str) -> Iterator[RepeatedKey]:
-    """The keys that occur more than once in their object, each once. The text must be JSON, tolerantly read."""
-    if _has_no_repeats(text):  # most are so, and JSON as it is
+    """Yield the duplicate keys of all objects, each once. The text must be JSON, tolerantly read."""
+    if _has_no_repeats(text):  # most texts have none and are strict JSON
         return
     strict = decode_tolerantly(text)[1].text
     if not _has_no_repeats(strict):
@@ -401,7 +401,7 @@ def find_repeated_keys(text: str) -> Iterator[RepeatedKey]:
 
 
 def _has_no_repeats(text: str) -> bool:
-    """Whether a text is JSON without such a key."""
+    """True if a text is strict JSON without duplicate keys."""
     try:
         _DECODER.decode(text)
     except (_Repeated, ValueError):
@@ -427,5 +427,5 @@ def _search_repeats(text: str, start: int, place: Place) -> Iterator[RepeatedKey
         inner = (*place, key)
         if len(same) > 1:
             values = {json.dumps(decode_value(text, member.start).value, sort_keys=True) for member in same}
-            yield RepeatedKey(inner, loses_data=len(values) > 1)  # as texts: True equals 1 in Python
+            yield RepeatedKey(inner, loses_data=len(values) > 1)  # compared as text: True equals 1 in Python
         yield from _search_repeats(text, same[-1].start, inner)

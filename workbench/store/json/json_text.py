@@ -1,4 +1,4 @@
-"""Tolerant JSON: decoded with comments, positions, and what is damaged left out."""
+"""Tolerant JSON: decoding with comments and trailing commas, positions, and recovery from broken cases."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-# JSON as people write it: strict JSON first; where that fails, comments and trailing commas are masked with spaces.
+# JSON as people write it: if strict decoding fails, comments and trailing commas are masked with spaces
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
-# A string ends at its quote or, where that is missing, with its line: a broken string must not swallow the file.
+# A string ends at its quote or with its line: a broken string must not swallow the file.
 _STRING = r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"?'
 _UNTIL_COMMENT = re.compile(rf'(?:[^"/#]++|{_STRING}|/(?![/*]))*+')
 _COMMENT = re.compile(r"//[^\r\n]*|\#[^\r\n]*|/\*.*?\*/", re.DOTALL)
@@ -26,9 +26,9 @@ _SHOWN_WIDTH = 40
 UNCLOSED = "a string without its closing quote"
 
 MOST_LEVELS = 200
-"""Objects and lists inside each other; pydantic reads 201 levels (so does google-adk) and writes 255.
+"""Maximum nesting of objects and lists; pydantic reads 201 levels (so does google-adk) and writes 255.
 
-The limit does not depend on the stack, so every command reads a file alike.
+The limit does not depend on the stack, so all commands read a file alike.
 """
 _LEVEL_CHANGES = {"[": 1, "{": 1, "]": -1, "}": -1}
 _STRING_OR_BRACKET = re.compile(rf"{_STRING}|[\[\]{{}}]")
@@ -48,7 +48,7 @@ _EXPECTED = {
 
 
 class BrokenJson(Exception):
-    """The text is no JSON, not even with comments and trailing commas, from the character at `offset` on."""
+    """The text is not JSON, even with comments and trailing commas, from `offset` on."""
 
     def __init__(self, offset: int, *, found: str, expected: str) -> None:
         super().__init__(f"at {offset}: found {found}, expected {expected}")
@@ -66,7 +66,7 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True)
 class Masked:
-    """A text whose comments and trailing commas are spaces, and the spans (start, end) and offsets where they stand."""
+    """A text whose comments and trailing commas are masked with spaces, with their spans (start, end) and offsets."""
 
     text: str
     comments: tuple[tuple[int, int], ...] = ()
@@ -74,11 +74,11 @@ class Masked:
 
     @property
     def is_strict(self) -> bool:
-        """Whether there was nothing to mask."""
+        """True if nothing was masked."""
         return not self.comments and not self.trailing_commas
 
     def has_masked(self, start: int, end: int) -> bool:
-        """Whether something was masked in a stretch of the text."""
+        """True if something between two offsets was masked."""
         comment = bisect_left(self.comments, (start, start))
         comma = bisect_left(self.trailing_commas, start)
         return (comment < len(self.comments) and self.comments[comment][0] < end) or (
@@ -87,7 +87,7 @@ class Masked:
 
 
 def skip_space(text: str, start: int) -> int:
-    """The offset of the first character from `start` on that is not white space as JSON has it."""
+    """Return the offset of the first character from `start` on that is not JSON white space."""
     match = _SPACE.match(text, start)
     return match.end() if match else start
 
@@ -138,14 +138,14 @@ def mask(text: str) -> Masked:
 
 
 def find_constants(text: str) -> Iterator[tuple[int, str]]:
-    """The offsets and names of NaN and the infinities in a masked text: Python reads them, the standard has none."""
+    """Yield offsets and names of NaN and infinities in a masked text: Python reads them, the standard does not."""
     for match in _CONSTANT.finditer(text):
         if match.group(1):
             yield match.start(), match.group(1)
 
 
 def describe_found(text: str, offset: int) -> str:
-    """What stands at an offset, in words for a message."""
+    """Describe the text at an offset for a message."""
     match = _TOKEN.match(text, offset, offset + 2 * _SHOWN_WIDTH)
     if match is None:
         return "the end of the file"
@@ -165,7 +165,7 @@ def _mask_comments(text: str) -> tuple[str, list[tuple[int, int]]]:
         if start == len(text):
             return "".join(kept), comments
         match = _COMMENT.match(text, start)
-        if match is None:  # a block comment without an end: what follows is reported by the decoder
+        if match is None:  # an unclosed block comment: the decoder reports the following text
             kept.append(text[start:])
             return "".join(kept), comments
         position = match.end()
@@ -184,14 +184,14 @@ def _mask_trailing_commas(text: str) -> tuple[str, list[int]]:
             return "".join(kept), commas
         position = comma + 1
         if _find_previous_character(text, comma) in ("", "[", "{", ",", ":"):
-            kept.append(",")  # it ends no element: left for the decoder to report
+            kept.append(",")  # it ends no element: the decoder reports it
         else:
             kept.append(" ")
             commas.append(comma)
 
 
 def _find_previous_character(text: str, offset: int) -> str:
-    """The last character before `offset` that is not white space, "" where there is none."""
+    """Return the last character before `offset` that is not white space, or ""."""
     while offset > 0 and text[offset - 1] in " \t\n\r":
         offset -= 1
     return text[offset - 1 : offset]
@@ -208,7 +208,9 @@ def _translate_error(text: str, error: json.JSONDecodeError) -> BrokenJson:
     expected = next((words for known, words in _EXPECTED.items() if message.startswith(known)), "JSON")
     if message.startswith("Unterminated string"):
         found = UNCLOSED
-    elif message.startswith("Illegal trailing comma"):  # Python 3.13 points at the comma, before it at what follows
+    elif message.startswith(
+        "Illegal trailing comma"
+    ):  # Python 3.13 points at the comma, older versions at the text after it
         offset = skip_space(text, offset + 1)
         found = describe_found(text, offset)
     elif message.startswith("Invalid \\"):
@@ -220,7 +222,7 @@ def _translate_error(text: str, error: json.JSONDecodeError) -> BrokenJson:
 
 
 def _has_more_levels(value: Any, most: int) -> bool:
-    """True if a value has more than `most` objects and lists inside each other, counted without recursion."""
+    """True if a value has more than `most` nested objects and lists, counted without recursion."""
     containers = [value] if isinstance(value, dict | list) else []
     levels = 0
     while containers and levels <= most:
@@ -235,7 +237,7 @@ def _has_more_levels(value: Any, most: int) -> bool:
 
 
 def _make_depth_error(text: str, start: int, level: int) -> BrokenJson:
-    """The error at the first bracket that opens one level too many."""
+    """Make the error at the first bracket that opens one level too many."""
     offset = start
     for match in _STRING_OR_BRACKET.finditer(text, start):
         offset = match.start()
@@ -252,7 +254,7 @@ def _make_number_error(text: str, start: int) -> BrokenJson:
     return BrokenJson(offset, found=f"an integer of {digits} digits", expected="at most 4300 digits")
 
 
-# Where a case with broken JSON ends: a guess that keeps the cases after it readable.
+# The end of a case with broken JSON: a guess that keeps later cases readable
 
 _BRACKET = re.compile(r'"(?:[^"\\\r\n]|\\[^\r\n])*"?|[\[\]{}]')
 _CASE_START = re.compile(r'\{\s*"(?:eval_id|evalId)"\s*:')
@@ -262,35 +264,35 @@ _CLOSING = {"{": "}", "[": "]"}
 
 
 class CaseEnd(NamedTuple):
-    """The offset at which a broken case is taken to end. `matched`: where its brackets do, and not by a guess."""
+    """The offset at which a broken case ends. `matched`: its brackets match, so it is no guess."""
 
     offset: int
     matched: bool
 
 
 class CaseEnds:
-    """Finds the ends of the broken cases of one text, asked for from its start to its end.
+    """Finds the ends of the broken cases of a text, which must be requested in order.
 
-    All of them together cost one pass over the text, however many there are.
+    All requests together need one pass over the text.
     """
 
     def __init__(self, text: str, *, list_start: int) -> None:
         """`list_start` is the offset of the bracket that opens the list of cases."""
         self._text = text
         self._list_start = list_start
-        self._ends: dict[int, int] | None = None  # the end of what each bracket encloses, by its offset
+        self._ends: dict[int, int] | None = None  # the end of each bracket's content, by its offset
         self._indentation = _get_item_indentation(text, list_start)
         self._next_named = _Search(self._find_named)
         self._next_indented = _Search(self._find_indented)
 
     def find_matched_end(self, start: int) -> int | None:
-        """The end of the object or list that begins at `start` by its brackets; None if they do not match."""
+        """Return the end of the object or list at `start` by its brackets; None if they do not match."""
         if self._ends is None:
             self._ends = _match_brackets(self._text, start)
         return self._ends.get(start)
 
     def find_end(self, start: int) -> CaseEnd:
-        """The end of the broken case that begins at `start`; always greater than `start`."""
+        """Return the end of the broken case at `start`; always greater than `start`."""
         end = self.find_matched_end(start)
         if end is not None:
             after = skip_space(self._text, end)
@@ -307,12 +309,13 @@ class CaseEnds:
         return min((offset for offset in found if offset >= 0), default=None)
 
     def _find_named(self, start: int) -> int:
-        """The first object from `start` on that begins with an id, -1 if there is none."""
+        """Find the first object from `start` on that begins with an id; -1 if there is no such object."""
         match = _CASE_START.search(self._text, start)
         return match.start() if match else -1
 
     def _find_indented(self, start: int) -> int:
-        """The first object from `start` on that begins its line, as far to the right as the first case."""
+        """Find the first object from `start` on that begins its line with the indentation of the first case; -1 if
+        missing."""
         if self._indentation is None:
             return -1
         before = f"\n{self._indentation}"
@@ -320,7 +323,8 @@ class CaseEnds:
         return offset + len(before) if offset >= 0 else -1
 
     def _find_end_of_list(self, start: int) -> int:
-        """Before the bracket that stands on its own line with less indentation than the cases, else at the end."""
+        """Find the end before a bracket on its own line with less indentation than the cases, else before the end of
+        text."""
         if self._indentation:
             shorter = rf"\n[ \t]{{0,{len(self._indentation) - 1}}}\]"
             match = re.compile(shorter).search(self._text, start)
@@ -330,10 +334,10 @@ class CaseEnds:
 
 
 class _Search:
-    """The first offset that `find` has from another one on, asked with offsets that grow: nothing is searched twice."""
+    """Caches the results of `find` for growing offsets, so that no text is searched twice."""
 
     def __init__(self, find: Callable[[int], int]) -> None:
-        """`find` gives the first offset from another one on, -1 if there is none."""
+        """`find` returns the first offset from another one on, or -1."""
         self._find = find
         self._found: int | None = None  # None before the first search
 
@@ -344,13 +348,13 @@ class _Search:
 
 
 def guess_case_id(text: str) -> str:
-    """The id of a case as far as it can be seen; "" where it cannot."""
+    """Return the id of a broken case if it can be found, else ""."""
     match = _ID.search(text)
     return match.group(1) if match else ""
 
 
 def _match_brackets(text: str, start: int) -> dict[int, int]:
-    """The offset after the closing bracket for each opening one from `start` on whose content is balanced."""
+    """Return the offset after the closing bracket for each opening one from `start` on with balanced content."""
     ends: dict[int, int] = {}
     stack: list[tuple[str, int]] = []
     for match in _BRACKET.finditer(text, start):
@@ -362,12 +366,12 @@ def _match_brackets(text: str, start: int) -> dict[int, int]:
             if token == closing:
                 ends[opened] = match.end()
             else:
-                stack.clear()  # none of what is open here is balanced
+                stack.clear()  # no open bracket here is balanced
     return ends
 
 
 def _get_item_indentation(text: str, list_start: int) -> str | None:
-    """The white space before the first thing on the lines after the bracket of the list; None if there is none."""
+    """Return the indentation of the first line after the bracket of the list; None if there is no such line."""
     line_end = text.find("\n", list_start + 1)
     match = _NOT_SPACE.search(text, line_end + 1) if line_end >= 0 else None
     if match is None:
