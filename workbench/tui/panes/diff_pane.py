@@ -380,7 +380,7 @@ class DiffPane(Pane):
         if subject.is_live:
             return "the case is still running"
         if subject.record is not None and subject.record.outstanding:
-            return "the case is about to run against what it expects now; accept when it has, or stop it first"
+            return "the case is queued to run against its current expectation; wait for the run, or stop it first"
         if subject.case is None or subject.result is None:
             return "there is nothing to accept: the case has not run"
         if found:

@@ -227,8 +227,8 @@ class TracePane(Pane):
     TAB = "Trace"
     HELP = (
         "What the agent did, by user message, with a bar for when and how long. Kinds: ◎ invocation, ◆ agent, ✦ model "
-        "call, ƒ tool call, · other. Marks: ! error, ◷ slow, … going on, » became an event of the session. "
-        "Enter goes to the detail of a step, where l opens and h folds what is on a line."
+        "call, ƒ tool call, · other. Marks: ! error, ◷ slow, … running, » became an event of the session. "
+        "Enter goes to the detail of a step, where l opens and h folds the part on a line."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("trace",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace")]

@@ -178,7 +178,7 @@ class Slot:
         """
         whole = value if self.hole is None else _fill(self.template, self.hole, value)
         if not _can_be_set(data, self.place):
-            raise Impossible("what this was typed for is no longer in the case")
+            raise Impossible("the item that this was typed for is no longer in the case")
         if self.instead_of is not None and find_value(data, self.instead_of) is not ABSENT:
             return ReplaceMember(self.instead_of, SetValue(self.place, whole))
         if self.index is None:
@@ -234,7 +234,7 @@ def find_json_slot(row: Row, data: Any) -> Slot:
 def make_removal(row: Row) -> RemoveValue:
     """Return the edit that removes the row. Raises Impossible."""
     if not row.place:
-        raise Impossible("this is the whole case; it is deleted in the list of cases")
+        raise Impossible("this is the whole case; delete it in the list of cases")
     if _is_half_of_pair(row):
         raise Impossible("a sub-agent's message has both an author and parts")
     return RemoveValue(row.place)
@@ -273,7 +273,7 @@ def check_key(key: str, data: Any, place: Place) -> str | None:
     parent = get_value(data, place)
     if not key:
         return "expected a name"
-    return f"there is {key!r} already" if isinstance(parent, dict) and key in parent else None
+    return f"the key {key!r} exists already" if isinstance(parent, dict) and key in parent else None
 
 
 def make_rubric_id(rubric_id: str, rubrics: Any) -> str:
