@@ -94,7 +94,7 @@ async def test_accepting_one_difference_saves_it_and_scores_again_without_the_ag
         await screen.until("no differences", "✓ one", "✓ PASSED")
 
 
-async def test_undo_takes_back_what_was_accepted_and_scores_again(open_app: Any, project: Path) -> None:
+async def test_undo_reverts_an_acceptance_and_scores_again(open_app: Any, project: Path) -> None:
     before = (project / "lights.evalset.json").read_bytes()
     async with open_app(project) as screen:
         await opened(screen)
@@ -203,7 +203,7 @@ async def test_the_diff_is_unified_where_the_screen_is_narrow(open_app: Any, pro
         await screen.until("- EXPECTED  + ACTUAL", "-   n  1", "+   n  2")
 
 
-async def test_a_large_diff_is_made_beside_the_event_loop(open_app: Any, make: Any, make_project: Any) -> None:
+async def test_a_large_diff_is_made_in_a_thread(open_app: Any, make: Any, make_project: Any) -> None:
     agent = 'def answer(prompt):\n    return "a word " * 30_000 + "end"\n'
     cases = [{"eval_id": "large", "conversation": [make.turn("Go", "a word " * 30_000 + "END")]}]
     project = make_project(agent=agent, criteria={"exact_match": 1.0}, big=cases)
@@ -324,9 +324,7 @@ async def test_there_is_nothing_to_review_where_all_passed(open_app: Any, make: 
         await screen.until("nothing to accept")
 
 
-async def test_going_on_before_a_large_diff_is_made_shows_what_is_selected(
-    open_app: Any, make: Any, make_project: Any
-) -> None:
+async def test_another_selection_cancels_a_large_diff(open_app: Any, make: Any, make_project: Any) -> None:
     agent = 'def answer(prompt):\n    return "a word " * 30_000 + "end" if prompt == "Go" else "short"\n'
     cases = [
         {"eval_id": "small", "conversation": [make.turn("Stay", "SHORT")]},

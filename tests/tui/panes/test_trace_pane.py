@@ -241,7 +241,7 @@ async def test_a_search_finds_names_requests_and_responses_and_shows_where(
         await screen.press("escape")
 
 
-async def test_a_search_without_anything_found_says_so(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_a_search_without_matches_is_reported(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await look_at(screen, pinned(LIGHTS))
         await screen.press("slash", *"[/b]", "enter")
@@ -261,7 +261,7 @@ async def test_tree_and_detail_divide_the_room_by_key(project: Path, open_app: C
         assert tree.size.height < before
 
 
-async def test_a_wide_pane_has_tree_and_detail_beside_each_other(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_a_wide_pane_has_tree_and_detail_side_by_side(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project, size=(200, 60)) as screen:
         await look_at(screen, pinned(LIGHTS))
         await screen.pilot.pause()
@@ -312,9 +312,7 @@ async def test_nothing_but_a_case_has_a_trace(project: Path, open_app: Callable[
 NASTY = "x [/foo] [bold] \x1b[31m \u202e\u0627\u0644 e\u0301\u0301 \U0001f468\u200d\U0001f469\u200d\U0001f467 漢字\ttab"
 
 
-async def test_whatever_the_agent_says_is_shown_and_obeyed_by_nobody(
-    project: Path, open_app: Callable[..., Any]
-) -> None:
+async def test_markup_in_texts_of_the_agent_has_no_effect(project: Path, open_app: Callable[..., Any]) -> None:
     value = {NASTY: NASTY, "long": NASTY * 20_000, "lines": f"{NASTY}\r\n{NASTY}"}
     spans = [
         span(NASTY, at=(0.0, 1.0), kind=SpanKind.AGENT, request=value, response=value, error=NASTY, attributes=value),

@@ -64,7 +64,7 @@ def test_every_value_of_any_case_has_its_row(case: Any) -> None:
     ],
     ids=repr,
 )
-def test_what_is_not_as_the_format_has_it_is_shown_all_the_same(case: Any) -> None:
+def test_values_that_break_the_format_are_shown(case: Any) -> None:
     assert _exactly_uncovered(case, case_rows(case)) == []
 
 

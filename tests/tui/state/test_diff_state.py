@@ -19,7 +19,7 @@ def text(walk: ReviewWalk) -> str:
     return "".join(piece.text for piece in walk.progress())
 
 
-def test_the_walk_goes_on_once_a_case_is_done_and_stays_while_it_is_not(walk: ReviewWalk) -> None:
+def test_the_review_continues_only_after_all_differences_are_accepted(walk: ReviewWalk) -> None:
     walk.accept(is_done=False)
     assert "review 1 of 3" in text(walk)
     assert "accepted in part" in text(walk)
@@ -31,7 +31,7 @@ def test_the_walk_goes_on_once_a_case_is_done_and_stays_while_it_is_not(walk: Re
     assert "1 accepted, 1 skipped" in text(walk)
 
 
-def test_undo_goes_back_to_what_was_accepted_last(walk: ReviewWalk, make: Any) -> None:
+def test_undo_returns_to_the_last_accepted_case(walk: ReviewWalk, make: Any) -> None:
     walk.accept(is_done=False)
     walk.accept(is_done=True)
     walk.skip()

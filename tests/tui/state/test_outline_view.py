@@ -49,7 +49,7 @@ def test_any_case_can_be_drawn_at_any_width(case: Any, width: int) -> None:
     assert all("\n" not in line and "\x1b" not in line for line in lines)
 
 
-def test_a_long_text_wraps_and_what_is_left_out_is_counted() -> None:
+def test_a_long_text_wraps_and_counts_the_characters_left_out() -> None:
     view = OutlineView()
     view.show(case_rows(_case("word " * 10_000)))
 
@@ -117,7 +117,7 @@ def test_what_has_unsaved_edits_is_marked() -> None:
     assert _marked(editor, "*") == []
 
 
-def test_inserting_marks_only_what_is_new() -> None:
+def test_inserting_marks_only_the_new_item() -> None:
     old = _case("a", "b", "c")
 
     assert changed_places(old, _case("new", "a", "b", "c")) == {("conversation", 0)}

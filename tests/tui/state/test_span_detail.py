@@ -62,7 +62,7 @@ def test_a_text_alone_and_a_number_alone_are_shown_too() -> None:
     assert lines(JsonText(3.5)) == ["3.5"]
 
 
-def test_what_is_folded_says_how_much_it_holds() -> None:
+def test_a_folded_part_shows_its_size() -> None:
     assert lines(opened({"list": [1, 2, 3]}, "list")) == ["▸ list: [3]"]
     assert lines(opened({"text": "a\nb\nc"}, "text")) == ["▸ text: 5 characters, 3 lines"]
     source = opened({"text": "a\nb"}, "text")
@@ -88,7 +88,7 @@ def test_secrets_are_redacted_by_their_form_and_by_their_name() -> None:
     assert shown.count("[redacted]") == 3
 
 
-def test_a_megabyte_is_laid_out_a_little_at_a_time_and_says_what_is_left() -> None:
+def test_a_megabyte_is_laid_out_in_parts_and_counts_the_rest() -> None:
     source = JsonText({"text": "all work [b]and[/b] no play\n" * 40_000})
 
     first = lines(source)
@@ -124,7 +124,7 @@ def test_no_line_is_wider_than_the_view_and_none_holds_a_control_character(width
         assert not set(text(line)) & {"\x1b", "\u202e", "\n", "\t"}
 
 
-def test_what_is_searched_for_is_opened_and_stands_out_wherever_it_is() -> None:
+def test_a_match_is_unfolded_and_highlighted() -> None:
     value = {"a": {"b": [*range(300), "needle one"]}, "long": f"{'hay ' * 50_000}NEEDLE two"}
     source = JsonText(value)
     source.reveal("needle one")
@@ -157,7 +157,7 @@ def test_the_event_of_a_step_has_its_facts_and_attributes() -> None:
     assert "started     500 ms into the turn, 1.50 s into the session" in shown
 
 
-def test_a_step_without_times_or_parent_says_so() -> None:
+def test_a_step_without_times_or_parent_is_described() -> None:
     shown = lines(detail_of(view_of([span("t", "gone")]), 1))
 
     assert "time        not reported: the agent reported this step without times" in shown
@@ -190,7 +190,7 @@ def test_a_turn_has_its_messages_and_figures() -> None:
     assert lines(detail_of(view_of([span("a")]), 0, DetailTab.REQUEST)) == ["No request is recorded for this turn."]
 
 
-def test_what_is_opened_stays_open_when_more_steps_arrive() -> None:
+def test_opened_parts_stay_open_when_more_steps_arrive() -> None:
     spans = [span("a", request={"list": [1, 2]})]
     view = view_of(spans)
     detail = detail_of(view, 1, DetailTab.REQUEST)
@@ -232,9 +232,7 @@ def tool(name: str, request: Any = None, **more: Any) -> Span:
     return span(name, kind=SpanKind.TOOL, request=request, **more)
 
 
-def test_a_model_call_that_tells_its_event_is_linked_to_it_and_that_of_a_nested_run_is_not_taken_for_the_turns() -> (
-    None
-):
+def test_a_model_call_is_linked_to_its_event_also_in_a_nested_run() -> None:
     own = {"event_id": "e1", "invocation_id": "i1", "is_final_response": True}
     spans = [span("m", attributes=own), span("n", attributes={**own, "invocation_id": "i2"}), span("x")]
 
@@ -300,7 +298,7 @@ def graph(row: int = 0, agents: Any = AGENTS) -> list[str]:
     return lines(detail_of(view_of(spans), row, DetailTab.GRAPH))
 
 
-def test_the_graph_draws_every_agent_with_its_tools_and_counts_what_was_used() -> None:
+def test_the_graph_draws_all_agents_with_tools_and_counts_their_use() -> None:
     drawn = graph()
 
     assert any("◆ root" in line and "×1" in line and line.startswith("┃") for line in drawn)
@@ -319,7 +317,7 @@ def test_the_graph_marks_the_place_of_the_selected_step() -> None:
 
 
 @pytest.mark.parametrize("agents", [None, "x", {"root": 5}, {"root": {"tools": 3, "agents": "x", "model": []}}])
-def test_the_graph_is_drawn_from_the_spans_where_nobody_told_what_there_is(agents: Any) -> None:
+def test_the_graph_is_drawn_from_spans_without_reported_agents(agents: Any) -> None:
     drawn = graph(agents=agents)
 
     assert any("◆ root" in line for line in drawn) and any("◆ expert" in line for line in drawn)

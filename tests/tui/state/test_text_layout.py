@@ -86,7 +86,7 @@ def test_in_one_column_the_expected_comes_before_the_actual() -> None:
     assert _shown(_both("lamp", "stove", differs=True), width=30, side_by_side=False) == ["- lamp", "+ stove"]
 
 
-def test_in_one_column_what_is_the_same_stands_once() -> None:
+def test_one_column_shows_equal_sides_once() -> None:
     assert _shown(_both("lamp", "lamp", differs=False), width=30, side_by_side=False) == ["  lamp"]
 
 
@@ -125,7 +125,7 @@ def test_a_text_too_long_to_show_says_how_much_is_missing() -> None:
 
 
 @pytest.mark.parametrize("width", range(24))
-def test_what_is_shortened_keeps_both_ends_within_its_width(width: int) -> None:
+def test_a_shortened_text_keeps_both_ends_within_its_width(width: int) -> None:
     shown = {shorten(f"case_{number:05d}_打开卧室的灯_{number}", width) for number in (1, 2)}
 
     assert all(cell_len(text) <= width for text in shown)

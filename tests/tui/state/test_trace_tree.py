@@ -26,7 +26,7 @@ def test_spans_stand_below_their_parents_by_the_time_they_began_whatever_came_fi
     assert [node.depth for node in tree.ordered] == [0, 1, 1, 1]
 
 
-def test_a_span_without_its_parent_stands_below_its_turn_until_that_comes() -> None:
+def test_a_span_without_its_parent_is_below_its_turn_until_the_parent_arrives() -> None:
     inner = span("inner", "outer", at=(0.1, 0.2))
 
     assert [root.span.name for root in TraceTree([inner]).turns[0].roots] == ["inner"]

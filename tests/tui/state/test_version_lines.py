@@ -22,7 +22,7 @@ def shown(two: Versions, *, width: int = 80, side_by_side: bool = False) -> list
     return ["".join(piece.text for piece in line).rstrip() for line in lines]
 
 
-def test_what_differs_is_marked_and_what_is_the_same_is_left_out() -> None:
+def test_differences_are_marked_and_equal_lines_left_out() -> None:
     same = [f"line {number}" for number in range(20)]
     two = versions("\n".join([*same, "ours", "end"]), "\n".join([*same, "theirs", "end"]))
 
@@ -34,7 +34,7 @@ def test_what_differs_is_marked_and_what_is_the_same_is_left_out() -> None:
     assert text[0] == "1 case not the same in both: a (changed)"
 
 
-def test_wide_screens_show_both_sides_beside_each_other() -> None:
+def test_wide_screens_show_the_sides_side_by_side() -> None:
     (line,) = [line for line in shown(versions("ours", "theirs"), side_by_side=True) if "ours" in line]
     assert line.index("theirs") < line.index("│") < line.index("ours")
 
@@ -54,7 +54,7 @@ def test_versions_that_are_the_same_are_said_to_be() -> None:
     assert shown(same)[0] == "Both versions are the same."
 
 
-def test_a_huge_difference_is_cut_off_and_says_so() -> None:
+def test_a_huge_difference_is_cut_with_a_note() -> None:
     ours, theirs = ("\n".join(f"{side} {number}" for number in range(20_000)) for side in ("o", "t"))
 
     blocks = version_blocks(versions(ours, theirs), ours="mine", theirs="disk")
@@ -65,7 +65,7 @@ def test_a_huge_difference_is_cut_off_and_says_so() -> None:
     assert all(block.differs for block in blocks if isinstance(block, SideBySide))
 
 
-def test_both_versions_in_one_text_keep_every_byte_of_what_is_the_same() -> None:
+def test_merged_text_keeps_equal_parts_to_the_byte() -> None:
     text = merged_text(versions("a\r\nours\r\nb\n", "a\r\ntheirs\r\nb\n"), ours="mine", theirs="disk")
 
     assert text == "a\r\n<<<<<<< mine\nours\r\n=======\ntheirs\r\n>>>>>>> disk\nb\n"

@@ -41,9 +41,7 @@ async def test_enter_edits_a_text_and_ctrl_s_saves_it_alone(open_app: Any, proje
     assert (project / "home.evalset.json").read_text() == before.replace("the lamp.", "the lamps.")
 
 
-async def test_unsaved_edits_are_told_by_the_title_and_the_tab_until_they_are_saved(
-    open_app: Any, project: Path
-) -> None:
+async def test_title_and_tab_mark_unsaved_edits_until_they_are_saved(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
         assert "* unsaved" not in screen.text and "1 Case*" not in screen.text
@@ -241,9 +239,7 @@ async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> No
         await screen.until("can only be mended as text")
 
 
-async def test_a_case_with_the_id_of_another_says_so_until_it_has_one_of_its_own(
-    open_app: Any, make_project: Callable[..., Path]
-) -> None:
+async def test_a_duplicate_id_is_reported_until_it_is_unique(open_app: Any, make_project: Callable[..., Path]) -> None:
     async with open_app(make_project(home=[LAMP, {**TEA, "eval_id": "lamp"}])) as screen:
         await open_case(screen, "lamp #2")
         await screen.until("Tea?", "is the id of another case")

@@ -100,9 +100,7 @@ async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: 
         assert data_of(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "typed"
 
 
-async def test_what_was_typed_to_be_added_is_gone_on_with_at_the_row_that_it_is_marked_on(
-    open_app: Any, project: Path
-) -> None:
+async def test_a_draft_of_an_addition_is_continued_at_its_marked_row(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
         await go_to(screen, "call")
@@ -139,9 +137,7 @@ async def test_typed_text_goes_with_its_turn(open_app: Any, project: Path) -> No
         assert texts == ["Thanks.x", "Find the lamp."]
 
 
-async def test_text_typed_for_a_turn_that_vanishes_from_the_file_stays_and_says_so(
-    open_app: Any, project: Path
-) -> None:
+async def test_text_typed_for_a_deleted_turn_stays_with_a_message(open_app: Any, project: Path) -> None:
     path = project / "home.evalset.json"
     async with open_app(project) as screen:
         await open_case(screen)
@@ -239,7 +235,7 @@ async def test_a_text_with_control_characters_is_typed_as_json(
         await screen.until("20,000")
 
 
-async def test_what_is_typed_can_be_seen_on_the_lowest_screen(open_app: Any, project: Path) -> None:
+async def test_typed_text_is_visible_on_the_lowest_screen(open_app: Any, project: Path) -> None:
     async with open_app(project, size=(40, 10)) as screen:
         await screen.until("lamp")
         await screen.press("j", "j", "1")
@@ -248,7 +244,7 @@ async def test_what_is_typed_can_be_seen_on_the_lowest_screen(open_app: Any, pro
         await screen.until("user · text", "Find the lamp.")
 
 
-async def test_an_edit_that_had_to_wait_is_not_made_to_what_was_selected_meanwhile(
+async def test_a_waiting_edit_is_not_applied_to_another_selection(
     open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, may_go_on, make = asyncio.Event(), asyncio.Event(), Editing.make

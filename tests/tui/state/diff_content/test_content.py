@@ -39,7 +39,7 @@ def _compared(make: Any, expected: dict[str, Any], actual: dict[str, Any], **mor
     return _shown(_blocks(make.case("a", expected), turns=result.execution.turns, result=result), **more)
 
 
-def test_a_turn_of_which_nobody_knows_the_calls_says_so(make: Any) -> None:
+def test_unknown_calls_are_shown_as_an_error(make: Any) -> None:
     result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
     turns = tuple(turn.model_copy(update={"calls_unknown": "no span came\x1b[2J"}) for turn in result.execution.turns)
 
@@ -48,7 +48,7 @@ def test_a_turn_of_which_nobody_knows_the_calls_says_so(make: Any) -> None:
     assert any("tool calls are unknown: no span came" in line and "\x1b" not in line for line in shown)
 
 
-def test_an_agent_that_never_tells_of_calls_does_as_expected_where_none_is(make: Any) -> None:
+def test_an_agent_without_call_reports_passes_a_turn_without_expected_calls(make: Any) -> None:
     told = [make.turn("Hi", "Hello"), make.turn("Bye", "Gone")]
     result = make.result(make.key("a"), CaseStatus.FAILED, *told, metrics=[])
     turns = tuple(
@@ -73,7 +73,7 @@ def test_an_agent_that_never_tells_of_calls_does_as_expected_where_none_is(make:
     ]
 
 
-def test_where_nobody_knows_the_calls_none_is_said_not_to_be_made(make: Any) -> None:
+def test_unknown_calls_are_not_shown_as_missing(make: Any) -> None:
     result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
     turns = tuple(turn.model_copy(update={"calls_unknown": "no span came"}) for turn in result.execution.turns)
 
@@ -135,7 +135,7 @@ def test_calls_that_were_not_made_not_expected_or_made_elsewhere_say_so(make: An
     assert "(expected as call 1)" in shown
 
 
-def test_a_case_that_has_not_run_shows_what_is_expected(make: Any) -> None:
+def test_a_case_that_has_not_run_shows_its_expectation(make: Any) -> None:
     case = make.case("a", make.turn("Go", "Gone.", ("go", {})))
 
     assert _shown(_blocks(case, turns=(), result=None)) == [
@@ -362,7 +362,7 @@ def test_what_sub_agents_said_and_tools_gave_back_is_compared_where_the_case_has
     assert "cook  Two moments." in shown
 
 
-def test_a_text_that_is_cut_says_so_and_can_be_shown_whole(make: Any) -> None:
+def test_a_cut_text_has_a_note_and_can_be_shown_whole(make: Any) -> None:
     long = "word " * 10_000
     expected, actual = make.turn("Go", long + "end"), make.turn("Go", long + "END")
 

@@ -19,7 +19,7 @@ def _slot(input: Input) -> Slot:
 
 
 @given(FREE, st.sampled_from([Input.VALUE, Input.JSON]))
-def test_what_is_not_changed_is_the_same_value(value: Any, input: Input) -> None:
+def test_an_unchanged_draft_is_the_original_value(value: Any, input: Input) -> None:
     draft = Draft.begin(_slot(input), value)
 
     assert draft.is_untouched
@@ -66,7 +66,7 @@ def test_a_value_can_be_read_as_every_type_in_turn_and_is_still_there(value: Any
         ("{} x", Form.JSON, 'line 1, column 4: found "x", expected nothing after the value'),
     ],
 )
-def test_what_is_no_value_says_why(text: str, form: Form, why: str) -> None:
+def test_an_invalid_text_has_a_reason(text: str, form: Form, why: str) -> None:
     draft = Draft(_slot(Input.VALUE), form, text, None)
 
     with pytest.raises(Invalid, match=why):

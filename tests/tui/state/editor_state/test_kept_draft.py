@@ -40,5 +40,5 @@ def test_a_draft_is_found_again_as_it_was(edited: Edited, draft: Draft) -> None:
 @given(
     st.none() | st.integers() | st.lists(values) | st.dictionaries(st.sampled_from(["slot", "case", "text"]), values)
 )
-def test_what_is_no_draft_is_none(kept: object) -> None:
+def test_invalid_json_is_no_draft(kept: object) -> None:
     assert load_draft(kept) is None

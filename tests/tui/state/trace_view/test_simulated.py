@@ -7,7 +7,7 @@ from workbench.model.trace import SpanKind
 from workbench.tui.state.span_detail import SpanDetail
 
 
-def test_a_simulated_call_says_so_in_its_row_and_in_its_facts() -> None:
+def test_a_simulated_call_is_marked_in_its_row_and_facts() -> None:
     simulated = {"workbench.simulated": "replayed"}
     view = view_of(
         [span("roll", kind=SpanKind.TOOL, at=(0.0, 0.5), attributes=simulated), span("weigh", at=(0.5, 1.0))]

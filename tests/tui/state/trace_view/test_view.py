@@ -71,13 +71,13 @@ def test_what_a_session_amounts_to_is_above_the_rows() -> None:
     assert "! 2 errors" in line
 
 
-def test_a_step_that_goes_on_is_drawn_to_the_end_and_says_so() -> None:
+def test_a_running_step_is_drawn_to_the_end_and_marked() -> None:
     view = view_of([span("a", at=(0.0, 1.0)), span("b", start=0.5, kind=SpanKind.TOOL)])
 
     assert "… ƒ b" in rows(view)[2] and "░" in rows(view)[2]
 
 
-def test_folding_hides_what_is_below_and_says_how_much_and_what_failed() -> None:
+def test_a_folded_row_counts_its_hidden_steps_and_errors() -> None:
     view = view_of(lights())
     view.move_to(2)
     view.fold()
@@ -130,7 +130,7 @@ def test_a_jump_to_an_error_or_the_slowest_unfolds_what_hides_it_and_goes_round(
     assert not view_of(lights()[:1]).go_to_error(1)
 
 
-def test_only_errors_of_a_session_without_any_says_so() -> None:
+def test_the_error_filter_reports_a_session_without_errors() -> None:
     view = view_of([span("a", at=(0.0, 1.0))])
     view.toggle_errors_only()
 
@@ -210,7 +210,7 @@ def test_next_and_previous_go_from_match_to_match_round_the_ends() -> None:
     assert view.go_to_match(1) is None and "“nowhere”: nothing" in text(view.summary())
 
 
-def test_the_message_that_the_cursor_belongs_to_stands_out() -> None:
+def test_the_message_of_the_selected_row_is_highlighted() -> None:
     answer = span("f", turn=0, kind=SpanKind.AGENT, response="done")
     view = view_of([answer, span("t", "f", kind=SpanKind.TOOL)], turn_result("light on", "done"))
     view.move_to(1)
