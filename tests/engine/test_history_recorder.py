@@ -208,7 +208,7 @@ def test_a_history_that_proves_damaged_during_a_run_is_moved_aside_and_begun_ane
     assert statuses(run) == {"a": "PASSED", "b": "PASSED", "c": "PASSED"}
     assert run.exit_status == 2
     damaged, lost = errors_of(run)
-    assert "was damaged: it is kept as history.db.corrupt-1, and a new one begun" in damaged
+    assert "was damaged: it was moved to history.db.corrupt-1, and a new one was created" in damaged
     assert "the results of this run until now are in the damaged history" in lost
     assert (project.root / ".workbench" / "history.db.corrupt-1").exists()
     with project.workspace().history() as history:
@@ -256,7 +256,7 @@ def test_a_run_that_finds_the_history_damaged_at_its_begin_is_kept_in_a_new_one(
     run = project.run()
 
     (message,) = errors_of(run)
-    assert "was damaged: it is kept as history.db.corrupt-1, and a new one begun" in message
+    assert "was damaged: it was moved to history.db.corrupt-1, and a new one was created" in message
     assert run.exit_status == 0
     with project.workspace().history() as history:
         assert list(history.results(run.run_id)) == run.results()
@@ -269,7 +269,7 @@ def test_damage_that_a_silent_reader_finds_is_reported_by_the_run(project: Proje
 
     run = project.run()
 
-    assert any("was damaged: it is kept as history.db.corrupt-1" in message for message in errors_of(run))
+    assert any("was damaged: it was moved to history.db.corrupt-1" in message for message in errors_of(run))
     with project.workspace().history() as history:
         assert list(history.results(run.run_id)) == run.results()
 

@@ -46,7 +46,7 @@ def walk(root: Path) -> Findings:
             with os.scandir(folder) as entries:
                 found = list(entries)
         except OSError as error:
-            findings.problems.append(f"{os.path.relpath(folder, root)}: cannot be looked through: {error.strerror}")
+            findings.problems.append(f"{os.path.relpath(folder, root)}: cannot be read: {error.strerror}")
             continue
         if any(entry.name == "pyvenv.cfg" for entry in found):
             continue

@@ -35,9 +35,9 @@ def test_a_sound_dataset_has_no_findings() -> None:
         ({"prompt": None}, "missing-value", "prompt is missing, which other rows have"),
         ({"reference_trajectory": []}, "empty-trajectory", "reference_trajectory is empty: recall has no score"),
         ({"context": "[{'a': 1}]"}, "python-repr", "context: found a value as Python prints it, which stays text; "),
-        ({"eval_id": "row_1"}, "duplicate-id", "eval_id 'row_1' stands in row 1 already"),
+        ({"eval_id": "row_1"}, "duplicate-id", "duplicate eval_id 'row_1', also in row 1"),
         ({"prompt": "a"}, "duplicate-row", "the same as row 1"),
-        ({"reference_trajectory": ["set_lihgt"]}, "similar-tool", "reference_trajectory: 'set_lihgt' stands in no"),
+        ({"reference_trajectory": ["set_lihgt"]}, "similar-tool", "reference_trajectory: 'set_lihgt' is in no"),
     ],
 )
 def test_each_finding_names_its_row_and_the_reason(row: dict[str, Any], rule: str, message: str) -> None:
@@ -58,7 +58,7 @@ def test_tools_that_the_agent_does_not_have_are_named_with_the_nearest() -> None
 
     assert found(GOOD, row, tools={"set_light"})[1:] == [
         (2, "unknown-tool", "predicted_trajectory: the agent has no tool 'set_lights'; did you mean 'set_light'?"),
-        (2, "similar-tool", "predicted_trajectory: 'set_lights' stands in no other trajectory, and 'set_light' in 2"),
+        (2, "similar-tool", "predicted_trajectory: 'set_lights' is in no other trajectory, but 'set_light' is in 2"),
     ]
 
 

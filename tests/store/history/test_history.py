@@ -101,7 +101,7 @@ def test_a_run_is_found_by_latest_or_the_start_of_its_id(history: History, store
     assert history.run("latest").run_id == "2026"
     assert history.run("2026").run_id == "2026"
     assert history.run("20261121-1").run_id == "20261121-1"
-    with pytest.raises(StoreError, match=r"'20261' begins the ids of several runs: 20261121-2, 20261121-1"):
+    with pytest.raises(StoreError, match=r"'20261' matches several runs: 20261121-2, 20261121-1"):
         history.run("20261")
     with pytest.raises(StoreError, match="there is no run '%'"):
         history.run("%")

@@ -161,7 +161,7 @@ def test_a_damaged_file_is_moved_aside_and_never_deleted(tmp_path: Path, damage:
         (tmp_path / ".workbench").mkdir(exist_ok=True)
         file_of(tmp_path).write_bytes(damage)
         with History.open(tmp_path) as history:
-            assert "was damaged: it is kept as history.db.corrupt-" in (history.pop_notice() or "")
+            assert "was damaged: it was moved to history.db.corrupt-" in (history.pop_notice() or "")
             history.begin_run(make_record("r"))
 
     with History.open(tmp_path) as history:
@@ -195,7 +195,7 @@ def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Pat
     assert file_of(tmp_path).with_name("history.db.corrupt-1").read_bytes()[: len(data)] == data
     with History.open(tmp_path) as history:
         assert history.runs() == []
-        assert "it is kept as history.db.corrupt-1" in (history.pop_notice() or "")
+        assert "it was moved to history.db.corrupt-1" in (history.pop_notice() or "")
         assert history.pop_notice() is None
 
 

@@ -139,7 +139,7 @@ def _find_duplicates(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         first = ids.setdefault(row.eval_id, row.number)
         if first != row.number:
-            yield _make_finding(row, "duplicate-id", f"eval_id {row.eval_id!r} stands in row {first} already")
+            yield _make_finding(row, "duplicate-id", f"duplicate eval_id {row.eval_id!r}, also in row {first}")
         if row.problems:
             continue
         content = json.dumps({name: row.columns[name] for name in row.columns if name != ID}, sort_keys=True)
@@ -168,7 +168,7 @@ def _find_similar_tools(rows: Sequence[Row]) -> Iterator[Finding]:
             for name in names:
                 near = get_close_matches(name, often, n=1, cutoff=_ALIKE) if used[name] == 1 else []
                 if near:
-                    message = f"{column}: {name!r} stands in no other trajectory, and {near[0]!r} in {used[near[0]]}"
+                    message = f"{column}: {name!r} is in no other trajectory, but {near[0]!r} is in {used[near[0]]}"
                     yield _make_finding(row, "similar-tool", message)
 
 

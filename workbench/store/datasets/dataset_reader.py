@@ -334,8 +334,8 @@ def _read_cases(document: EvalSetDocument) -> dict[str, EvalCase | str]:
     for entry in document.entries:
         if counts[entry.eval_id] > 1:
             cases[entry.eval_id] = (
-                f"{shown_path(document.path)}: eval_id {entry.eval_id!r} stands {counts[entry.eval_id]} times, "
-                "expected once"
+                f"{shown_path(document.path)}: duplicate eval_id {entry.eval_id!r} ({counts[entry.eval_id]} times); "
+                "make it unique"
             )
             continue
         try:

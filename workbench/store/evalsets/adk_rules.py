@@ -307,6 +307,6 @@ def _find_repeated_rubrics(rubrics: Any, seen: set[Any], place: Place) -> Iterat
         if not isinstance(rubric_id, str):
             continue
         if rubric_id in seen:
-            message = f"the rubric id {rubric_id!r} holds twice for one turn, which stops ADK's whole run"
+            message = f"duplicate rubric id {rubric_id!r} in one turn, which stops ADK's whole run"
             yield Finding("duplicate-rubric", "error", (*place, index, "rubric_id"), message)
         seen.add(rubric_id)

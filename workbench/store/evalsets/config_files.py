@@ -137,7 +137,7 @@ def _refuse_misspelt_keys(loaded: JsonFile, data: Mapping[str, Any]) -> None:
         if meant:
             expected = f"{meant[0]!r} (did you mean that?)"
         elif not data.get("criteria") and _looks_like_criterion(value):
-            expected = "criteria to stand inside an object 'criteria'"
+            expected = "criteria inside an object 'criteria'"
         else:
             continue
         raise loaded.error((key,), found=f"the unknown key {key!r}", expected=expected)

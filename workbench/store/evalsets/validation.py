@@ -73,7 +73,7 @@ def _check_config(data: Any) -> Iterator[Finding]:
         yield Finding("own-key", "warning", (own,), message)
     criteria = get_by_key(data, "criteria")
     if not criteria:
-        message = "no criteria: the default ones hold (tool_trajectory_avg_score 1.0, response_match_score 0.8)"
+        message = "no criteria: the default ones are used (tool_trajectory_avg_score 1.0, response_match_score 0.8)"
         yield Finding("no-criteria", "warning", (), message)
     for name, criterion in (criteria or {}).items():
         if criterion is None or (isinstance(criterion, dict) and criterion.get("threshold") is None):

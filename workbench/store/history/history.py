@@ -147,7 +147,7 @@ class RunTable:
             raise StoreError(self._database.path, missing)
         if len(rows) > 1:
             names = ", ".join(name for _, name in rows[:5]) + (", …" if len(rows) > 5 else "")
-            problem = f"{one_line(run_id, width=60)!r} begins the ids of several runs: {names}"
+            problem = f"{one_line(run_id, width=60)!r} matches several runs: {names}"
             raise StoreError(self._database.path, problem)
         row, name = rows[0]
         if name == run_id:

@@ -300,8 +300,8 @@ class Database:
         if self.path not in _damaged:
             return None
         aside = _damaged.pop(self.path)
-        kept = "another process has moved it" if aside is None else f"it is kept as {aside.name}"
-        return f"{shown_path(self.path)} was damaged: {kept}, and a new one begun"
+        moved = "another process has moved it" if aside is None else f"it was moved to {aside.name}"
+        return f"{shown_path(self.path)} was damaged: {moved}, and a new one was created"
 
     def close(self) -> None:
         """Close the connection; the last one to close merges the log file into the database."""

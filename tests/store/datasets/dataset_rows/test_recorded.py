@@ -178,7 +178,7 @@ def test_what_does_not_pair_is_a_problem_of_that_case_alone(tmp_path: Path, monk
         "short": "'short': found 1 turn, expected 2",
         "extra": "expected.evalset.json: there is no case 'extra'",
         "missing": "actual.evalset.json: no session of 'missing' is recorded",
-        "twice": "actual.evalset.json: eval_id 'twice' stands 2 times, expected once",
+        "twice": "actual.evalset.json: duplicate eval_id 'twice' (2 times); make it unique",
         "scenario": "'scenario' is a scenario, expected a recorded conversation",
     }
 

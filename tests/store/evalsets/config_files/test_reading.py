@@ -73,7 +73,7 @@ def test_a_config_names_the_place_of_what_it_cannot_use(file: Callable[..., Path
         ('{"criteria": {}, "customMetric": {}}', "customMetric: found the unknown key 'customMetric', expected"),
         (
             '{"rouge_1": 0.5}',
-            "c.json:1:13: rouge_1: found the unknown key 'rouge_1', expected criteria to stand inside",
+            "c.json:1:13: rouge_1: found the unknown key 'rouge_1', expected criteria inside",
         ),
         ('{"criteria": {}, "rouge_1": {"threshold": 1}}', "rouge_1: found the unknown key 'rouge_1', expected"),
     ],

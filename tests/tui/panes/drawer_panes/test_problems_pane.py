@@ -41,7 +41,7 @@ async def test_what_only_adk_would_refuse_is_listed_also_in_large_sets(
     async with open_app(project) as screen:
         await screen.until("odd", "2 problems")
         await screen.press("exclamation_mark")
-        await screen.until("the rubric id 'r' holds twice", "ADK cannot save the results")
+        await screen.until("duplicate rubric id 'r' in one turn", "ADK cannot save the results")
 
 
 async def test_enter_goes_to_the_case(open_app: Any, project: Path, lights: Path, do: Any) -> None:
