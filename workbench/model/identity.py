@@ -115,7 +115,7 @@ class DependencyKind(StrEnum):
 class Dependency(NamedTuple):
     """One dependency. `key` identifies it, `fingerprint` is its state; equal fingerprints have the same effect."""
 
-    kind: str  # a DependencyKind; workers of other versions may send unknown kinds, which always count as changed
+    kind: str  # a DependencyKind; workers of other versions may send unknown kinds, about which nothing is assumed
     key: str
     fingerprint: str
 

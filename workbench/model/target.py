@@ -30,7 +30,8 @@ Isolation = Literal["case", "worker"]
 """A process for each case, or one process for all cases of a target."""
 
 Unrecorded = Literal["error", "call"]
-"""The handling of a tool call that is not recorded: the case ends in ERROR, or the call is made as without replay."""
+"""The handling of a tool call that is not recorded: the case ends in ERROR, or the call is simulated or made as
+without replay."""
 
 DEPLOYED = "projects/"
 """The prefix of resource names of agents that are deployed on Agent Engine."""

@@ -1,4 +1,4 @@
-"""Turns of watches of one project in several processes: two watches never run the same case at the same time."""
+"""Turns of watches of one project in several processes, so that no watch runs cases that another has just run."""
 
 from __future__ import annotations
 

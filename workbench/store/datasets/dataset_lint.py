@@ -227,15 +227,15 @@ def read_labels(path: Path) -> list[Label]:
     """Read the labels of a file; other columns are notes. Raises StoreError with all invalid rows."""
     labels: list[Label] = []
     errors: list[StoreError] = []
-    told: set[Fault] = set()
+    reported: set[Fault] = set()
     for row, record in enumerate(read_records(path), start=1):
         if record.problems:
             errors += record.problems
             continue
         fault = _check_columns(record)
         if fault is not None:
-            if fault not in told:  # the header of a table would repeat it for every row
-                told.add(fault)
+            if fault not in reported:  # the header of a table would repeat it for every row
+                reported.add(fault)
                 errors.append(record.error(fault))
             continue
         try:

@@ -194,8 +194,8 @@ class _Reader:
             self._add_result(result)
 
     def _add_result(self, result: _Result) -> None:
-        told = ToolResult(result.name or self._names.get(result.call_id), result.text or "")
-        self.conversation.turns[-1].results.append(told)
+        tool_result = ToolResult(result.name or self._names.get(result.call_id), result.text or "")
+        self.conversation.turns[-1].results.append(tool_result)
 
     def _begin_turn(self, text: str | None) -> None:
         if self._speaking:
@@ -375,8 +375,8 @@ def _format_result(value: Any, left_out: list[str]) -> str | None:
     if all(text is None for text in texts):
         return json.dumps(value, ensure_ascii=False)
     left_out += [str(part.get("type") or "part") for part, text in zip(parts, texts, strict=True) if text is None]
-    told = [text for text in texts if text is not None]
-    return "\n".join(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in told)
+    known = [text for text in texts if text is not None]
+    return "\n".join(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in known)
 
 
 def _get_ids(call: Mapping[str, Any]) -> tuple[str, ...]:
@@ -385,10 +385,10 @@ def _get_ids(call: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _collect_calls(fields: Mapping[str, Any], content: _Content, *, place: str) -> list[_Call]:
     """Collect the calls of a message. In LangChain's form its parts may repeat the calls of its own field."""
-    told = [*_read_field_calls(fields, place=place)]
-    known = {each for call in told for each in call.ids}
-    more = [call for call in content.calls if not told or (call.ids and known.isdisjoint(call.ids))]
-    return [*told, *more]
+    calls = [*_read_field_calls(fields, place=place)]
+    known = {each for call in calls for each in call.ids}
+    more = [call for call in content.calls if not calls or (call.ids and known.isdisjoint(call.ids))]
+    return [*calls, *more]
 
 
 def _read_field_calls(fields: Mapping[str, Any], *, place: str) -> Iterable[_Call]:

@@ -531,6 +531,8 @@ def read_json_lines(path: Path, *, format: str, what: str) -> Iterator[JsonLine]
             raise StoreError(path, line=number, found=describe_value(found), expected=expected)
         line = JsonLine(path, number, text, found)
         if found.get("format") != format:
-            told = repr(found["format"]) if "format" in found else "nothing"
-            raise line.error(("format",) if "format" in found else (), found=told, expected=f"the format of {expected}")
+            shown = repr(found["format"]) if "format" in found else "nothing"
+            raise line.error(
+                ("format",) if "format" in found else (), found=shown, expected=f"the format of {expected}"
+            )
         yield line

@@ -64,10 +64,10 @@ class Scenario:
         ADK replaces the name of a persona by its text. For a persona that is not in `adk_personas` the name is hashed,
         and the id differs from ADK's.
         """
-        told = _dump_like_adk(self.scenario)
+        dumped = _dump_like_adk(self.scenario)
         if self.persona_name is not None:
-            told["user_persona"] = adk_personas.get(self.persona_name, self.persona_name)
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+            dumped["user_persona"] = adk_personas.get(self.persona_name, self.persona_name)
+        return hashlib.sha256(json.dumps(dumped, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def to_scenario(scenario: ConversationScenario) -> Scenario:

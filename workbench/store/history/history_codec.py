@@ -100,8 +100,8 @@ def _has_only_turns(execution: Execution) -> bool:
 
 
 def _has_only_invocation(turn: TurnResult) -> bool:
-    told = (turn.inference_calls, turn.usage, turn.calls_unknown, turn.arguments_unknown)
-    return all(each is None for each in told) and not turn.calls_unknown_by_design
+    optional = (turn.inference_calls, turn.usage, turn.calls_unknown, turn.arguments_unknown)
+    return all(each is None for each in optional) and not turn.calls_unknown_by_design
 
 
 def _has_only_words_and_calls(invocation: Invocation) -> bool:

@@ -24,10 +24,10 @@ from workbench.store.history.history_schema import Database
 # Dependency sets of executions and scores, each stored once
 
 _AT_ONCE = 500
-_LEFT = """
-    SELECT DISTINCT written.key, written.fingerprint, told_at, told_at - seconds, found.fingerprint
+_AGENT_WRITTEN_FILES = """
+    SELECT DISTINCT written.key, written.fingerprint, recorded_at, recorded_at - seconds, found.fingerprint
     FROM dependency AS written JOIN (
-        SELECT execution.dependency_set, max(execution.finished_at) AS told_at, max(job.duration_seconds) AS seconds
+        SELECT execution.dependency_set, max(execution.finished_at) AS recorded_at, max(job.duration_seconds) AS seconds
         FROM job JOIN execution ON execution.id = job.execution
         WHERE execution.dependency_set IS NOT NULL GROUP BY execution.dependency_set
         UNION ALL
@@ -37,7 +37,7 @@ _LEFT = """
     ) AS used ON used.dependency_set = written.dependency_set
     LEFT JOIN dependency AS found
         ON found.dependency_set = written.dependency_set AND found.kind = ? AND found.key = written.key
-    WHERE written.kind IN (?, ?) ORDER BY told_at
+    WHERE written.kind IN (?, ?) ORDER BY recorded_at
 """
 
 
@@ -87,7 +87,7 @@ def read_dependencies(database: Database, sets: Collection[int]) -> Iterator[tup
 def read_agent_written_files(database: Database) -> Iterator[AgentWrittenFile]:
     """Yield the states in which stored executions and custom metrics left files."""
     kinds = (DependencyKind.FOUND.value, DependencyKind.STATE.value, DependencyKind.WRITTEN.value)
-    for key, *state in database.execute(_LEFT, kinds):
+    for key, *state in database.execute(_AGENT_WRITTEN_FILES, kinds):
         yield AgentWrittenFile(history_codec.name_from_sql(key), *state)
 
 
@@ -169,12 +169,12 @@ class ResultWriter:
         score_number = self._get_last_id("score")
         for job, execution in zip(jobs, executions, strict=True):
             result = job.result
-            score = scored_with = None
+            score = scoring_dependencies = None
             if result.metrics:
                 score = score_number = score_number + 1
-                scored_with = self._store_scoring_dependencies(result)
+                scoring_dependencies = self._store_scoring_dependencies(result)
                 metrics = history_codec.metrics_to_blob(result.metrics)
-                scores.append((score, execution.number, job.scoring_key, scored_with, metrics))
+                scores.append((score, execution.number, job.scoring_key, scoring_dependencies, metrics))
             rows.append(
                 (
                     run,
@@ -194,14 +194,17 @@ class ResultWriter:
                     score,
                 )
             )
-            verdicts.append((job, execution, scored_with))
+            verdicts.append((job, execution, scoring_dependencies))
         self._database.execute_many(_ADD_SCORE, scores)
         self._database.execute_many(_ADD_JOB, rows)
         # Checked once, not for each of thousands of results.
         if self._database.execute("SELECT 1 FROM unjudged LIMIT 1").fetchone() is not None:
             judged = [(*key_to_sql(job.result.case), job.result.repeat, run) for job in jobs]
             self._database.execute_many(_DELETE_UNJUDGED, judged)
-        return (_make_verdict(run_id, job, done, now, scored_with=scored_with) for job, done, scored_with in verdicts)
+        return (
+            _make_verdict(run_id, job, done, now, scoring_dependencies=scoring_dependencies)
+            for job, done, scoring_dependencies in verdicts
+        )
 
     def insert_unjudged(
         self, run_id: str, run: int, jobs: Iterable[FinishedJob], now: float
@@ -307,10 +310,10 @@ class ResultWriter:
 
     def _store_scoring_dependencies(self, result: CaseResult) -> int | None:
         """Store the dependencies of custom metrics; return the id of the set."""
-        told = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
-        if not told:
+        recorded = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
+        if not recorded:
             return None
-        return self._sets.store(Dependencies(rows=frozenset().union(*(each.rows for each in told))))
+        return self._sets.store(Dependencies(rows=frozenset().union(*(each.rows for each in recorded))))
 
     def _get_last_id(self, table: str) -> int:
         """Return the highest id of a table; no other process writes during the transaction."""
@@ -330,7 +333,7 @@ def _get_execution_key(job: FinishedJob) -> str:
 
 
 def _make_verdict(
-    run_id: str, job: FinishedJob, execution: _ExecutionRow, now: float, *, scored_with: int | None = None
+    run_id: str, job: FinishedJob, execution: _ExecutionRow, now: float, *, scoring_dependencies: int | None = None
 ) -> StoredVerdict:
     result = job.result
     stored = StoredJob(
@@ -347,8 +350,8 @@ def _make_verdict(
         misses_samples=has_missing_samples(result.metrics),
     )
     number, dependencies, is_certain, finished_at = execution
-    began_at = 0.0 if number is None else finished_at - result.duration_seconds
-    return StoredVerdict(stored, number, dependencies, scored_with, is_certain, began_at)
+    started_at = 0.0 if number is None else finished_at - result.duration_seconds
+    return StoredVerdict(stored, number, dependencies, scoring_dependencies, is_certain, started_at)
 
 
 # Retention: the newest traces of each variant and the newest scores are kept
