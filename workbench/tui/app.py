@@ -41,7 +41,7 @@ from workbench.tui.key_table import PLACES, KeyPlace
 from workbench.tui.keys import bindings, check_keys, key_action, keys_of
 from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
-from workbench.tui.screens.read_controller import Reader
+from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
@@ -301,8 +301,8 @@ class WorkbenchApp(App[None]):
 
         return do
 
-    @on(Reader.OpenFailed)
-    def _on_open_failed(self, message: Reader.OpenFailed) -> None:
+    @on(ReadController.OpenFailed)
+    def _on_open_failed(self, message: ReadController.OpenFailed) -> None:
         self.refusal = message.reason
         self.exit(return_code=WRONG)
 
@@ -322,7 +322,7 @@ class WorkbenchApp(App[None]):
             self.register_theme(theme)
         self.refresh_css(animate=False)  # registering the theme in use again changes nothing by itself
         self._list_problems([*loaded.failed, *self._settings_problems])
-        self._main.post_message(Reader.ProjectRead())  # so that header and problems are shown anew
+        self._main.post_message(ReadController.ProjectRead())  # so that header and problems are shown anew
         for problem in loaded.failed:
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 

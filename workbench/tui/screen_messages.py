@@ -1,13 +1,16 @@
-"""Messages from panes and widgets to the main screen, and what all of them share."""
+"""Messages to the main screen, and what its panes and controllers share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from textual.app import App
 from textual.message import Message
 from textual.widget import Widget
+from textual.worker import Worker
 
 from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
@@ -93,21 +96,55 @@ class SaveWanted(Message):
     eval_set: str
 
 
-# What every pane is given: the state that all of them show, and the way to engine and store.
+# What the panes and controllers of the main screen share.
 
 
 @dataclass(frozen=True)
 class ScreenContext:
-    """Shared by all panes of the main screen. Panes read `state` and change it only through its methods."""
+    """The state that all panes show, and the backend. Panes change `state` only through its methods."""
 
     state: ProjectState
     backend: Backend
 
 
-# Parts of a screen that work for it and show nothing.
+class Controller:
+    """A part of a widget that shows nothing: its workers, timers and messages are those of the widget."""
+
+    def __init__(self, widget: Widget, context: ScreenContext) -> None:
+        self.widget = widget
+        self.context = context
+        self.state = context.state
+        self.backend = context.backend
+
+    @property
+    def app(self) -> App[object]:
+        """The application of the widget."""
+        return self.widget.app
+
+    def post_message(self, message: Message) -> None:
+        """Send a message to the widget."""
+        self.widget.post_message(message)
 
 
-class Faceless(Widget):
-    """Has workers, timers and messages as a widget does, and no place on the screen."""
+P = ParamSpec("P")
+C = TypeVar("C", bound=Controller)
+Method = Callable[Concatenate[C, P], Coroutine[Any, Any, None]]
 
-    DEFAULT_CSS: ClassVar[str] = "Faceless { display: none; }"
+
+def background(
+    *, group: str, exclusive: bool = False
+) -> Callable[[Method[C, P]], Callable[Concatenate[C, P], Worker[None]]]:
+    """Run a method of a controller in a worker of its widget, as `textual.work` does for methods of widgets.
+
+    All controllers of a widget share its groups: with `exclusive` a call cancels the other workers of the group.
+    """
+
+    def decorate(method: Method[C, P]) -> Callable[Concatenate[C, P], Worker[None]]:
+        @wraps(method)
+        def start(controller: C, /, *args: P.args, **kwargs: P.kwargs) -> Worker[None]:
+            work = partial(method, controller, *args, **kwargs)
+            return controller.widget.run_worker(work, name=method.__name__, group=group, exclusive=exclusive)
+
+        return start
+
+    return decorate

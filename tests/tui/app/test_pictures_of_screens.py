@@ -45,7 +45,7 @@ from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.panes import drawer_panes as run_pane
-from workbench.tui.screens import main_parts, main_screen
+from workbench.tui.screens import main_screen
 from workbench.tui.screens.run_controller import FollowedRun
 from workbench.tui.state.browser_list import Freshness
 from workbench.tui.state.watch_state import AffectedJob, CaseStates
@@ -320,7 +320,7 @@ async def watch_on(screen: Screen) -> None:
     at = AT.replace(minute=1)
     watch.apply(ChangeSeen(at=at, paths=("tools.py",), run=0, judged=0, waiting=2, total=4, reason=""), now=0)
     await screen.pilot.press("O")
-    main._shown.show_all()
+    main.refresh_all()
     await screen.until("cannot be compiled", "lamp_on", "held back")
 
 
@@ -335,7 +335,7 @@ async def watch_paused(screen: Screen) -> None:
     affected = [AffectedJob(job, WHY, is_judged=False) for job in jobs]
     watch.apply(CaseStates(PROJECT, 23, 4, dict.fromkeys(jobs, (WHY,)), affected), now=0)
     await screen.pilot.press("O")
-    main._shown.show_all()
+    main.refresh_all()
     await screen.until("STALE", "when w resumes")
 
 
@@ -392,7 +392,6 @@ async def test_screens_look_as_they_should(
     if name == "run":
         still = SimpleNamespace(monotonic=lambda: 100.0)
         monkeypatch.setattr(main_screen, "time", still)
-        monkeypatch.setattr(main_parts, "time", still)
         monkeypatch.setattr(run_pane, "time", still)
     async with opened() as screen:
         screen.folder = project
@@ -423,7 +422,7 @@ def hide_paths(screen: Screen) -> None:
     facts = (("kind", "function"), ("runs", "agent:answer"), ("in", "/project"))
     assert state.project is not None
     state.project = replace(state.project, root="/project", targets={"pinger": facts})
-    screen.app._main._shown.show_all()
+    screen.app._main.refresh_all()
 
 
 async def go_to_failed(screen: Screen) -> None:

@@ -14,15 +14,23 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from workbench.store.errors import StoreError
-from workbench.tui.backend.document_calls import Outdated, Refused, TypedTexts
+from workbench.tui.backend.document_calls import Outdated, Refused
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import CaseWanted, DocumentsChanged, Faceless, ProjectChanged, ScreenContext
+from workbench.tui.screen_messages import (
+    CaseWanted,
+    Controller,
+    DocumentsChanged,
+    ProjectChanged,
+    ScreenContext,
+    background,
+)
 from workbench.tui.state.browser_state import ReadCase, Subject
 from workbench.tui.state.case_edits import (
     Edit,
@@ -60,41 +68,37 @@ from workbench.tui.widgets.row_lists import LinesView, RowList
 _KEEP = 0.25  # seconds between two checks for changed drafts
 
 
-class DraftKeeper(Faceless):
+class DraftKeeper(Controller):
     """Stores the drafts of an editor, and restores those of earlier sessions."""
 
     class Found(Message):
         """The editor has drafts of an earlier session."""
 
-    def __init__(self, texts: TypedTexts, editor: CaseEditor) -> None:
-        super().__init__()
-        self._texts = texts
+    def __init__(self, widget: Widget, context: ScreenContext, editor: CaseEditor) -> None:
+        super().__init__(widget, context)
         self._editor = editor
         self._kept: list[tuple[Edited, Draft]] = []
         self._is_refused = False
         self._is_given_up = False
-
-    def on_mount(self) -> None:
-        """Restore the drafts of earlier sessions, then store those of this one."""
-        self._begin()
 
     async def forget(self) -> None:
         """Discard all drafts, because the user quits without them."""
         self._is_given_up = True
         await self._keep([])
 
-    @work(group="typed")
-    async def _begin(self) -> None:
+    @background(group="typed")
+    async def start(self) -> None:
+        """Show the drafts that earlier sessions left; from then on save those of this session."""
         try:
-            found = [load_draft(kept) for kept in await self._texts.take_over()]
+            found = [load_draft(kept) for kept in await self.backend.typed_texts.take_over()]
         except StoreError as error:
-            say(self, f"text typed in an earlier session cannot be restored: {error}", severity="error")
+            say(self.widget, f"text typed in an earlier session cannot be restored: {error}", severity="error")
             found = []
         drafts = [draft for draft in found if draft is not None]
         if drafts:
             self._editor.keep_recovered(drafts)
             self.post_message(self.Found())
-        self.set_interval(_KEEP, self._keep_if_other)
+        self.widget.set_interval(_KEEP, self._keep_if_other)
 
     def _keep_if_other(self) -> None:
         drafts = list(self._editor.unapplied_drafts)
@@ -102,16 +106,16 @@ class DraftKeeper(Faceless):
             self._kept = drafts
             self._keep_these(drafts)
 
-    @work(group="typed", exclusive=True)
+    @background(group="typed", exclusive=True)
     async def _keep_these(self, drafts: Sequence[tuple[Edited, Draft]]) -> None:
         await self._keep(drafts)
 
     async def _keep(self, drafts: Sequence[tuple[Edited, Draft]]) -> None:
         try:
-            await self._texts.keep([dump_draft(edited, draft) for edited, draft in drafts])
+            await self.backend.typed_texts.keep([dump_draft(edited, draft) for edited, draft in drafts])
         except StoreError as error:
             if not self._is_refused:  # once, not at every key press
-                say(self, f"typed text cannot be stored, a crash would lose it: {error}", severity="error")
+                say(self.widget, f"typed text cannot be stored, a crash would lose it: {error}", severity="error")
             self._is_refused = True
         else:
             self._is_refused = False
@@ -299,7 +303,6 @@ class OutlinePane(Pane):
         yield OutlineList(self.editor.view, id="case-rows")
         yield LinesView(id="case-facts")
         yield EditorBox()
-        yield DraftKeeper(self.context.backend.typed_texts, self.editor)
 
     def show(self, subject: Subject) -> None:
         """Show the selection in its current state."""
@@ -460,6 +463,11 @@ class CasePane(OutlinePane):
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
         self._edits = asyncio.Lock()
+        self._draft_keeper = DraftKeeper(self, context, self.editor)
+
+    def on_mount(self) -> None:
+        """Find drafts of earlier sessions."""
+        self._draft_keeper.start()
 
     @on(RowList.Entered, "#case-rows")
     def _on_entered(self) -> None:
@@ -575,7 +583,7 @@ class CasePane(OutlinePane):
         if answer == 0 and edited.case is not None:
             self.post_message(CaseWanted(edited.case, tab="case"))
         if answer == 2:
-            await self.query_one(DraftKeeper).forget()
+            await self._draft_keeper.forget()
         return answer in (1, 2)
 
     @on(DraftKeeper.Found)

@@ -1,16 +1,17 @@
-"""The main screen: its panes, what they show, and how one moves between them."""
+"""The main screen: its layout, its actions, and how it follows changes of the state."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
+from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.store.settings import FILE_NAME
@@ -31,76 +32,233 @@ from workbench.tui.screen_messages import (
     SessionWanted,
     TabWanted,
 )
-from workbench.tui.screens.main_parts import (
-    DRAWERS,
-    TABS,
-    Drawer,
-    Frame,
-    SavedFiles,
-    Shown,
-    Sides,
-    VerdictChecker,
-    Visits,
-)
-from workbench.tui.screens.read_controller import Reader
-from workbench.tui.screens.run_controller import Running
-from workbench.tui.screens.save_controller import Keeper
+from workbench.tui.screens.main_frame import DRAWERS, TABS, Drawer, Frame
+from workbench.tui.screens.read_controller import ReadController
+from workbench.tui.screens.results_screen import ReviewScreen
+from workbench.tui.screens.run_controller import RunController
+from workbench.tui.screens.save_controller import SaveController
+from workbench.tui.screens.verdict_controller import VerdictController
 from workbench.tui.screens.watch_controller import WatchController
-from workbench.tui.state.project_state import ProjectState, is_worth_offering, makes_sense, why_not, why_nothing
-from workbench.tui.widgets.inputs import KeyLine, TabBar, say
+from workbench.tui.state.diff_state import ReviewWalk
+from workbench.tui.state.project_state import CHANGING, is_worth_offering, makes_sense, why_not, why_nothing
+from workbench.tui.state.results_table import Scope
+from workbench.tui.widgets.inputs import KeyLine, TabBar, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList, StatusLine
 
-# What the keys of the main screen do: each changes the state, or asks it of the part whose work it is.
+_TICK = 0.1  # seconds between two looks for events of the watch and of runs
+_ROUNDS = 10  # of events that one tick takes at most, so that a tick stays short
+
+_NARROW = 72  # columns below which only the side with the focus is shown
+_LEAST_LEFT, _LEAST_RIGHT = 16, 30  # columns that both sides keep
+
+_SETS = (".evalset.json", ".test.json")
+_AGENTS = ("agent.py", "__init__.py", "root_agent.yaml")
 
 
-class MainActions(Screen[None]):
-    """The parts that work for the main screen, and its actions. What is on it, and what its panes ask, is elsewhere."""
+class MainScreen(Screen[None]):
+    """Eval sets on the left, the panes of the selected case on the right, the drawer and the run line below."""
 
+    AUTO_FOCUS = "CaseList"  # not the filter line, where keys typed during the start would land
     PLACES: ClassVar[tuple[str, ...]] = ("screen",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen")]
 
     def __init__(self, context: ScreenContext, layout: Layout) -> None:
         super().__init__()
-        self._layout = layout
-        self._tab = layout.tab if layout.tab in TABS else "diff"
         self.state = context.state
         self._screen_context = context
-        self._reader = Reader(context)
-        self._keeper = Keeper(context)
-        self._runs = Running(
-            context,
-            read_sets=self._reader.read_all_sets,
-            read_addresses=self._reader.read_addresses,
-            save=self._keeper.save_these,
-            played=self._reader.read_verdicts,
-        )
-        self._visits = Visits(context)
+        self._layout = layout
+        self._tab = layout.tab if layout.tab in TABS else "diff"
+        self._drawer: str | None = None  # the pane that is open in it
+        self._left_width: int | None = None  # None: as the stylesheet has it
+        self._offered_actions: tuple[bool | None, ...] = ()
+        self._unfinished_review: ReviewWalk | None = None
+        self._reader = ReadController(self, context)
+        self._saver = SaveController(self, context)
+        self._runs = RunController(self, context, reader=self._reader, saver=self._saver)
+        self._verdicts = VerdictController(self, context)
         self._watching = WatchController(
+            self,
             context,
             follow=self._runs.follow_watch,
             find_manual_runs=self._runs.going_on,
             find_visible_cases=lambda: self.query_one(CaseList).cases_in_sight(),
         )
-        self._checker = VerdictChecker(context)
-        self._saved_files = SavedFiles(context)
-        self._sides = Sides(self)
-        self._shown = Shown(self, context.state)
-        self._drawer: str | None = None  # what is open in it
+
+    def compose(self) -> ComposeResult:
+        """Header, eval sets and panes, drawer, run line, footer."""
+        yield StatusLine(id="header")
+        with Horizontal(id="body"):
+            yield BrowserPane(self._screen_context, id="left")
+            yield Frame(self._screen_context, tab=self._tab, id="right")
+        yield Drawer(self._screen_context, id="drawer")
+        yield StatusLine(id="run-line")
+        yield KeyLine()
+
+    async def on_mount(self) -> None:
+        """Show the saved layout and open the project."""
+        self._set_left_width(self._layout.left_width)
+        self.set_interval(_TICK, self._pump_events)
+        self._saver.start()
+        self.refresh_all()
+        self.state.browser.return_to(folded=self._layout.folded, selected=self._layout.selected)
+        self.query_one(CaseList).focus()
+        if self._layout.drawer in DRAWERS:
+            await self._toggle_drawer(self._layout.drawer)
+        self._reader.open()
+
+    async def on_unmount(self) -> None:
+        """End the watch, or the observation of files that replaces it."""
+        await self._watching.shut_down()
+        await self._verdicts.close()
+
+    @property
+    def layout_now(self) -> Layout:
+        """The layout to restore at the next start."""
+        browser = self.state.browser
+        return Layout(
+            tab=self._tab,
+            drawer=self._drawer,
+            left_width=self._left_width,
+            theme=self._layout.theme,
+            watching=self._watching.is_active,
+            folded=tuple(browser.folded),
+            selected=browser.selected.place if browser.selected is not None else self._layout.selected,
+        )
+
+    async def may_leave(self) -> bool:
+        """Return True if quitting loses no edits, or if the user has decided what becomes of them."""
+        return await self.query_one(Frame).may_leave() and await self._saver.may_leave()
+
+    # Refreshing: each method shows one part of the state.
+
+    def refresh_all(self) -> None:
+        """Show the whole state."""
+        self.refresh_overview()
+        self._refresh_detail()
+
+    def refresh_overview(self) -> None:
+        """Show the header, the eval sets, the run line and the keys, but not the selected row."""
+        header = self.query_one("#header", StatusLine)
+        header.show(self.state.header(header.size.width or self.size.width))
+        self.query_one(BrowserPane).show()
+        self._refresh_run_line()
+        self._refresh_keys()
+
+    def _refresh_run_line(self) -> None:
+        self.query_one("#run-line", StatusLine).show(self.state.run_line(now=time.monotonic()))
+
+    def _refresh_detail(self) -> None:
+        """Show the selected row in the panes that are open."""
+        subject = self.state.subject()
+        self.query_one(Frame).show(subject, self.state.heading())
+        self.query_one(Drawer).show(subject)
+        self._refresh_keys()  # a result that has just been read can be accepted
+
+    def _refresh_keys(self) -> None:
+        """Show in the footer which actions are possible now."""
+        offered = (
+            *(self.check_action(action, ()) for action in CHANGING),
+            *(is_offered(self, action) for action in ("edit", "run_selected", "run_failed", "toggle_watch")),
+        )
+        if offered != self._offered_actions:
+            self._offered_actions = offered
+            self.refresh_bindings()
+
+    # Both sides of the screen: which are shown, and how wide they are.
+
+    def on_resize(self) -> None:
+        """Lay out for the new width."""
+        self._show_sides()
+        self.refresh_overview()
+
+    def on_descendant_focus(self) -> None:
+        """Show the side with the focus if there is room for one only."""
+        self._show_sides()
+
+    def _show_sides(self) -> None:
+        """Show both sides, or only the one with the focus if the screen is zoomed or narrow."""
+        is_zoomed = self.has_class("-zoomed")
+        left, right, drawer = (self.query_one(selector) for selector in ("#left", "#right", "#drawer"))
+        shows_one = is_zoomed or self.size.width < _NARROW
+        is_right, is_drawer = self._has_focus(right), is_zoomed and self._has_focus(drawer)
+        left.display = not is_drawer and (not shows_one or not is_right)
+        right.display = not is_drawer and (not shows_one or is_right)
+        self.query_one("#body").display = not is_drawer  # an empty body would keep half of the screen
+        drawer.set_class(is_drawer, "-alone")
+
+    def _set_left_width(self, width: int | None) -> None:
+        """Set the columns of the left side, within limits that leave both sides some."""
+        if width is None:
+            return
+        most = max(self.app.size.width - _LEAST_RIGHT, _LEAST_LEFT)
+        self._left_width = min(max(width, _LEAST_LEFT), most)
+        styles = self.query_one("#left").styles
+        styles.width = styles.min_width = styles.max_width = self._left_width
+
+    def _has_focus(self, part: Widget) -> bool:
+        return self.focused is not None and part in self.focused.ancestors_with_self
+
+    # Events of the watch and of runs, a few times a second: there may be more than anybody could see.
+
+    def _pump_events(self) -> None:
+        """Apply the events since the last tick to the state, and show what changed."""
+        now = time.monotonic()
+        update = self._watching.apply_events(now=now)
+        is_news, changed = self._runs.take(now=now)
+        for _ in range(_ROUNDS if update.has_more else 0):
+            update = update.merge(self._watching.apply_events(now=now))
+            _, more = self._runs.take(now=now)
+            changed |= more
+        is_news, changed = is_news or update.has_events, changed | update.changed
+        if update.saved:
+            self._read_saved_files(update.saved, removed=update.removed)
+        if changed or update.has_events:
+            self.query_one(BrowserPane).results_changed()
+        if is_news:
+            self.refresh_overview()
+            if update.has_events or self.state.shows_other_than_a_case or self.state.selected_case in changed:
+                self._refresh_detail()
+        elif self.state.is_running:
+            self._refresh_run_line()
+        if is_news or self.state.is_running:
+            self.query_one(Drawer).show(self.state.subject())
+
+    def _read_saved_files(self, paths: Collection[str], *, removed: Collection[str]) -> None:
+        """Read again what these saved files define: the project, eval sets or criteria."""
+        known = {listed.relative for listed in self.state.browser.files}
+        is_less = any(path in known or path.endswith(_AGENTS) for path in removed)
+        if is_less or FILE_NAME in paths or self._may_add_agents(paths):
+            self._reader.reload(None)
+        elif known.issuperset(path for path in paths if path.endswith(_SETS)):
+            if not known.isdisjoint(paths):
+                self._reader.read_again(frozenset(known.intersection(paths)))
+            elif any(path.endswith(".json") for path in paths):  # it may hold criteria
+                self._reader.read_again(frozenset())
+        else:
+            self._reader.reload(None)
+
+    def _may_add_agents(self, paths: Collection[str]) -> bool:
+        """Return True if a set without an agent may have one now."""
+        return any(path.endswith(_AGENTS) for path in paths) and not all(
+            listed.target for listed in self.state.browser.files
+        )
+
+    # Actions: each changes the state, or passes the request to a controller.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Which actions make sense now: False hides one from the footer, None shows it dimmed."""
+        """Return False to hide an action from the footer, None to dim it."""
         if action == "go_left":
             return not self.query_one(BrowserPane).has_focus_within
         if why_not(action, self.state):
-            return True  # its key is heard, so that it can say so
+            return True  # so that its key can say why not
         return makes_sense(action, self.state)
 
     def offers(self, action: str) -> bool:
-        """Whether an action has a use for what is selected."""
+        """Return True if an action is useful for the selected row."""
         return is_worth_offering(action, self.state)
 
-    def _refuses(self, action: str) -> bool:
-        """Whether an action has no use for what is selected; says why."""
+    def _is_refused(self, action: str) -> bool:
+        """Return True and notify the user if an action is impossible for the selected row."""
         reason = why_not(action, self.state)
         if reason:
             say(self, reason, severity="warning")
@@ -108,83 +266,97 @@ class MainActions(Screen[None]):
 
     def action_run_selected(self) -> None:
         """Run the selected case, set or target."""
-        self._start_selected()
+        place = self.state.selected_place
+        self._runs.start(lambda: RunWanted(self.state.selections_at(place)))
 
     def action_simulate(self) -> None:
-        """Play the scenarios of the selected case, set or target, and judge nothing."""
-        self._start_selected(only_plays=True)
+        """Play the scenarios of the selected case, set or target without scoring them."""
+        place = self.state.selected_place
+        self._runs.start(lambda: RunWanted(self.state.selections_at(place), only_plays=True))
 
     def action_keep_conversation(self) -> None:
-        """Keep the conversation that a simulated user has held as a fixed case."""
-        if self._refuses("keep_conversation"):
-            return
-        self._keeper.keep_conversation(self.state.subject())
+        """Add the conversation of a simulated user to its set as a fixed case."""
+        if not self._is_refused("keep_conversation"):
+            self._saver.keep_conversation(self.state.subject())
 
     def action_generate(self) -> None:
-        """Have a model write scenarios for the selected set or agent."""
-        if self._refuses("generate"):
-            return
-        self._visits.generate()
+        """Generate scenarios for the selected set or agent with a model."""
+        if not self._is_refused("generate"):
+            self._generate()
 
-    def action_add_target(self) -> None:
+    @work(group="generate", exclusive=True)
+    async def _generate(self) -> None:
+        from workbench.tui.screens.scenarios_screen import generate  # seldom needed, and with the engine
+
+        row = self.state.browser.selected
+        if row is None or not row.target or self.state.browser.is_kept(row.target, row.eval_set):
+            say(self, f"no scenarios can be written: {why_nothing(self.state)}", severity="warning")
+            return
+        await generate(self, self._screen_context, row)
+
+    @work(group="new_target", exclusive=True)
+    async def action_add_target(self) -> None:
         """Add an agent to workbench.toml."""
-        self._visits.add_target()
+        from workbench.tui.dialogs.dialogs import add_target  # seldom needed
+
+        await add_target(self, self._screen_context)
 
     def action_plan_selected(self) -> None:
-        """See the plan of a run of the selected case, set or target."""
-        self._start_selected(ask=True)
+        """Show the plan of a run of the selected case, set or target."""
+        place = self.state.selected_place
+        self._runs.start(lambda: RunWanted(self.state.selections_at(place), ask=True))
 
     def action_criteria(self) -> None:
-        """Choose what the selected case, set or target is judged by."""
+        """Choose the criteria of the selected case, set or target."""
         self._runs.choose_criteria(self.state.selections_at(self.state.selected_place))
 
     def action_run_all(self) -> None:
         """Run every case that can run."""
-        if not self._refuses("run_all"):
-            self._start(lambda: RunWanted(self.state.all_selections()))
+        if not self._is_refused("run_all"):
+            self._runs.start(lambda: RunWanted(self.state.all_selections()))
 
     def action_run_failed(self) -> None:
-        """Run the cases that did not pass when they last ran."""
-        if self._refuses("run_failed"):
+        """Run the cases that did not pass in their last run."""
+        if self._is_refused("run_failed"):
             return
         if not self.state.failed_selections():
             say(self, "there is nothing to run: no listed case of an agent fell short", severity="warning")
             return
-        self._start(lambda: RunWanted(self.state.failed_selections()))
+        self._runs.start(lambda: RunWanted(self.state.failed_selections()))
 
     def action_cancel_run(self) -> None:
-        """Stop the run; what has finished stays."""
+        """Stop all runs of the user; results of finished cases stay."""
         self._runs.cancel()
-        self._shown.show()
+        self.refresh_overview()
 
     def action_resume_run(self) -> None:
-        """Continue the run that was stopped last."""
+        """Resume the run that was stopped last."""
         if not self.state.stopped:
             say(self, "there is nothing to resume: no run was stopped", severity="warning")
         else:
             stopped = self.state.stopped[-1]
-            self._start(lambda: RunWanted(stopped.selections, config=stopped.config, options=stopped.options))
+            self._runs.start(lambda: RunWanted(stopped.selections, config=stopped.config, options=stopped.options))
 
     def action_toggle_watch(self) -> None:
-        """Turn the watch on; once it is on, pause or resume it."""
+        """Start the watch, or pause or resume it."""
         self._watching.toggle()
 
     def action_end_watch(self) -> None:
-        """Turn the watch off, and stop what it runs."""
+        """End the watch and stop its runs."""
         self._watching.close()
 
     def action_run_held(self) -> None:
-        """Run what the watch holds back."""
+        """Run the cases that the watch holds back."""
         self._watching.run_held()
 
     def action_cancel_case(self) -> None:
-        """Stop the marked cases, else the selected one; the others go on."""
+        """Stop the marked cases, or the selected one if none is marked."""
         self._runs.cancel_cases(self.state.wanted_cases)
 
     def action_back(self) -> None:
-        """One step back: to the newest result, to all panes, to the eval sets."""
+        """Go one step back: to the newest result, to all panes, to the eval sets."""
         if self.state.unpin():
-            self._shown.show_all()
+            self.refresh_all()
         elif self.has_class("-zoomed"):
             self.action_zoom()
         elif not self.query_one(CaseList).has_focus:
@@ -197,30 +369,30 @@ class MainActions(Screen[None]):
     def action_next_failing(self) -> None:
         """Go to the next case that did not pass."""
         self.state.go_to_failing()
-        self._after_cursor()
+        self._show_cursor_row()
 
     def action_previous_failing(self) -> None:
         """Go to the previous case that did not pass."""
         self.state.go_to_failing(backwards=True)
-        self._after_cursor()
+        self._show_cursor_row()
 
     def action_step_repeat(self, by: int) -> None:
-        """Look at another repeat of the case."""
+        """Show another repeat of the case."""
         self.state.step_repeat(by)
-        self._shown.show_detail()
+        self._refresh_detail()
 
     async def action_open_tab(self, tab: str) -> None:
-        """Open a tab and go there."""
+        """Open a tab and focus it."""
         (await self._open_tab(tab)).focus_first()
 
     async def action_edit(self) -> None:
-        """Edit the case; what is not edited is shown all the same."""
-        self._refuses("edit")
+        """Open the editor of the case. A case that cannot be edited is shown there too."""
+        self._is_refused("edit")
         await self.action_open_tab("case")
 
     async def action_accept(self) -> None:
-        """Accept the difference under the cursor of the diff; elsewhere, go there first."""
-        if self._refuses("accept"):
+        """Accept the difference under the cursor of the diff, or open the diff."""
+        if self._is_refused("accept"):
             return
         frame = self.query_one(Frame)
         if isinstance(frame.pane, DiffPane):
@@ -229,19 +401,31 @@ class MainActions(Screen[None]):
             await self.action_open_tab("diff")
 
     def action_review(self) -> None:
-        """Go through the cases that did not pass; a review that was left for the editor is gone on with."""
-        self._visits.review()
+        """Review the cases that did not pass, or continue a review that was left to edit a case."""
+        walk = self._unfinished_review or ReviewWalk(self.state.failing_cases())
+        self._unfinished_review = None
+        if not walk.keys:
+            say(self, "no case that did not pass is listed", severity="warning")
+            return
+
+        def leave(to_edit: CaseKey | None) -> None:
+            if to_edit is not None:
+                self._unfinished_review = walk
+                say(self, "v continues the review")
+                self.post_message(CaseWanted(to_edit, tab="case"))
+
+        self.app.push_screen(ReviewScreen(self._screen_context, walk, self.post_message), leave)
 
     def action_edit_text(self) -> None:
         """Edit the text of the case in the user's editor."""
         key = self.state.selected_case
-        if key is not None and not self._refuses("edit_text"):
-            self._keeper.edit_case_text(key)
+        if key is not None and not self._is_refused("edit_text"):
+            self._saver.edit_case_text(key)
 
     async def action_toggle_drawer(self, name: str) -> None:
-        """Show or hide what is in the drawer."""
+        """Show or hide a pane of the drawer."""
         drawer = self.query_one(Drawer)
-        if drawer.has_focus_within:  # what is hidden leaves no focus behind
+        if drawer.has_focus_within:  # a hidden widget would keep the focus
             self.query_one(CaseList).focus()
         pane = await self._toggle_drawer(name)
         if pane is not None:
@@ -249,50 +433,45 @@ class MainActions(Screen[None]):
             pane.focus_first()
 
     def action_zoom(self) -> None:
-        """Give the focused part the whole screen, or end that."""
+        """Zoom the focused part to the whole screen, or back."""
         self.toggle_class("-zoomed")
-        self._sides.show(is_zoomed=self.has_class("-zoomed"))
+        self._show_sides()
 
     def action_widen(self, by: int) -> None:
-        """Give the eval sets more columns, or fewer."""
-        self._sides.widen_left(by)
+        """Widen or narrow the eval sets by columns."""
+        self._set_left_width(self.query_one("#left").outer_size.width + by)
 
-    def action_open_table(self) -> None:
+    @work(group="table", exclusive=True)
+    async def action_open_table(self) -> None:
         """Show the newest results as a table, and go to the case that is chosen there."""
-        self._visits.open_table()
+        from workbench.tui.screens.results_screen import TableScreen  # seldom needed, and never at the start
+
+        scope = Scope.around(self.state.browser.selected)
+        case = await self.app.push_screen_wait(TableScreen(self._screen_context, scope=scope))
+        if case is not None:
+            self.post_message(CaseWanted(case, tab="diff"))
 
     def action_copy(self) -> None:
-        """Copy what the mouse has selected, else what the focused pane takes for the thing to copy."""
+        """Copy the text selected with the mouse, or else what the focused pane offers."""
         copy(self, self.get_selected_text() or copyable_at(self.focused, otherwise=self.query_one(Frame).pane))
 
     def action_undo(self) -> None:
-        """Take back the last edit of the selected eval set, or what was done last with the files of sets."""
-        self._keeper.undo(self.state.selected_set)
+        """Undo the last edit of the selected eval set, or the last change of the files of sets."""
+        self._saver.undo(self.state.selected_set)
 
     def action_redo(self) -> None:
-        """Do again what was taken back last."""
-        self._keeper.redo(self.state.selected_set)
+        """Redo what was undone last."""
+        self._saver.redo(self.state.selected_set)
 
     def action_save(self) -> None:
         """Save the edits of the selected eval set."""
         if self.state.selected_set is not None:
-            self._keeper.save_and_say(self.state.selected_set)
+            self._saver.save(self.state.selected_set)
 
     def action_reload(self) -> None:
-        """Look again which eval sets there are and what is in them."""
+        """Read the project and its eval sets again."""
         if self.state.project is not None:
             self._reader.reload_anew()
-
-    def _start_selected(self, *, ask: bool = False, only_plays: bool = False) -> None:
-        place = self.state.selected_place
-        if not self.state.selections_at(place):
-            say(self, f"there is nothing to run: {why_nothing(self.state)}", severity="warning")
-            return
-        self._start(lambda: RunWanted(self.state.selections_at(place), ask=ask, only_plays=only_plays))
-
-    def _start(self, want: Callable[[], RunWanted]) -> None:
-        self._runs.start(want)
-        self._shown.show()
 
     async def _toggle_drawer(self, name: str) -> Pane | None:
         pane = await self.query_one(Drawer).toggle(name)
@@ -304,157 +483,23 @@ class MainActions(Screen[None]):
         had_focus = before.has_focus_within
         pane = await self.query_one(Frame).open(tab)
         self._tab = tab
-        self._shown.show_detail()
-        if had_focus and pane is not before:  # what is hidden leaves no focus behind
+        self._refresh_detail()
+        if had_focus and pane is not before:  # a hidden widget would keep the focus
             pane.focus_first()
         self.refresh_bindings()
         return pane
 
-    def _after_cursor(self) -> None:
+    def _show_cursor_row(self) -> None:
         self.state.leave_row()
-        self._shown.show()
+        self.refresh_overview()
         self._reader.read_selected_soon()
 
-
-# What the watch and the runs have told, taken up now and then and shown: it may be more than anybody could see.
-
-_ROUNDS = 10  # in which what the watch and its runs told is taken at one time
-_SETS = (".evalset.json", ".test.json")
-_AGENTS = ("agent.py", "__init__.py", "root_agent.yaml")
-
-
-class Arrivals:
-    """Takes up what has arrived for the main screen. `take` is for a timer."""
-
-    def __init__(
-        self,
-        screen: Screen[None],
-        state: ProjectState,
-        *,
-        watching: WatchController,
-        runs: Running,
-        reader: Reader,
-        shown: Shown,
-    ) -> None:
-        self._screen = screen
-        self._state = state
-        self._watching = watching
-        self._runs = runs
-        self._reader = reader
-        self._shown = shown
-
-    def take(self) -> None:
-        """Take what arrived since the last time and show it."""
-        now = time.monotonic()
-        update = self._watching.apply_events(now=now)
-        is_news, changed = self._runs.take(now=now)
-        for _ in range(_ROUNDS if update.has_more else 0):
-            update = update.merge(self._watching.apply_events(now=now))
-            _, more = self._runs.take(now=now)
-            changed |= more
-        is_news, changed = is_news or update.has_events, changed | update.changed
-        if update.saved:
-            self._read_saved(update.saved, removed=update.removed)
-        if changed or update.has_events:
-            self._screen.query_one(BrowserPane).results_changed()
-        if is_news:
-            self._shown.show()
-            if update.has_events or self._state.shows_other_than_a_case or self._state.selected_case in changed:
-                self._shown.show_detail()
-        elif self._state.is_running:
-            self._shown.show_run()
-        if is_news or self._state.is_running:
-            self._shown.show_drawer()
-
-    def _read_saved(self, paths: Collection[str], *, removed: Collection[str]) -> None:
-        """Files were saved that say what there is or what it is judged by: show what they say now."""
-        known = {listed.relative for listed in self._state.browser.files}
-        is_less = any(path in known or path.endswith(_AGENTS) for path in removed)
-        if is_less or FILE_NAME in paths or self._may_get_agents(paths):
-            self._reader.reload(None)
-        elif known.issuperset(path for path in paths if path.endswith(_SETS)):
-            if not known.isdisjoint(paths):
-                self._reader.read_again(frozenset(known.intersection(paths)))
-            elif any(path.endswith(".json") for path in paths):  # criteria, it may be
-                self._reader.read_again(frozenset())
-        else:
-            self._reader.reload(None)
-
-    def _may_get_agents(self, paths: Collection[str]) -> bool:
-        """Whether a set that had no agent may have one now."""
-        return any(path.endswith(_AGENTS) for path in paths) and not all(
-            listed.target for listed in self._state.browser.files
-        )
-
-
-# The main screen: eval sets on the left, the selected case on the right, the run below.
-
-_TICK = 0.1  # seconds between two updates of what changes by itself
-
-
-class MainScreen(MainActions):
-    """The one screen of the application."""
-
-    AUTO_FOCUS = "CaseList"  # not the filter line, where keys typed during the start would land
-
-    def __init__(self, context: ScreenContext, layout: Layout) -> None:
-        super().__init__(context, layout)
-        self._arrivals = Arrivals(
-            self, context.state, watching=self._watching, runs=self._runs, reader=self._reader, shown=self._shown
-        )
-
-    def compose(self) -> ComposeResult:
-        """Header, eval sets and panes, drawer, run line, footer."""
-        yield StatusLine(id="header")
-        with Horizontal(id="body"):
-            yield BrowserPane(self._screen_context, id="left")
-            yield Frame(self._screen_context, tab=self._tab, id="right")
-        yield Drawer(self._screen_context, id="drawer")
-        yield StatusLine(id="run-line")
-        yield KeyLine()
-        yield from (self._reader, self._keeper, self._runs, self._visits, self._watching, self._checker)
-        yield self._saved_files
-
-    @property
-    def layout_now(self) -> Layout:
-        """How the screen is left."""
-        browser = self.state.browser
-        return Layout(
-            tab=self._tab,
-            drawer=self._drawer,
-            left_width=self._sides.left_width,
-            theme=self._layout.theme,
-            watching=self._watching.is_active,
-            folded=tuple(browser.folded),
-            selected=browser.selected.place if browser.selected is not None else self._layout.selected,
-        )
-
-    async def on_mount(self) -> None:
-        """Open the project; the screen shows meanwhile that it does."""
-        self._sides.set_left_width(self._layout.left_width)
-        self.set_interval(_TICK, self._arrivals.take)
-        self._shown.show_all()
-        self.state.browser.return_to(folded=self._layout.folded, selected=self._layout.selected)
-        self.query_one(CaseList).focus()
-        if self._layout.drawer in DRAWERS:
-            await self._toggle_drawer(self._layout.drawer)
-        self._reader.open()
-
-    def on_resize(self) -> None:
-        """Rows and lines have another width now."""
-        self._sides.show(is_zoomed=self.has_class("-zoomed"))
-        self._shown.show()
-
-    def on_descendant_focus(self) -> None:
-        """Where there is room for one side only, it is the one with the focus."""
-        self._sides.show(is_zoomed=self.has_class("-zoomed"))
-
-    # What the panes ask for.
+    # Messages of the panes.
 
     @on(BrowserPane.Opened)
     def _on_opened(self) -> None:
         pane = self.query_one(Frame).pane
-        if pane.is_mounted:  # else whoever opens it goes there
+        if pane.is_mounted:  # otherwise opening the tab focuses it
             pane.focus_first()
 
     @on(BrowserPane.AddressOpened)
@@ -463,15 +508,15 @@ class MainScreen(MainActions):
 
     @on(BrowserPane.CursorMoved)
     def _on_cursor_moved(self) -> None:
-        self._after_cursor()
+        self._show_cursor_row()
 
     @on(SaveWanted)
     def _on_save_wanted(self, message: SaveWanted) -> None:
-        self._keeper.save_and_say(message.eval_set)
+        self._saver.save(message.eval_set)
 
     @on(RunWanted)
     def _on_run_wanted(self, message: RunWanted) -> None:
-        self._start(lambda: message)
+        self._runs.start(lambda: message)
 
     @on(RunBegun)
     def _on_run_begun(self, message: RunBegun) -> None:
@@ -494,107 +539,103 @@ class MainScreen(MainActions):
         self.state.pin(message.pinned)
         if message.tab is not None:
             await self._open_tab(message.tab)
-        self._shown.show_all()
+        self.refresh_all()
 
     @on(DocumentsChanged)
     def _on_documents_changed(self, message: DocumentsChanged) -> None:
         self._reader.read_again(message.eval_sets)
         self._runs.score_undone(message.eval_sets)
-        self._checker.check(message.eval_sets)
+        self._verdicts.check(message.eval_sets)
 
     @on(ProblemsPane.ConflictOpened)
     def _on_conflict_opened(self, message: ProblemsPane.ConflictOpened) -> None:
-        self._keeper.decide(message.eval_set)
+        self._saver.decide(message.eval_set)
 
     @on(ProblemsPane.RecoveriesOpened)
     def _on_recoveries_opened(self) -> None:
-        self._keeper.offer_recoveries()
+        self._saver.offer_recoveries()
 
     @on(ProjectChanged)
     def _on_project_changed(self, message: ProjectChanged) -> None:
         self._reader.reload(message.select)
 
-    # What was read.
+    # Messages of the controllers.
 
-    @on(Reader.Opened)
+    @on(ReadController.Opened)
     def _on_opened_project(self) -> None:
-        self._keeper.offer_recoveries()
+        self._saver.offer_recoveries()
         if self._layout.watching and not self._watching.is_active:
             self._watching.toggle()
         self._check_from_now_on()
 
-    @on(Reader.Reread)
+    @on(ReadController.Reread)
     def _on_reread(self) -> None:
         self._check_from_now_on()
 
-    @on(SavedFiles.Saved)
-    def _on_saved_files(self) -> None:
-        self._checker.check()
-
-    @on(VerdictChecker.Checked)
-    def _on_checked(self, message: VerdictChecker.Checked) -> None:
+    @on(VerdictController.Checked)
+    def _on_checked(self, message: VerdictController.Checked) -> None:
         self.query_one(BrowserPane).results_changed()
-        self._shown.show()
+        self.refresh_overview()
         if self.state.selected_case in message.cases:
-            self._shown.show_detail()
+            self._refresh_detail()
             self._reader.read_selected()
         elif self.state.shows_other_than_a_case:
-            self._shown.show_detail()
+            self._refresh_detail()
 
-    @on(Keeper.TextsLeft)
+    @on(SaveController.TextsLeft)
     async def _on_texts_left(self) -> None:
-        await self.query_one(Frame).prepare("case")  # which takes them up
+        await self.query_one(Frame).prepare("case")  # the pane takes the texts over
 
-    @on(Reader.ProjectRead)
+    @on(ReadController.ProjectRead)
     def _on_project_read(self) -> None:
-        self._shown.show_all()
-        self._reader.read_selected()  # its results may have been listed after it was read
+        self.refresh_all()
+        self._reader.read_selected()  # its results may have been listed after the case was read
 
-    @on(Reader.SetsRead)
+    @on(ReadController.SetsRead)
     def _on_sets_read(self) -> None:
         self.query_one(BrowserPane).read_contents()
-        self._shown.show()
+        self.refresh_overview()
 
     @on(BrowserPane.EditsRead)
-    @on(Reader.CaseRead)
+    @on(ReadController.CaseRead)
     def _on_case_read(self) -> None:
-        self._shown.show_detail()
+        self._refresh_detail()
 
-    @on(Reader.SelectionWanted)
-    def _on_selection_wanted(self, message: Reader.SelectionWanted) -> None:
+    @on(ReadController.SelectionWanted)
+    def _on_selection_wanted(self, message: ReadController.SelectionWanted) -> None:
         self.query_one(BrowserPane).go_to(message.place)
-        self._after_cursor()
+        self._show_cursor_row()
 
-    @on(Running.Prepared)
+    @on(RunController.Preparing)
+    def _on_preparing(self) -> None:
+        self.refresh_overview()
+
+    @on(RunController.Prepared)
     def _on_prepared(self) -> None:
-        self._shown.show()
+        self.refresh_overview()
         self._reader.read_selected()
 
-    @on(Running.Followed)
-    def _on_followed(self, message: Running.Followed) -> None:
+    @on(RunController.Followed)
+    def _on_followed(self, message: RunController.Followed) -> None:
         if self._watching.is_active:
             self._watching.note_run(message.followed.run, message.followed.jobs)
 
     @on(WatchController.Turned)
     def _on_turned(self) -> None:
-        self._shown.show_all()
+        self.refresh_all()
         if self._watching.is_active:
-            self._saved_files.stop()
+            self._verdicts.stop_observing()
         else:
-            self._saved_files.observe()
+            self._verdicts.observe_saves()
 
     def _check_from_now_on(self) -> None:
-        """Check all verdicts now, and after each save. A watch does so by itself."""
-        self._checker.check()
+        """Check all verdicts now, and after each save. A watch does both itself."""
+        self._verdicts.check()
         if not self._watching.is_active:
-            self._saved_files.observe()
-
-    async def may_leave(self) -> bool:
-        """Whether nothing is lost by quitting: without unsaved edits, or once it is decided what becomes of them."""
-        return await self.query_one(Frame).may_leave() and await self._keeper.may_leave()
+            self._verdicts.observe_saves()
 
     async def _go_to(self, key: CaseKey, *, tab: str | None) -> None:
         self.query_one(BrowserPane).go_to(key)
-        self._after_cursor()
+        self._show_cursor_row()
         if tab is not None:
             await self._open_tab(tab)

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from textual import work
 from textual.message import Message
 from textual.timer import Timer
+from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
-from workbench.tui.screen_messages import Faceless, ScreenContext
+from workbench.tui.screen_messages import Controller, ScreenContext, background
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import OpenedProject
@@ -26,7 +26,7 @@ _PATIENCE = 0.15  # seconds after which reading a case is shown as such
 _CHUNK = 1_000  # of what comes by the ten thousand, taken at once
 
 
-class Reader(Faceless):
+class ReadController(Controller):
     """Puts what it reads into the state, and says so."""
 
     @dataclass
@@ -61,33 +61,31 @@ class Reader(Faceless):
 
         place: CaseKey | str
 
-    def __init__(self, context: ScreenContext) -> None:
-        super().__init__()
-        self._state = context.state
-        self._backend = context.backend
+    def __init__(self, widget: Widget, context: ScreenContext) -> None:
+        super().__init__(widget, context)
         self._has_opened = False
         self._settling: Timer | None = None
         self._asked_at = 0.0
         self._reading_addresses = asyncio.Lock()
         self._to_read_anew: set[tuple[str, str]] = set()  # until all are read: a later look replaces an earlier one
 
-    @work(group="open")
+    @background(group="open")
     async def open(self) -> None:
         """Find the project and read it."""
         try:
-            project = await self._backend.project.open()
+            project = await self.backend.project.open()
         except StoreError as error:
             self.post_message(self.OpenFailed(str(error)))
             return
         await self._read(project)
 
-    @work(group="open", exclusive=True)
+    @background(group="open", exclusive=True)
     async def reload(self, select: CaseKey | str | None) -> None:
         """Look again what there is, and then select this case or eval set."""
         try:
-            project = await self._backend.project.reload()
+            project = await self.backend.project.reload()
         except StoreError as error:
-            say(self, str(error), severity="error")
+            say(self.widget, str(error), severity="error")
             return
         await self._read(project)
         if select is not None:
@@ -95,55 +93,55 @@ class Reader(Faceless):
         await self._read_anew()  # which this look may have kept an earlier one from
         self.post_message(self.Reread())
 
-    @work(group="open", exclusive=True)
+    @background(group="open", exclusive=True)
     async def reload_anew(self) -> None:
         """Look again what there is; what was read from addresses is read anew."""
         self._to_read_anew |= {
             each.place
-            for each in self._state.browser.sets
+            for each in self.state.browser.sets
             if each.is_address and (each.cases is not None or each.is_being_read)
         }
         try:
-            await self._backend.project.forget_addresses()
-            project = await self._backend.project.reload()
+            await self.backend.project.forget_addresses()
+            project = await self.backend.project.reload()
         except StoreError as error:
-            say(self, str(error), severity="error")
+            say(self.widget, str(error), severity="error")
             return
         await self._read(project)
         await self._read_anew()
         self.post_message(self.Reread())
 
-    @work(group="read-again")
+    @background(group="read-again")
     async def read_again(self, eval_sets: frozenset[str]) -> None:
         """Show these eval sets as they are now."""
-        await self.read_sets([listed for listed in self._state.browser.sets if listed.relative in eval_sets])
-        self._state.read = None
+        await self.read_sets([listed for listed in self.state.browser.sets if listed.relative in eval_sets])
+        self.state.read = None
         self.read_selected()
 
-    @work(group="read", exclusive=True)
+    @background(group="read", exclusive=True)
     async def read_selected(self) -> None:
         """Read the case under the cursor; a later call replaces an earlier one."""
-        key = self._state.selected_case
+        key = self.state.selected_case
         if key is not None and not self._has_all_of(key):
-            waiting = self.set_timer(_PATIENCE, lambda: self.post_message(self.CaseRead()))
+            waiting = self.widget.set_timer(_PATIENCE, lambda: self.post_message(self.CaseRead()))
             try:
-                read = await self._backend.project.read_case(
+                read = await self.backend.project.read_case(
                     key,
-                    stored=self._state.lacks_results(key),
-                    earlier=self._state.board.earlier_verdicts([key]),
+                    stored=self.state.lacks_results(key),
+                    earlier=self.state.board.earlier_verdicts([key]),
                 )
-                self._state.show_case(read)
+                self.state.show_case(read)
             finally:
                 waiting.stop()
         self.post_message(self.CaseRead())
 
     def _has_all_of(self, key: CaseKey) -> bool:
         """Whether the case was read, and with the stored results that were listed after it was."""
-        read = self._state.read
-        has_results = read is not None and (bool(read.stored) or not self._state.lacks_results(key))
-        return self._state.has_read(key) and has_results
+        read = self.state.read
+        has_results = read is not None and (bool(read.stored) or not self.state.lacks_results(key))
+        return self.state.has_read(key) and has_results
 
-    @work(group="verdicts")
+    @background(group="verdicts")
     async def read_verdicts(self, cases: Collection[CaseKey]) -> None:
         """A run of these cases is over: find out what holds of those that it only played."""
         await self._read_verdicts(cases)
@@ -156,15 +154,15 @@ class Reader(Faceless):
         now = time.monotonic()
         is_held, self._asked_at = now - self._asked_at < _HELD, now
         if is_held:
-            self._settling = self.set_timer(_SETTLE, self.read_selected)
+            self._settling = self.widget.set_timer(_SETTLE, self.read_selected)
         else:
             self.read_selected()
 
     async def read_all_sets(self) -> None:
         """Read what has changed in any set."""
-        await self.read_sets(self._state.browser.sets)
+        await self.read_sets(self.state.browser.sets)
 
-    @work(group="address")
+    @background(group="address")
     async def read_address(self, listed: ListedSet) -> None:
         """The user wants the rows of a dataset elsewhere."""
         await self.read_addresses([listed.relative])
@@ -180,20 +178,20 @@ class Reader(Faceless):
 
     async def _read_elsewhere(self, is_wanted: Callable[[ListedSet], bool]) -> None:
         async with self._reading_addresses:  # whoever wants the same rows meanwhile waits for them
-            wanted = [each for each in self._state.browser.sets if is_wanted(each)]
+            wanted = [each for each in self.state.browser.sets if is_wanted(each)]
             for listed in wanted:
-                self._state.list_set(replace(listed, problem="", cases=None, is_being_read=True))
+                self.state.list_set(replace(listed, problem="", cases=None, is_being_read=True))
             self.post_message(self.SetsRead())
             for listed in wanted:
                 try:
-                    read = await self._backend.project.read_address(listed)
+                    read = await self.backend.project.read_address(listed)
                 except StoreError as error:  # no target names it any more, as looking at the project again will show
                     read = replace(listed, problem=str(error), cases=None)
-                if self._state.browser.eval_set(*listed.place) is not None:  # else it has gone meanwhile
-                    self._state.list_set(read)
+                if self.state.browser.eval_set(*listed.place) is not None:  # else it has gone meanwhile
+                    self.state.list_set(read)
         if wanted:
             places = {listed.place for listed in wanted}
-            await self.read_sets([each for each in self._state.browser.sets if each.place in places])
+            await self.read_sets([each for each in self.state.browser.sets if each.place in places])
             await self._read_stored()
             self.post_message(self.ProjectRead())
 
@@ -201,13 +199,13 @@ class Reader(Faceless):
         """Read what is in these sets, as far as they have changed since they were read last."""
         unchecked: list[ListedSet] = []
         for listed in sets:
-            read = await self._backend.project.list_set(listed)
-            if self._state.browser.eval_set(*listed.place) is None:
+            read = await self.backend.project.list_set(listed)
+            if self.state.browser.eval_set(*listed.place) is None:
                 continue  # it has gone meanwhile
             if read is not listed:
-                self._state.list_set(read)
+                self.state.list_set(read)
             if listed.kept is None:
-                if not await self._backend.documents.check(listed.relative):
+                if not await self.backend.documents.check(listed.relative):
                     unchecked.append(listed)
                 await self._show_problems(listed)
         self.post_message(self.SetsRead())
@@ -215,23 +213,23 @@ class Reader(Faceless):
             self._check_sets(unchecked)
 
     async def _show_problems(self, listed: ListedSet) -> None:
-        problems = await self._backend.documents.problems(listed.relative)
-        self._state.problems.show_set(listed.relative, listed.target, problems)
+        problems = await self.backend.documents.problems(listed.relative)
+        self.state.problems.show_set(listed.relative, listed.target, problems)
 
-    @work(group="check")
+    @background(group="check_sets")
     async def _check_sets(self, sets: Sequence[ListedSet]) -> None:
         """Check the rest of large sets against the rules of ADK, while everything else goes on."""
         for listed in sets:
-            while not await self._backend.documents.check(listed.relative):
+            while not await self.backend.documents.check(listed.relative):
                 pass
-            if self._state.browser.eval_set(*listed.place) is not None:
+            if self.state.browser.eval_set(*listed.place) is not None:
                 await self._show_problems(listed)
         self.post_message(self.SetsRead())
 
     async def _read(self, project: OpenedProject) -> None:
-        self._state.open(project)
+        self.state.open(project)
         for problem in project.problems:
-            say(self, problem, severity="warning")
+            say(self.widget, problem, severity="warning")
         self.post_message(self.ProjectRead())
         await self.read_sets(project.sets)
         await self._read_stored()
@@ -245,31 +243,31 @@ class Reader(Faceless):
     async def _find_stopped_run(self) -> None:
         """The run that an earlier session left unfinished can be resumed, if all its eval sets are listed."""
         with contextlib.suppress(StoreError):  # reading the stored results has reported it
-            stopped = await self._backend.runs.stopped()
-            listed = {each.relative for each in self._state.browser.files}
+            stopped = await self.backend.runs.stopped()
+            listed = {each.relative for each in self.state.browser.files}
             is_listed = stopped is not None and all(each.eval_set in listed for each in stopped.selections)
-            if stopped is not None and is_listed and self._state.progress is None:
-                self._state.stopped.append(stopped)
+            if stopped is not None and is_listed and self.state.progress is None:
+                self.state.stopped.append(stopped)
                 self.post_message(self.ProjectRead())
 
     async def _read_stored(self) -> None:
         """How cases ended in earlier sessions."""
         failure: StoreError | None = None
         try:
-            stored = await self._backend.project.stored_jobs()
+            stored = await self.backend.project.stored_jobs()
         except StoreError as error:
-            say(self, f"earlier results cannot be shown: {error}", severity="warning")
+            say(self.widget, f"earlier results cannot be shown: {error}", severity="warning")
             stored, failure = {}, error
-        self._state.problems.show_error(Source.HISTORY, failure)
+        self.state.problems.show_error(Source.HISTORY, failure)
         cases = list(stored)
         for start in range(0, len(cases), _CHUNK):
-            self._state.show_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
+            self.state.show_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
             await asyncio.sleep(0)
         await self._read_verdicts(cases)
 
     async def _read_verdicts(self, cases: Iterable[CaseKey]) -> None:
         """Those of the cases that were only played stand by the verdicts from before that still hold."""
-        played = self._state.board.only_played(cases)
+        played = self.state.board.only_played(cases)
         if played:
             with contextlib.suppress(StoreError):  # said already, by whatever read or wrote the history just now
-                self._state.show_verdicts(await self._backend.project.verdicts_that_hold(played))
+                self.state.show_verdicts(await self.backend.project.verdicts_that_hold(played))

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from textual import work
 from textual.message import Message
+from textual.widget import Widget
 
 from workbench.engine.plan import PlanError, Selection
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, CaseStarted, RunEvent, RunFinished
 from workbench.store.errors import StoreError
-from workbench.tui.screen_messages import Faceless, RunWanted, ScreenContext
+from workbench.tui.screen_messages import Controller, RunWanted, ScreenContext, background
 from workbench.tui.screens.plan_screen import PlanScreen
+from workbench.tui.screens.read_controller import ReadController
+from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.state.browser_list import Hashes
 from workbench.tui.state.case_board import Standing
 from workbench.tui.state.project_state import StoppedRun, why_nothing
@@ -118,60 +120,51 @@ def has_ended(events: Sequence[RunEvent]) -> bool:
 _CHUNK = 1_000  # jobs taken at once
 
 
-class Running(Faceless):
+class RunController(Controller):
     """The runs that go on: the one that the run line shows, and those that only score again."""
 
-    @dataclass
+    class Preparing(Message):
+        """A run is being planned."""
+
     class Prepared(Message):
-        """A run was planned, and has begun or not."""
+        """A run was planned. It has started, or the user cancelled it, or it could not start."""
 
     @dataclass
     class Followed(Message):
-        """A run of the user's has begun and is followed."""
+        """The screen follows a run that the user started."""
 
         followed: FollowedRun
 
     def __init__(
-        self,
-        context: ScreenContext,
-        *,
-        read_sets: Callable[[], Awaitable[None]],
-        read_addresses: Callable[[Collection[str]], Awaitable[None]],
-        save: Callable[[Collection[str]], Awaitable[bool]],
-        played: Callable[[Collection[CaseKey]], object],
+        self, widget: Widget, context: ScreenContext, *, reader: ReadController, saver: SaveController
     ) -> None:
-        """`read_sets` reads every eval set again, `read_addresses` those of these that are elsewhere and not read yet;
-        `save` writes these where they have unsaved edits, unless refused.
-
-        `played` hears of cases that a run, now over, has only played.
-        """
-        super().__init__()
-        self._screen_context = context
-        self._state = context.state
-        self._read_sets = read_sets
-        self._read_addresses = read_addresses
-        self._save = save
-        self._played = played
+        super().__init__(widget, context)
+        self._reader = reader
+        self._saver = saver
         self._followed: list[FollowedRun] = []
 
-    def start(self, want: Callable[[], RunWanted]) -> None:
-        """Run what is wanted once the files are read again. What the watch runs goes on beside it."""
-        if self._state.is_busy:
-            say(self, "a run is going on; x stops it", severity="warning")
+    def start(self, request: Callable[[], RunWanted]) -> None:
+        """Start a run. `request` is called again once the files were read, which may change what is selected."""
+        if not request().selections:
+            say(self.widget, f"there is nothing to run: {why_nothing(self.state)}", severity="warning")
             return
-        self.app.clear_notifications()  # what earlier runs had to say
-        self._state.is_preparing = True
-        self._prepare(want)
+        if self.state.is_busy:
+            say(self.widget, "a run is going on; x stops it", severity="warning")
+            return
+        self.app.clear_notifications()  # those of earlier runs
+        self.state.is_preparing = True
+        self.post_message(self.Preparing())
+        self._run(request)
 
-    @work(group="criteria", exclusive=True)
+    @background(group="criteria", exclusive=True)
     async def choose_criteria(self, selections: Sequence[Selection]) -> None:
         """Let the user choose what these cases are judged by, and run them where that is wanted."""
         from workbench.tui.screens.plan_screen import CriteriaScreen  # which brings the metrics
 
         if not selections:
-            say(self, f"there is nothing to judge: {why_nothing(self._state)}", severity="warning")
+            say(self.widget, f"there is nothing to judge: {why_nothing(self.state)}", severity="warning")
             return
-        chosen = await self.app.push_screen_wait(CriteriaScreen(self._screen_context, selections))
+        chosen = await self.app.push_screen_wait(CriteriaScreen(self.context, selections))
         if chosen is not None:
             self.start(lambda: RunWanted(selections, config=chosen.config))
 
@@ -186,9 +179,9 @@ class Running(Faceless):
         shown = [followed.progress for followed in self._followed if followed.progress is not None]
         unfinished = [(progress.run_id, job) for progress in shown for job in progress.jobs.unfinished(cases)]
         if not unfinished:
-            say(self, "nothing of what is selected runs or waits", severity="warning")
+            say(self.widget, "nothing of what is selected runs or waits", severity="warning")
         for run_id, job in unfinished:
-            self._screen_context.backend.runs.cancel(run_id, job)
+            self.backend.runs.cancel(run_id, job)
 
     def follow(self, followed: FollowedRun) -> None:
         """Take up what a run says, for `take`. From now on it can be stopped."""
@@ -196,12 +189,12 @@ class Running(Faceless):
         self.post_message(self.Followed(followed))
         self._take_up(followed)
 
-    @work(group="follow")
+    @background(group="follow")
     async def _take_up(self, followed: FollowedRun) -> None:
-        self._state.browser.freshness.planned(_hashes(followed.run))
+        self.state.browser.freshness.planned(_hashes(followed.run))
         for start in range(0, len(followed.jobs), _CHUNK):
             chunk = followed.jobs[start : start + _CHUNK]
-            self._state.expect(chunk)
+            self.state.expect(chunk)
             if followed.progress is not None:
                 followed.progress.jobs.expect(chunk)
             await asyncio.sleep(0)
@@ -209,26 +202,26 @@ class Running(Faceless):
 
     def follow_begun(self, run: Run, jobs: Sequence[JobKey], *, is_shown: bool) -> None:
         """Follow a run that nobody prepared; one that is shown can be stopped."""
-        progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic()) if is_shown else None
+        progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic()) if is_shown else None
         if progress is not None:
-            self._screen_context.backend.runs.adopt(run)
+            self.backend.runs.adopt(run)
         self.follow(FollowedRun(run, jobs, progress))
 
     def follow_watch(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun:
         """Show a run of the watch, which adds what the run says. It counts at once, among what else the watch says."""
-        self._screen_context.backend.runs.adopt(run)
-        progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
+        self.backend.runs.adopt(run)
+        progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
-        self._state.browser.freshness.planned(_hashes(run))
-        self._state.expect(jobs)
+        self.state.browser.freshness.planned(_hashes(run))
+        self.state.expect(jobs)
         progress.jobs.expect(jobs)
         self._followed.append(followed)
         return followed
 
-    @work(group="score")
+    @background(group="score")
     async def score_undone(self, eval_sets: Collection[str]) -> None:
         """Score anew what was accepted in these sets and is so no longer, or is so again."""
-        for begun in await self._screen_context.backend.accepting.score_undone(eval_sets):
+        for begun in await self.backend.accepting.score_undone(eval_sets):
             self.follow(FollowedRun(begun.run, begun.jobs))
 
     def going_on(self) -> Sequence[FollowedRun]:
@@ -240,72 +233,76 @@ class Running(Faceless):
         is_news, changed = False, set[CaseKey]()
         for followed in tuple(self._followed):
             events = followed.take()
-            applied = self._state.apply(events, progress=followed.progress, run_id=followed.run.run_id, now=now)
+            applied = self.state.apply(events, progress=followed.progress, run_id=followed.run.run_id, now=now)
             is_news = is_news or bool(events)
             self._note_results(followed, events)
             changed |= applied.changed
             for notice in applied.notices:
-                say(self, notice.message, severity=notice.severity)
+                say(self.widget, notice.message, severity=notice.severity)
             if has_ended(events):
                 self._followed.remove(followed)
                 if followed.planned is not None:
-                    self._state.note_ended(followed.planned, followed.stopped)
-                changed.update(self._state.board.settle(_left_of(followed)))
-                if played := self._state.board.only_played(job.case for job in followed.jobs):
-                    self._played(played)
-        self._state.show_next_run()
+                    self.state.note_ended(followed.planned, followed.stopped)
+                changed.update(self.state.board.settle(_left_of(followed)))
+                if played := self.state.board.only_played(job.case for job in followed.jobs):
+                    self._reader.read_verdicts(played)
+        self.state.show_next_run()
         return is_news, changed
 
     def _note_results(self, followed: FollowedRun, events: Iterable[RunEvent]) -> None:
         """The watch, where there is one, does not know of what the user's runs say."""
-        if not self._state.watch.is_active or _is_of_watch(followed):
+        if not self.state.watch.is_active or _is_of_watch(followed):
             return
         told = [event for event in events if isinstance(event, CaseStarted | CaseFinished | RunFinished)]
         if told:
-            self._state.told_elsewhere.append((followed.run.run_id, told))
+            self.state.told_elsewhere.append((followed.run.run_id, told))
         for event in events:
             if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
                 job = JobKey(case=event.case, repeat=event.repeat)
-                self._state.results_elsewhere[job] = followed.run.run_id
+                self.state.results_elsewhere[job] = followed.run.run_id
 
-    @work(group="run")
-    async def _prepare(self, want: Callable[[], RunWanted]) -> None:
+    @background(group="run")
+    async def _run(self, request: Callable[[], RunWanted]) -> None:
         try:
-            planned = await self._planned(want)
-            started = await self._screen_context.backend.runs.start(planned) if planned is not None else None
+            wanted = await self._read_and_save(request)
+            if wanted is None:
+                return
+            planned = await self.backend.runs.plan(
+                wanted.selections, wanted.options, wanted.config, ask=wanted.ask, only_plays=wanted.only_plays
+            )
+            confirmed = await self._confirm(planned) if planned.asks else planned
+            if confirmed is None:
+                return
+            run, jobs = await self.backend.runs.start(confirmed)
         except (PlanError, StoreError) as error:
-            say(self, str(error), severity="error")
+            say(self.widget, str(error), severity="error")
             return
         finally:
-            self._state.is_preparing = False
+            self.state.is_preparing = False
             self.post_message(self.Prepared())
-        if started is not None:
-            run, jobs = started
-            for problem in run.plan.problems:
-                say(self, problem, severity="error")
-            progress = self._state.begin_run(run.run_id, total=len(jobs), now=time.monotonic())
-            self.follow(FollowedRun(run, jobs, progress, planned))
+        for problem in run.plan.problems:
+            say(self.widget, problem, severity="error")
+        progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic())
+        self.follow(FollowedRun(run, jobs, progress, confirmed))
 
-    async def _planned(self, want: Callable[[], RunWanted]) -> PlannedRun | None:
-        """The plan of what is wanted, None where the user was asked about it and said no."""
-        await self._read_sets()
-        wanted = want()
-        if not await self._save({item.eval_set for item in wanted.selections}):
+    async def _read_and_save(self, request: Callable[[], RunWanted]) -> RunWanted | None:
+        """Read changed files and save edits, so that the run sees both. Return None if a set could not be saved."""
+        await self._reader.read_all_sets()
+        wanted = request()
+        eval_sets = {selection.eval_set for selection in wanted.selections}
+        if not await self._saver.save_these(eval_sets):
             return None
-        await self._read_addresses({item.eval_set for item in wanted.selections})
-        runs = self._screen_context.backend.runs
-        planned = await runs.plan(
-            wanted.selections, wanted.options, wanted.config, ask=wanted.ask, only_plays=wanted.only_plays
-        )
-        return await self._asked_about(planned) if planned.asks else planned
+        await self._reader.read_addresses(eval_sets)
+        return wanted
 
-    async def _asked_about(self, planned: PlannedRun) -> PlannedRun | None:
-        self._state.is_asked = True
+    async def _confirm(self, planned: PlannedRun) -> PlannedRun | None:
+        """Show the plan. Return the plan as the user changed it, or None if the user cancelled."""
+        self.state.is_asked = True
         self.post_message(self.Prepared())
         try:
-            return await self.app.push_screen_wait(PlanScreen(self._screen_context, planned))
+            return await self.app.push_screen_wait(PlanScreen(self.context, planned))
         finally:
-            self._state.is_asked = False
+            self.state.is_asked = False
 
 
 def _left_of(followed: FollowedRun) -> Sequence[CaseKey]:

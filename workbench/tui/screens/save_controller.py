@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from textual import work
 from textual.message import Message
+from textual.widget import Widget
 from textual.worker import Worker
 
 from workbench.model.identity import CaseKey
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import ChooseScreen
 from workbench.tui.external_editor import edit_text
-from workbench.tui.screen_messages import DocumentsChanged, Faceless, ProjectChanged, ScreenContext
+from workbench.tui.screen_messages import Controller, DocumentsChanged, ProjectChanged, ScreenContext, background
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.widgets.inputs import say
 
@@ -34,15 +34,14 @@ _LONGEST = 4  # looks after which they follow even where the user has not stoppe
 _LOOK = 1.5  # seconds between two looks at the files
 
 
-class Keeper(Faceless):
+class SaveController(Controller):
     """Looks after the documents of the project."""
 
     class TextsLeft(Message):
         """An earlier session left text that was typed and not applied."""
 
-    def __init__(self, context: ScreenContext) -> None:
-        super().__init__()
-        self._state = context.state
+    def __init__(self, widget: Widget, context: ScreenContext) -> None:
+        super().__init__(widget, context)
         self._typed_texts = context.backend.typed_texts
         self._documents = context.backend.documents
         self._seen = self._kept = self._documents.changes
@@ -50,49 +49,49 @@ class Keeper(Faceless):
         self._is_keeping_refused = False
         self._look: Worker[None] | None = None
 
-    def on_mount(self) -> None:
-        """Begin to look."""
-        self.set_interval(_KEEP, self._keep_if_quiet)
-        self.set_interval(_LOOK, self._look_if_idle)
+    def start(self) -> None:
+        """Start the timers."""
+        self.widget.set_interval(_KEEP, self._keep_if_quiet)
+        self.widget.set_interval(_LOOK, self._look_if_idle)
 
-    @work(group="documents")
-    async def save_and_say(self, eval_set: str) -> None:
+    @background(group="documents")
+    async def save(self, eval_set: str) -> None:
         """Save a set because the user wants it saved."""
         if eval_set not in await self._documents.dirty():
-            say(self, f"{eval_set} has no unsaved edits")
+            say(self.widget, f"{eval_set} has no unsaved edits")
             return
         match await self._save(eval_set):
             case "written":
-                say(self, f"saved {eval_set}")
+                say(self.widget, f"saved {eval_set}")
             case "taken":
-                say(self, f"{eval_set} is as it is on disk; u brings your edits back")
+                say(self.widget, f"{eval_set} is as it is on disk; u brings your edits back")
 
-    @work(group="documents")
+    @background(group="documents")
     async def undo(self, eval_set: str | None) -> None:
         """Take back the last edit of this set, or what was done last with the files of sets."""
         await self._step(self._documents.undo, eval_set, told="undone", nothing="there is nothing to undo")
 
-    @work(group="documents")
+    @background(group="documents")
     async def redo(self, eval_set: str | None) -> None:
         """Do again what was taken back last."""
         await self._step(self._documents.redo, eval_set, told="done again", nothing="there is nothing to do again")
 
-    @work(group="documents")
+    @background(group="documents")
     async def keep_conversation(self, subject: Subject) -> None:
         """Add the conversation that a simulated user has held to its set, as a fixed case, and go there."""
         from workbench.engine.chat_session import can_be_kept  # with the engine: not before it is needed
 
         result, case = subject.result, subject.case
         if result is None or case is None or not can_be_kept(result):
-            say(self, "there is no conversation of a simulated user here that came to its end", severity="warning")
+            say(self.widget, "the selected result has no finished conversation of a simulated user", severity="warning")
             return
         try:
             eval_id = await self._documents.keep_conversation(result, case)
         except (FileChanged, StoreError) as error:
-            say(self, str(error), severity="error")
+            say(self.widget, str(error), severity="error")
             return
         self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
-        say(self, f"kept as {eval_id}; u takes it back")
+        say(self.widget, f"kept as {eval_id}; u takes it back")
 
     async def save_all(self) -> bool:
         """Save every set with unsaved edits. False where one of them still has some."""
@@ -120,12 +119,12 @@ class Keeper(Faceless):
             return False
         return await (self.save_all() if answer == 0 else self._leave_for_later())
 
-    @work(group="decide")
+    @background(group="decide")
     async def decide(self, eval_set: str) -> None:
         """Show both versions of a set, and let the user choose."""
         await self._decide(eval_set)
 
-    @work(group="recover")
+    @background(group="recover")
     async def offer_recoveries(self) -> None:
         """Show what earlier sessions left unsaved, where they did, and then what they left typed."""
         found = await self._documents.found()
@@ -140,10 +139,10 @@ class Keeper(Faceless):
 
         restored = await self.app.push_screen_wait(RecoveryScreen(self._documents, found))
         left = await self._documents.found()
-        self._state.problems.show_recoveries([item.eval_set for item in left])
+        self.state.problems.show_recoveries([item.eval_set for item in left])
         self.post_message(DocumentsChanged(frozenset(restored)))
 
-    @work(group="edit_text")
+    @background(group="edit_text")
     async def edit_case_text(self, key: CaseKey) -> None:
         """Edit the text of a case in the user's editor; it is a step of undo, unsaved."""
         try:
@@ -165,7 +164,7 @@ class Keeper(Faceless):
                 label=f"edit {key.eval_id}",
             )
         except StoreError as error:
-            say(self, str(error), severity="error")
+            say(self.widget, str(error), severity="error")
             return
         self._changed([key.eval_set])
 
@@ -173,14 +172,14 @@ class Keeper(Faceless):
         try:
             done = await take(eval_set)
         except FileChanged as error:  # what was to be saved again changed on disk
-            say(self, str(error), severity="warning")
+            say(self.widget, str(error), severity="warning")
             if eval_set is not None:
                 await self._decide(eval_set)
             return
         except StoreError as error:
-            say(self, str(error), severity="error")
+            say(self.widget, str(error), severity="error")
             return
-        say(self, f"{told}: {done.label}" if done is not None else nothing)
+        say(self.widget, f"{told}: {done.label}" if done is not None else nothing)
         if done is None:
             return
         if done.before is None and done.after is None:
@@ -193,7 +192,7 @@ class Keeper(Faceless):
         try:
             await self._documents.keep()
         except StoreError as error:
-            say(self, f"the unsaved edits cannot be kept: {error}", severity="error")
+            say(self.widget, f"the unsaved edits cannot be kept: {error}", severity="error")
             return False
         return True
 
@@ -204,7 +203,7 @@ class Keeper(Faceless):
         except FileChanged:
             return await self._decide(eval_set)
         except StoreError as error:
-            say(self, str(error), severity="error")
+            say(self.widget, str(error), severity="error")
             return None
         self._changed([eval_set])
         return "written"
@@ -227,13 +226,13 @@ class Keeper(Faceless):
             self._waited, self._kept = 0, changes
             self._keep()
 
-    @work(group="keep")
+    @background(group="keep")
     async def _keep(self) -> None:
         try:
             await self._documents.keep()
         except StoreError as error:
             if not self._is_keeping_refused:  # once, not at every key press
-                say(self, f"unsaved edits would not outlive a crash: {error}", severity="error")
+                say(self.widget, f"unsaved edits would not outlive a crash: {error}", severity="error")
             self._is_keeping_refused = True
         else:
             self._is_keeping_refused = False
@@ -243,7 +242,7 @@ class Keeper(Faceless):
         if self._look is None or self._look.is_finished:
             self._look = self._look_again()
 
-    @work(group="look")
+    @background(group="look")
     async def _look_again(self) -> None:
         """See what other programs did to the files."""
         changed = await self._documents.look_again()
@@ -258,9 +257,9 @@ class Keeper(Faceless):
             return  # it is listed with what is wrong with it
         if standing.changed_on_disk:
             message = f"{eval_set} changed on disk while it has unsaved edits; ! and enter: choose which to keep"
-            say(self, message, severity="warning")
+            say(self.widget, message, severity="warning")
         elif standing.problem is not None:
-            say(self, f"{standing.problem}; what is shown is its last good state", severity="error")
+            say(self.widget, f"{standing.problem}; what is shown is its last good state", severity="error")
 
     def _changed(self, eval_sets: Sequence[str]) -> None:
         if eval_sets:

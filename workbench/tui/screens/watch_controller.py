@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from textual import work
 from textual.app import App
 from textual.message import Message
+from textual.widget import Widget
 
 from workbench.engine.plan import PlanError
 from workbench.model.identity import CaseKey, JobKey
@@ -19,7 +19,7 @@ from workbench.model.run_events import Notice
 from workbench.model.text import one_line
 from workbench.store.errors import StoreError
 from workbench.tui.backend.watch_calls import Watch
-from workbench.tui.screen_messages import Faceless, ScreenContext
+from workbench.tui.screen_messages import Controller, ScreenContext, background
 from workbench.tui.screens.run_controller import FollowedRun
 from workbench.tui.state.text_layout import safe
 from workbench.tui.state.watch_state import ReusedVerdict, WatchMode
@@ -105,7 +105,7 @@ class WatchUpdate:
         )
 
 
-class WatchController(Faceless):
+class WatchController(Controller):
     """Controls the watch. The watch and manual runs never wait for each other."""
 
     @dataclass
@@ -114,6 +114,7 @@ class WatchController(Faceless):
 
     def __init__(
         self,
+        widget: Widget,
         context: ScreenContext,
         *,
         follow: Follow,
@@ -121,9 +122,7 @@ class WatchController(Faceless):
         find_visible_cases: Callable[[], Collection[CaseKey]],
     ) -> None:
         """Visible cases run before others."""
-        super().__init__()
-        self._screen_context = context
-        self._state = context.state
+        super().__init__(widget, context)
         self._follow = follow
         self._find_manual_runs = find_manual_runs
         self._find_visible_cases = find_visible_cases
@@ -135,16 +134,16 @@ class WatchController(Faceless):
     @property
     def is_active(self) -> bool:
         """Whether there is a watch, paused or not."""
-        return self._state.watch.is_active
+        return self.state.watch.is_active
 
-    async def on_unmount(self) -> None:
+    async def shut_down(self) -> None:
         """Close the watch with the screen."""
         if self._watch is not None:
             await self._watch.close()
 
     def toggle(self) -> None:
         """Turn the watch on; pause or resume it if it is on."""
-        watch = self._state.watch
+        watch = self.state.watch
         if watch.mode is WatchMode.OFF:
             watch.start()
             self._open()
@@ -178,9 +177,9 @@ class WatchController(Faceless):
         update = WatchUpdate()
         if self._watch is None:
             return update
-        for run_id, run_events in self._state.told_elsewhere:
+        for run_id, run_events in self.state.told_elsewhere:
             self._watch.note_events(run_id, run_events)
-        self._state.told_elsewhere.clear()
+        self.state.told_elsewhere.clear()
         self._visible = self._find_visible_cases()
         events = self._watch.events
         while events and not update.has_more:
@@ -192,9 +191,9 @@ class WatchController(Faceless):
         if not events and (failure := self._watch.find_failure()):
             update.has_events = True
             self._end(failure)
-            say(self, f"the watch ended: {failure}", severity="error")
+            say(self.widget, f"the watch ended: {failure}", severity="error")
             return update
-        if (alarm := self._state.watch.announce_alarm(now=now)) is not None:
+        if (alarm := self.state.watch.announce_alarm(now=now)) is not None:
             alert(self.app, *alarm, how=self._watch.settings.notify)
         self._refresh_verdicts(now=now)
         return update
@@ -208,59 +207,61 @@ class WatchController(Faceless):
     def _apply(self, event: ScreenEvent, update: WatchUpdate, *, now: float) -> None:
         from workbench.watch.watch_events import AllKnown, ChangeSeen, SourceBroken, WatchRunEvent, WatchRunStarted
 
-        update.changed.update(self._state.watch.apply(event, now=now))
+        update.changed.update(self.state.watch.apply(event, now=now))
         match event:
             case WatchRunEvent():
                 followed = self._runs.get(event.run_id)
                 if followed is not None and not isinstance(event.event, Notice):  # notices also come on their own
                     followed.add(event.event)
             case Notice():
-                for notice in self._state.apply([event], now=now).notices:
-                    say(self, notice.message, severity=notice.severity)
+                for notice in self.state.apply([event], now=now).notices:
+                    say(self.widget, notice.message, severity=notice.severity)
             case WatchRunStarted():
                 self._runs[event.run.run_id] = self._follow(event.run, event.jobs, why=event.reason)
             case SourceBroken():
-                say(self, f"{event.place} cannot be compiled: {event.message}", severity="warning")
+                say(self.widget, f"{event.place} cannot be compiled: {event.message}", severity="warning")
             case ChangeSeen():
                 update.saved.update(event.paths)
                 update.removed.difference_update(event.paths)
                 update.removed.update(event.removed)
                 if event.held:
-                    say(self, f"{event.held}: they are not run by themselves, alt+r runs them", severity="warning")
+                    say(
+                        self.widget,
+                        f"{event.held}: they are not run by themselves, alt+r runs them",
+                        severity="warning",
+                    )
             case AllKnown():
-                self._state.watch.complete_alarms()
+                self.state.watch.complete_alarms()
                 self._runs = {name: run for name, run in self._runs.items() if not run.is_complete}
 
     def _refresh_verdicts(self, *, now: float) -> None:
         """Let the watch report which results of manual runs are current."""
-        results = self._state.results_elsewhere
+        results = self.state.results_elsewhere
         if self._watch is None or not results or now - self._refreshed_at < _REFRESH_INTERVAL:
             return
         self._refreshed_at = now
         self._watch.note_results(dict(results))
         results.clear()
 
-    @work(group="watch")
+    @background(group="watch")
     async def _open(self) -> None:
         try:
-            watch = await self._screen_context.backend.watching.open(
-                shown=self._state.board.places(), priority=self._compute_priority
-            )
+            watch = await self.backend.watching.open(shown=self.state.board.places(), priority=self._compute_priority)
         except (PlanError, StoreError) as error:
-            self._state.watch.end(str(error))
-            say(self, f"it cannot be watched: {error}", severity="error")
+            self.state.watch.end(str(error))
+            say(self.widget, f"it cannot be watched: {error}", severity="error")
         else:
-            self._state.results_elsewhere.clear()
-            self._state.told_elsewhere.clear()
+            self.state.results_elsewhere.clear()
+            self.state.told_elsewhere.clear()
             self._watch = watch
             for followed in self._find_manual_runs():
                 if followed.progress is not None:
                     watch.note_run(followed.run, tuple(followed.progress.jobs.waiting))
-            if self._state.watch.mode is WatchMode.PAUSED:
+            if self.state.watch.mode is WatchMode.PAUSED:
                 watch.pause()
         self.post_message(self.Turned())
 
-    @work(group="watch")
+    @background(group="watch")
     async def _close(self, watch: Watch) -> None:
         watch.pause()
         for followed in self._runs.values():
@@ -278,11 +279,11 @@ class WatchController(Faceless):
         for followed in self._runs.values():
             followed.end()
         self._runs.clear()
-        self._state.watch.end(failure)
+        self.state.watch.end(failure)
         self.post_message(self.Turned())
 
     def _compute_priority(self, job: JobKey) -> float:
         """Return the smallest number for the selected case, then visible cases, then the rest."""
-        if job.case == self._state.selected_case:
+        if job.case == self.state.selected_case:
             return 0
         return 1 if job.case in self._visible else 2

@@ -129,7 +129,7 @@ async def test_the_screen_goes_on_while_an_address_is_read(
         await screen.press("enter")
         await screen.until("reading")
         screen.state.browser.move_to(_labels(screen).index("here"))
-        screen.app.screen._after_cursor()
+        screen.app.screen._show_cursor_row()
         await screen.press("2")
         await screen.until("set_light")
         assert "reading" in screen.text

@@ -52,7 +52,7 @@ async def _go_to(screen: Any, label: str) -> None:
     await screen.until(f" {label}  ")
     rows = screen.state.browser.rows
     screen.state.browser.move_to(next(index for index, row in enumerate(rows) if row.label == label))
-    screen.app.screen._after_cursor()
+    screen.app.screen._show_cursor_row()
 
 
 async def test_rows_are_listed_as_cases_with_what_is_wrong_with_them(

@@ -56,7 +56,7 @@ def _labels(screen: Any) -> list[str]:
 async def _go_to(screen: Any, label: str) -> None:
     await screen.until(f" {label}  ")
     screen.state.browser.move_to(_labels(screen).index(label))
-    screen.app.screen._after_cursor()
+    screen.app.screen._show_cursor_row()
 
 
 async def test_a_run_of_eval_task_stands_in_a_project_without_eval_sets(

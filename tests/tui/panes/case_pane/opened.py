@@ -39,7 +39,7 @@ async def open_case(screen: Any, case: str = "lamp") -> None:
     at = next(index for index, row in enumerate(rows) if row.label == case)
     screen.state.browser.move_to(at)
     await screen.press("1")
-    screen.app.screen._after_cursor()
+    screen.app.screen._show_cursor_row()
     await screen.until("eval id")
     await screen.pilot.pause()
 

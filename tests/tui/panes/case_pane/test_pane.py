@@ -144,7 +144,7 @@ async def test_the_set_is_shown_and_edited_on_its_row(open_app: Any, project: Pa
         await open_case(screen)
         rows = screen.state.browser.rows
         screen.state.browser.move_to(next(i for i, row in enumerate(rows) if row.eval_set and row.case is None))
-        screen.app.screen._after_cursor()
+        screen.app.screen._show_cursor_row()
         await screen.until("eval set id", "home.evalset.json", "test_config.json")
         await screen.press("plus")
         await screen.until("description")
@@ -164,7 +164,7 @@ async def test_an_agent_has_facts_and_nothing_to_edit(open_app: Any, project: Pa
     async with open_app(project) as screen:
         await open_case(screen)
         screen.state.browser.move_to(0)
-        screen.app.screen._after_cursor()
+        screen.app.screen._show_cursor_row()
 
         await screen.until("kind", "function")
 
@@ -234,7 +234,7 @@ async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> No
         await screen.until("tea")
         screen.state.browser.move_to(len(screen.state.browser.rows) - 1)
         await screen.press("1")
-        screen.app.screen._after_cursor()
+        screen.app.screen._show_cursor_row()
 
         await screen.until("can only be mended as text")
 

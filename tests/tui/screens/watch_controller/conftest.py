@@ -110,7 +110,7 @@ class Watched:
     async def go_to(self, eval_id: str) -> None:
         """Put the cursor on a case."""
         self.state.browser.go_to(self._record(eval_id).key)
-        self.screen.app._main._after_cursor()
+        self.screen.app._main._show_cursor_row()
         await self.screen.pilot.pause()
 
 

@@ -1,0 +1,209 @@
+"""The frame of the main screen: tabs with their panes, and the drawer below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.geometry import Region
+from textual.widgets import Static
+
+from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
+from workbench.tui.panes.pane import Pane
+from workbench.tui.screen_messages import ScreenContext
+from workbench.tui.state.browser_state import Subject
+from workbench.tui.state.case_board import STALE
+from workbench.tui.state.text_layout import Heading
+from workbench.tui.widgets.inputs import TabBar
+
+# The right side of the main screen: a frame with tabs, of which one pane is open.
+
+TABS: dict[str, str] = {
+    "case": "Case",
+    "diff": "Diff",
+    "trace": "Trace",
+    "scores": "Scores",
+    "history": "History",
+    "chat": "Chat",
+}
+"""The words on the tabs, by the names that keys and messages use, in the order of the tabs."""
+
+_EDITED = list(TABS).index("case")
+"""The tab in which edits are made."""
+
+_TITLE_MARGINS = 6
+"""Cells of the upper border that its title cannot have: corners, a line and a blank on both sides."""
+
+
+class Frame(Vertical):
+    """Tabs and the pane that is open. A pane is made when it is opened for the first time."""
+
+    def __init__(self, context: ScreenContext, *, tab: str, id: str) -> None:
+        super().__init__(id=id)
+        self._screen_context = context
+        self.tab = tab
+        self._panes: dict[str, Pane] = {}
+        self._on_border = ("", "")
+        self._is_bordering = False
+
+    def compose(self) -> ComposeResult:
+        """The tabs and the first pane."""
+        yield TabBar(list(TABS.values()), id="tabs")
+        yield Static(id="title")
+        yield self._make(self.tab)
+
+    def on_mount(self) -> None:
+        """Show which tab is open."""
+        self.query_one(TabBar).show(list(TABS).index(self.tab))
+
+    @property
+    def pane(self) -> Pane:
+        """The pane that is open."""
+        return self._panes[self.tab]
+
+    async def open(self, tab: str) -> Pane:
+        """Open a tab."""
+        if tab != self.tab:
+            self.pane.hide()
+            self.pane.display = False
+            self.tab = tab
+            if tab in self._panes:
+                self.pane.display = True
+            else:
+                await self.mount(self._make(tab))
+            self.query_one(TabBar).show(list(TABS).index(tab))
+        return self.pane
+
+    async def may_leave(self) -> bool:
+        """Whether nothing in any pane is lost by quitting, or the user has decided what becomes of it."""
+        for pane in tuple(self._panes.values()):
+            if not await pane.may_leave():
+                return False
+        return True
+
+    async def prepare(self, tab: str) -> None:
+        """Make the pane of a tab, which is not opened."""
+        if tab not in self._panes:
+            pane = self._make(tab)
+            pane.display = False
+            await self.mount(pane)
+
+    def show(self, subject: Subject, heading: Heading) -> None:
+        """Show what is selected in the pane that is open."""
+        # How it stands comes first, for the end of a long title is cut off.
+        edited = "* unsaved" if heading.is_edited else ""
+        stale = f"{STALE.symbol} STALE" if heading.why_stale else ""
+        parts: Sequence[str] = [part for part in (edited, stale, heading.status, heading.title) if part]
+        title = " · ".join(parts)
+        self._write_on_border(title, " · ".join(filter(None, (heading.why_stale, heading.ran))))
+        self.query_one(TabBar).mark([_EDITED] if heading.is_edited else [])
+        whole = self.query_one("#title", Static)
+        whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS
+        if whole.display:  # it lays out the screen anew, which takes longer than all else that a key press does
+            whole.update(Content(title))
+        if self.pane.is_mounted:  # news may come while a tab is being opened, which shows it then
+            self.pane.show(subject)
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """While only the border is written on, only that is drawn anew, and not all that is in the frame."""
+        if self._is_bordering and not regions and not layout:
+            size = self.outer_size
+            rows = (Region(0, y, size.width, 1).translate(-self.content_offset) for y in (0, size.height - 1))
+            regions = tuple(rows)
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def _write_on_border(self, title: str, subtitle: str) -> None:
+        if (title, subtitle) == self._on_border:
+            return
+        self._on_border = title, subtitle
+        self._is_bordering = True
+        try:
+            self.border_title, self.border_subtitle = Content(title), Content(subtitle)
+        finally:
+            self._is_bordering = False
+
+    def _make(self, tab: str) -> Pane:
+        pane = self._panes[tab] = _pane_class(tab)(self._screen_context, id=f"pane-{tab}")
+        return pane
+
+
+def _pane_class(tab: str) -> type[Pane]:  # each is loaded when it is first wanted: the screen is there before them
+    match tab:
+        case "case":
+            from workbench.tui.panes.case_pane import CasePane
+
+            return CasePane
+        case "trace":
+            from workbench.tui.panes.trace_pane import TracePane
+
+            return TracePane
+        case "scores":
+            from workbench.tui.panes.scores_pane import ScoresPane
+
+            return ScoresPane
+        case "history":
+            from workbench.tui.panes.history_pane import HistoryPane
+
+            return HistoryPane
+        case "chat":
+            from workbench.tui.panes.chat_pane import ChatPane
+
+            return ChatPane
+        case _:
+            from workbench.tui.panes.diff_pane import DiffPane
+
+            return DiffPane
+
+
+# The drawer at the bottom of the main screen: closed, or one of its panes open.
+
+DRAWERS: dict[str, type[Pane]] = {"run": RunPane, "watch": WatchPane, "problems": ProblemsPane}
+"""What can be opened in the drawer, by the names that keys use."""
+
+
+class Drawer(Vertical):
+    """At most one pane is open. A pane is made when it is opened for the first time."""
+
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(id=id)
+        self._screen_context = context
+        self._panes: dict[str, Pane] = {}
+        self._open: str | None = None
+        self.display = False
+
+    @property
+    def pane(self) -> Pane | None:
+        """The pane that is open."""
+        return self._panes[self._open] if self._open is not None else None
+
+    async def toggle(self, name: str) -> Pane | None:
+        """Open this pane, or close it where it is open. Gives the one that is open then."""
+        is_open = self._open == name
+        self.close()
+        if is_open:
+            return None
+        self._open = name
+        self.display = True
+        if name not in self._panes:
+            self._panes[name] = DRAWERS[name](self._screen_context, id=f"pane-{name}")
+            await self.mount(self._panes[name])
+        self._panes[name].display = True
+        self.border_title = self._panes[name].TAB
+        return self._panes[name]
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self.pane is not None:
+            self.pane.hide()
+            self.pane.display = False
+        self._open = None
+        self.display = False
+
+    def show(self, subject: Subject) -> None:
+        """Show what is to be shown now in the pane that is open."""
+        if self.pane is not None and self.pane.is_mounted:  # news may come while it is being opened
+            self.pane.show(subject)
