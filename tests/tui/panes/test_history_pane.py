@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from workbench.tui.dialogs.results_screen import ComparingScreen
 from workbench.tui.screen_messages import CaseWanted, SessionWanted
-from workbench.tui.screens.results_screen import ComparingScreen
 
 Open = Callable[..., Any]
 

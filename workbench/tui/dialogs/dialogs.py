@@ -25,7 +25,6 @@ from workbench.store.errors import StoreError
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
 from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyPlace
 from workbench.tui.keys import bindings, dialog_bindings, keys_of
-from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import ProjectChanged, ScreenContext
 from workbench.tui.state.case_board import EDITED, MARKED, PARTLY_JUDGED, STALE, Standing, look_of
 from workbench.tui.state.text_layout import (
@@ -102,7 +101,7 @@ async def wait_until_built(app: App[Any]) -> None:
 
 
 def _is_being_built(screen: Screen[Any]) -> bool:
-    return not screen.is_mounted or any(not pane.is_mounted for pane in screen.query(Pane))
+    return not screen.is_mounted or any(not pane.is_mounted for pane in screen.query("Pane"))
 
 
 def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:

@@ -24,11 +24,11 @@ from workbench.model.run_events import TurnFailed
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.filetypes import derive_set_name
 from workbench.tui.backend.chat_calls import CannotChat
+from workbench.tui.dialogs.conflict_screen import ConflictScreen
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import ProjectChanged, ScreenContext, SessionWanted
-from workbench.tui.screens.conflict_screen import ConflictScreen
 from workbench.tui.state.browser_state import Pinned, Subject
 from workbench.tui.state.chat_state import (
     ChatLines,

@@ -137,7 +137,7 @@ class HistoryPane(Pane):
             self._open_table(run)
 
     def _open_table(self, run: StoredRun) -> None:
-        from workbench.tui.screens.results_screen import TableScreen  # seldom needed, and never at the start
+        from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
         screen = TableScreen(self.context, run_id=run.run_id, title=f"run {safe_line(run.run_id)}")
         self.app.push_screen(screen, self._go_to)
@@ -208,7 +208,7 @@ class HistoryPane(Pane):
             return
         if comparison is not None:
             # Seldom needed, and never at the start.
-            from workbench.tui.screens.results_screen import ComparingScreen
+            from workbench.tui.dialogs.results_screen import ComparingScreen
             from workbench.tui.state.history_state import ComparedCases
 
             self.app.push_screen(ComparingScreen(ComparedCases(comparison), self.context), self._go_to)

@@ -8,10 +8,8 @@ from textual import on
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from workbench.model.text import pluralise
 from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.state.browser_state import Subject
-from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import RowList, RowSource, Steerable
 
 # What all panes have in common.
@@ -95,12 +93,3 @@ def copyable_at(focused: Widget | None, *, otherwise: Pane) -> str | None:
     """What the pane with the focus takes for the thing to copy; `otherwise` is asked where no pane has it."""
     around = focused.ancestors_with_self if focused is not None else []
     return next((node for node in around if isinstance(node, Pane)), otherwise).copyable()
-
-
-def copy(widget: Widget, text: str | None) -> None:
-    """Copy a text and say so, or that there is none."""
-    if not text:
-        say(widget, "there is nothing to copy here", severity="warning")
-        return
-    widget.app.copy_to_clipboard(text)
-    say(widget, f"copied {pluralise(len(text), 'character')}")

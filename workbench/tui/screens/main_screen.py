@@ -20,7 +20,7 @@ from workbench.tui.keys import bindings
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.panes.diff_pane import DiffPane
 from workbench.tui.panes.drawer_panes import ProblemsPane
-from workbench.tui.panes.pane import Pane, copy, copyable_at
+from workbench.tui.panes.pane import Pane, copyable_at
 from workbench.tui.screen_messages import (
     CaseWanted,
     DocumentsChanged,
@@ -34,7 +34,7 @@ from workbench.tui.screen_messages import (
 )
 from workbench.tui.screens.main_frame import DRAWERS, TABS, Drawer, Frame
 from workbench.tui.screens.read_controller import ReadController
-from workbench.tui.screens.results_screen import ReviewScreen
+from workbench.tui.screens.review_screen import ReviewScreen
 from workbench.tui.screens.run_controller import RunController
 from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.screens.verdict_controller import VerdictController
@@ -42,7 +42,7 @@ from workbench.tui.screens.watch_controller import WatchController
 from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.project_state import CHANGING, is_worth_offering, makes_sense, why_not, why_nothing
 from workbench.tui.state.results_table import Scope
-from workbench.tui.widgets.inputs import KeyLine, TabBar, is_offered, say
+from workbench.tui.widgets.inputs import KeyLine, TabBar, copy, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList, StatusLine
 
 _TICK = 0.1  # seconds between two looks for events of the watch and of runs
@@ -444,7 +444,7 @@ class MainScreen(Screen[None]):
     @work(group="table", exclusive=True)
     async def action_open_table(self) -> None:
         """Show the newest results as a table, and go to the case that is chosen there."""
-        from workbench.tui.screens.results_screen import TableScreen  # seldom needed, and never at the start
+        from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
         scope = Scope.around(self.state.browser.selected)
         case = await self.app.push_screen_wait(TableScreen(self._screen_context, scope=scope))

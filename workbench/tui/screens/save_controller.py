@@ -23,7 +23,7 @@ from workbench.tui.widgets.inputs import say
 if TYPE_CHECKING:
     from workbench.engine.open_documents import FoundEdits
     from workbench.engine.set_files import Done
-    from workbench.tui.screens.conflict_screen import Decision
+    from workbench.tui.dialogs.conflict_screen import Decision
 
 
 Take = Callable[[str | None], Awaitable["Done | None"]]
@@ -135,7 +135,7 @@ class SaveController(Controller):
 
     async def _offer(self, found: Sequence[FoundEdits]) -> None:
         # Imported here, as the other below: most sessions need neither, and the engine's documents come with them.
-        from workbench.tui.screens.conflict_screen import RecoveryScreen
+        from workbench.tui.dialogs.conflict_screen import RecoveryScreen
 
         restored = await self.app.push_screen_wait(RecoveryScreen(self._documents, found))
         left = await self._documents.found()
@@ -209,7 +209,7 @@ class SaveController(Controller):
         return "written"
 
     async def _decide(self, eval_set: str) -> Decision | None:
-        from workbench.tui.screens.conflict_screen import ConflictScreen
+        from workbench.tui.dialogs.conflict_screen import ConflictScreen
 
         decided = await self.app.push_screen_wait(ConflictScreen(self._documents, eval_set))
         self._changed([eval_set])

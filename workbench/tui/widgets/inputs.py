@@ -21,6 +21,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
+from workbench.model.text import pluralise
 from workbench.tui.key_table import KEY_ACTIONS
 from workbench.tui.keys import bindings
 from workbench.tui.state.text_layout import KeyHint, Line, Style, StyledText, find_hint, fit_hints, make_hint_line, safe
@@ -303,3 +304,12 @@ Severity = Literal["information", "warning", "error"]
 def say(widget: Widget | App[None], message: str, *, severity: Severity = "information") -> None:
     """Show a message for some seconds. Its text may come from outside."""
     widget.notify(safe(message), severity=severity, markup=False, timeout=10)
+
+
+def copy(widget: Widget, text: str | None) -> None:
+    """Copy a text and say so, or that there is none."""
+    if not text:
+        say(widget, "there is nothing to copy here", severity="warning")
+        return
+    widget.app.copy_to_clipboard(text)
+    say(widget, f"copied {pluralise(len(text), 'character')}")

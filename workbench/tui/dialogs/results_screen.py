@@ -1,39 +1,27 @@
-"""Results as a table, two runs compared, and the review of failed cases."""
+"""Screens of results: a table, and two runs compared."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.message import Message
 from textual.widgets import Input
 
-from workbench.engine.acceptance import Hunk, hunks, refusal
-from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import export_problem, format_of, is_there, path_of, suggested_path
-from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog, ResultScreen
-from workbench.tui.keys import bindings, dialog_bindings
-from workbench.tui.panes.diff_pane import DiffView, HunkAcceptor
-from workbench.tui.panes.pane import copy
-from workbench.tui.screen_messages import DocumentsChanged, ScreenContext
-from workbench.tui.state.browser_state import ReadCase
-from workbench.tui.state.diff_lines import DiffSource
-from workbench.tui.state.diff_state import ReviewWalk
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
+from workbench.tui.keys import bindings
+from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.state.history_state import ComparedCases
-from workbench.tui.state.project_state import why_not_edited
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
-from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, StyledText, safe
-from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.state.text_layout import Paragraph, Style, StyledText
+from workbench.tui.widgets.inputs import KeyLine, copy, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
 # The results table, over the main screen: a row for each case, columns that scroll, mean and deviation below.
@@ -341,222 +329,3 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
         if swapped is not None:
             self._cases = ComparedCases(swapped, only_flips=self._cases.only_flips)
             self._show()
-
-
-# The review: one case that did not pass after the other, each accepted, skipped, or taken to the editor.
-
-_REVIEW_STYLES = 0.1  # seconds between two looks at whether the case was scored again
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The case that is looked at, as it is now, and what the agent did in it."""
-
-    key: CaseKey
-    case: EvalCase | None
-    result: CaseResult | None
-    hunks: Sequence[Hunk] = ()
-
-
-class ReviewScreen(Dialog[CaseKey | None]):
-    """Gives the case that is to be edited, None where the review was ended. `tell` reaches the main screen."""
-
-    HELP: ClassVar[str] = (
-        "The cases that did not pass, one after the other. Accepting makes what the agent did the new "
-        "expectation and saves it at once; undo takes that back. A review that is left for the editor can be "
-        "gone on with."
-    )
-    PLACES: ClassVar[tuple[str, ...]] = ("review",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("review")]
-
-    def __init__(self, context: ScreenContext, walk: ReviewWalk, tell: Callable[[Message], object]) -> None:
-        super().__init__()
-        self._screen_context = context
-        self._walk = walk
-        self._tell = tell
-        self._acceptor = HunkAcceptor(context, self, tell)
-        self._shown: _Shown | None = None
-        self._steps = asyncio.Lock()
-        self._seen = 0  # which result of the case is shown: the how-manieth of this session
-
-    def compose(self) -> ComposeResult:
-        """Where the walk is, the diff, the keys."""
-        yield StatusLine(id="review-progress")
-        yield DiffView(id="review-diff")
-        yield KeyLine()
-
-    def on_mount(self) -> None:
-        """Show the first case."""
-        self.query_one(DiffView).focus_lines()
-        self._take(self._show_case)
-        self.set_interval(_REVIEW_STYLES, self._look_again)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Nothing can be done to a case where the walk is over."""
-        if action in ("accept_hunk", "accept_case", "skip", "edit"):
-            return True if self._walk.key is not None else None
-        if action == "undo":
-            return True if self._walk.accepted else None
-        return True
-
-    def offers(self, action: str) -> bool:
-        """Whether an action has a use for the case; what has none is heard all the same, and says why."""
-        return action not in ("accept_hunk", "accept_case", "edit") or not self._why_not_edited()
-
-    def action_accept_hunk(self) -> None:
-        """Accept the difference under the cursor."""
-        self._take(self._accept_hunk)
-
-    def action_accept_case(self) -> None:
-        """Accept the whole case."""
-        self._take(self._accept_case)
-
-    def action_skip(self) -> None:
-        """Leave the case as it is."""
-        self._take(self._skip)
-
-    def action_back(self) -> None:
-        """Look at the case before."""
-        self._take(self._back)
-
-    def action_edit(self) -> None:
-        """Go to the editor with this case; the review can be gone on with."""
-        self._take(self._edit)
-
-    def action_undo(self) -> None:
-        """Take back what was accepted last, and look at that case again."""
-        self._take(self._undo)
-
-    def action_step(self, by: int) -> None:
-        """Go to another difference of the case."""
-        self.query_one(DiffView).step(by)
-
-    def action_cycle_level(self) -> None:
-        """Show more or less of what is as expected."""
-        self.query_one(DiffView).cycle_level()
-
-    def action_quit(self) -> None:
-        """End the review: first with its summary, then for good."""
-        self._take(self._quit)
-
-    @work(group="review")
-    async def _take(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Take one step of the walk after the other: keys typed ahead mean the case that the keys before lead to.
-
-        A step that has begun is never given up: what it accepts would be saved and not noted.
-        """
-        async with self._steps:
-            if self in self.app.screen_stack:  # no step before has left the review
-                await step()
-
-    async def _skip(self) -> None:
-        self._walk.skip()
-        await self._show_case()
-
-    async def _back(self) -> None:
-        if self._walk.go_back():
-            await self._show_case()
-
-    async def _edit(self) -> None:
-        self.dismiss(self._walk.key)
-
-    async def _quit(self) -> None:
-        if self._walk.key is None or not self._walk.decisions:
-            self.dismiss(None)
-            return
-        self._walk.place = len(self._walk.keys)
-        await self._show_case()
-
-    def _why_not_edited(self) -> str:
-        """Why there is no eval set behind the case; empty where there is one."""
-        key = self._walk.key
-        return "" if key is None else why_not_edited(self._screen_context.state.browser, [(key.target, key.eval_set)])
-
-    def _look_again(self) -> None:
-        """Show the case again once what was accepted or undone has been scored."""
-        if self._walk.key is not None and self._newest(self._walk.key) > self._seen:
-            self._take(self._show_case)
-
-    def _newest(self, key: CaseKey) -> int:
-        record = self._screen_context.state.board.record(key)
-        return 0 if record is None else record.ended
-
-    async def _show_case(self) -> None:
-        """Show the case that the walk is at, or its summary."""
-        key = self._walk.key
-        view = self.query_one(DiffView)
-        if key is None:
-            self._shown = None
-            view.show(DiffSource(case=None, head=self._walk.summary()), about=self._walk)
-        else:
-            self._seen = self._newest(key)
-            earlier = self._screen_context.state.board.earlier_verdicts([key])
-            read = await self._screen_context.backend.project.read_case(key, stored=True, earlier=earlier)
-            self._shown = shown = self._found(key, read)
-            source = DiffSource(
-                case=shown.case,
-                turns=shown.result.execution.turns if shown.result is not None else (),
-                result=shown.result,
-                head=tuple(self._head(read.problem)),
-                lacks_expected=read.is_kept and read.case is None,
-                is_row=read.is_row or (shown.result is not None and shown.result.is_row),
-            )
-            view.show(source, about=key)
-        self.query_one("#review-progress", StatusLine).show(self._walk.progress())
-        self.refresh_bindings()
-
-    def _found(self, key: CaseKey, read: ReadCase) -> _Shown:
-        """The repeat that fell short: of this session, else as it is stored."""
-        record = self._screen_context.state.board.record(key)
-        known = [outcome.result for outcome in record.outcomes.values() if outcome.result] if record is not None else []
-        lacking = read.stored if record is None or record.lacks_results or not known else ()
-        by_repeat = {result.repeat: result for result in (*lacking, *known)}
-        results = sorted(by_repeat.values(), key=lambda result: (result.status is CaseStatus.PASSED, result.repeat))
-        result = results[0] if results else None
-        found = hunks(read.case, result.execution) if read.case is not None and result is not None else ()
-        return _Shown(key, read.case, result, found)
-
-    def _head(self, problem: str) -> Sequence[Block]:
-        told = [f"! {safe(problem)}"] if problem else []
-        reason = self._walk.reason()
-        if reason is not None:
-            told.append(f"! not accepted: {safe(reason)}")
-        return [block for text in told for block in (Paragraph.from_text(text, Style.ERROR), BLANK)]
-
-    async def _accept_hunk(self) -> None:
-        current = self.query_one(DiffView).current
-        await self._accept([] if current is None else [current], is_whole=False)
-
-    async def _accept_case(self) -> None:
-        await self._accept(self._shown.hunks if self._shown is not None else [], is_whole=True)
-
-    async def _accept(self, found: Sequence[Hunk], *, is_whole: bool) -> None:
-        shown = self._shown
-        if shown is None:
-            return
-        refused: str | None
-        if unchangeable := self._why_not_edited():
-            refused = unchangeable
-        elif shown.case is None or shown.result is None:
-            refused = "the case cannot be read, or has no result"
-        elif not found:
-            refused = refusal(shown.case, shown.result) or "there is no difference that could be accepted"
-        else:
-            refused = await self._acceptor.accept(shown.case, shown.result, found, is_whole=is_whole)
-        if refused is not None:
-            self._walk.refuse(refused)
-        else:
-            self._walk.accept(is_done=len(found) == len(shown.hunks))
-        await self._show_case()
-
-    async def _undo(self) -> None:
-        key = self._walk.undo()
-        if key is None:
-            say(self, "nothing was accepted in this review")
-            return
-        try:
-            await self._screen_context.backend.documents.undo(key.eval_set)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-        self._tell(DocumentsChanged(frozenset([key.eval_set])))
-        await self._show_case()

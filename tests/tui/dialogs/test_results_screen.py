@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from workbench.tui.screens.results_screen import TableScreen
+from workbench.tui.dialogs.results_screen import TableScreen
 
 Open = Callable[..., Any]
 
