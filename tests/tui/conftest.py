@@ -174,25 +174,29 @@ class FakeRun:
 class FakeDocuments:
     """Documents that nobody edits."""
 
-    changes = 0
+    def dirty(self) -> Sequence[str]:
+        return ()
 
-    async def problems(self, eval_set: str) -> Sequence[Any]:
-        return []
+    found = look_again = dirty
 
-    async def check(self, eval_set: str) -> bool:
-        return True
+    def standing(self, eval_set: str) -> Any:
+        return SimpleNamespace(changed_on_disk=False, problem=None)
 
-    found = dirty = look_again = lambda self: _nothing()
+    def document(self, eval_set: str) -> Any:
+        return SimpleNamespace(path=Path(eval_set), errors=(), check_cases=lambda _: True)
 
 
 class FakeTypedTexts:
-    """Nobody left any."""
+    """No session has left any."""
 
-    keep = are_left = take_over = lambda self, *texts: _nothing()
+    def has_abandoned(self) -> bool:
+        return False
 
+    def adopt_abandoned(self) -> Sequence[Any]:
+        return ()
 
-async def _nothing() -> Sequence[Any]:
-    return ()
+    def write(self, texts: Sequence[Any]) -> None:
+        """Forget them."""
 
 
 @dataclass
@@ -209,6 +213,12 @@ class FakeBackend:
     started: list[FakeRun] = field(default_factory=list)
     asked: list[Sequence[Selection]] = field(default_factory=list)
     repeats: int = 1
+    edits = 0
+
+    async def call(self, work: Callable[[Any], Any]) -> Any:
+        return work(self)
+
+    edit = call
 
     def add(self, *cases: EvalCase, eval_set: str = "sets/lights.evalset.json", target: str = "home") -> None:
         keys = [key(item.eval_id, eval_set=eval_set, target=target) for item in cases]
@@ -223,7 +233,7 @@ class FakeBackend:
 
     reload = open
 
-    async def forget_addresses(self) -> None:
+    def forget_addresses(self) -> None:
         """Nothing here was fetched."""
 
     async def list_set(self, listed: ListedSet) -> ListedSet:
@@ -306,6 +316,10 @@ class FakeBackend:
 
     @property
     def runs(self) -> FakeBackend:
+        return self
+
+    @property
+    def recordings(self) -> FakeBackend:
         return self
 
     def close(self) -> None:

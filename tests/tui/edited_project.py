@@ -26,7 +26,7 @@ def case(eval_id: str, prompt: str = "hello") -> dict[str, Any]:
 
 async def edit(screen: Any, change: Callable[[EvalSetDocument], Any], *, label: str = "edit") -> None:
     """Edit the set as a pane does."""
-    await screen.app._backend.documents.edit(LIGHTS, change, label=label)
+    await screen.app._backend.edit(lambda workspace: workspace.documents.edit(LIGHTS, change, label=label))
     screen.app.screen_stack[0].post_message(DocumentsChanged(frozenset([LIGHTS])))
     await screen.pilot.pause()
 

@@ -157,8 +157,12 @@ async def test_a_conflict_shows_it_and_obeys_nothing(nasty_project: Path, open_a
         at = Looker(screen, size[0])
         await at.until("short", "long", "raises")
         await at.press("j")
-        documents, path = screen.app._backend.documents, nasty_project / "nasty.evalset.json"
-        await documents.edit(path.name, lambda document: document.remove_case(0), label="delete")
+        path = nasty_project / "nasty.evalset.json"
+        await screen.app._backend.edit(
+            lambda workspace: workspace.documents.edit(
+                path.name, lambda document: document.remove_case(0), label="delete"
+            )
+        )
         path.write_text(path.read_text().replace("invocation_id", "another_id"))
         await at.press("ctrl+s")
         await at.until_covered()

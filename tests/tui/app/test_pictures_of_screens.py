@@ -343,8 +343,9 @@ async def conflict(screen: Screen) -> None:
     """The set was edited here and on disk."""
     path = screen.folder / LIGHTS
     data = json.loads(path.read_text())
-    await screen.app._backend.documents.edit(
-        LIGHTS, lambda document: document.insert_case(0, {"eval_id": "mine", "conversation": []}), label="add"
+    mine = {"eval_id": "mine", "conversation": []}
+    await screen.app._backend.edit(
+        lambda workspace: workspace.documents.edit(LIGHTS, lambda document: document.insert_case(0, mine), label="add")
     )
     data["eval_cases"][0]["eval_id"] = "theirs"
     path.write_text(json.dumps(data, indent=2), encoding="utf-8")

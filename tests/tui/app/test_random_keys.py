@@ -180,7 +180,11 @@ async def _open_conflict(screen: Any, project: Path) -> None:
     await screen.press("g", "j")
     lights = project / "lights.evalset.json"
     mine = {"eval_id": "mine", "conversation": []}
-    await screen.app._backend.documents.edit(lights.name, lambda document: document.insert_case(0, mine), label="x")
+    await screen.app._backend.edit(
+        lambda workspace: workspace.documents.edit(
+            lights.name, lambda document: document.insert_case(0, mine), label="x"
+        )
+    )
     data = json.loads(lights.read_text())
     data["eval_cases"].append({"eval_id": "theirs", "conversation": []})
     lights.write_text(json.dumps(data))

@@ -45,8 +45,10 @@ async def test_an_edit_changes_the_hashes_of_its_case_alone(backend: Backend) ->
     before = {content.key.eval_id: content for content in await read(backend)}
     place = ("conversation", 0, "user_content", "parts", 0, "text")
 
-    await backend.documents.edit(
-        "things.evalset.json", lambda document: document.set_value(place, "New", case=0), label="change"
+    await backend.edit(
+        lambda workspace: workspace.documents.edit(
+            "things.evalset.json", lambda document: document.set_value(place, "New", case=0), label="change"
+        )
     )
     after = {content.key.eval_id: content for content in await read(backend)}
 

@@ -83,7 +83,7 @@ async def test_an_editor_that_fails_is_one_clear_message(
         await on_a_case(screen)
         await screen.press("E")
         await do.said(screen, message)
-        assert (await screen.app._backend.documents.dirty()) == ()
+        assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == ()
 
 
 async def test_a_terminal_that_cannot_be_lent_is_told(open_app: Any, project: Path) -> None:
@@ -103,7 +103,7 @@ async def test_a_text_left_as_it_was_is_no_edit(open_app: Any, project: Path, ed
                 break
             await screen.pilot.pause(0.02)
         await screen.pilot.pause(0.2)
-        assert (await screen.app._backend.documents.dirty()) == ()
+        assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == ()
 
 
 def test_visual_comes_before_editor_and_the_line_is_given_as_each_editor_takes_it() -> None:

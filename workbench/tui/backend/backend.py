@@ -1,40 +1,45 @@
-"""What the screen asks of the engine and the store, off the event loop. Nothing else of the TUI calls them."""
+"""The only way of the screen to the engine and the store."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from workbench.tui.backend.chat_calls import Chats, Generating
-from workbench.tui.backend.document_calls import Accepting, Documents, Editing, SavedFiles, TypedTexts
+from workbench.tui.backend.document_calls import Accepting, SavedFiles
 from workbench.tui.backend.project_calls import Contents, Projects
-from workbench.tui.backend.run_calls import Archive, Criteria, Judging, Runs
+from workbench.tui.backend.run_calls import Criteria, HistoryReader, Runs
 from workbench.tui.backend.watch_calls import VerdictCheck, WatchCalls
 from workbench.tui.backend.workspace_thread import WorkspaceThread
 
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
 
-class Backend:
-    """The project at one path, by what is asked of it."""
+T = TypeVar("T")
+
+
+class Backend(WorkspaceThread):
+    """The project at one path. `call` and `edit` do work with it; the attributes are for work that has a state."""
 
     def __init__(self, path: Path) -> None:
-        self._thread = WorkspaceThread(path)
-        self.call = self._thread.call
-        self.keep_now = self._thread.keep_now
+        super().__init__(path)
+        self.edits = 0  # how often unsaved edits may have changed; recovery files have to follow
         self.project = Projects(path, self.call)
         self.contents = Contents(self.call)
-        self.documents = Documents(self.call)
-        self.typed_texts = TypedTexts(self.call)
-        self.editing = Editing(self.call, self.documents)
-        self.accepting = Accepting(self.call, self.documents)
+        self.accepting = Accepting(self.call, self.edit)
         self.runs = Runs(self.call)
-        self.judging = Judging(self.call)
         self.criteria = Criteria(self.call)
-        self.chats = Chats(self.call, self.documents)
-        self.generating = Generating(self.call, self.documents)
-        self.archive = Archive(self.call)
+        self.history = HistoryReader(self.call)
         self.watching = WatchCalls(path, self.call)
         self.verdict_check = VerdictCheck(self.call)
         self.saved_files = SavedFiles(self.call)
 
-    def close(self) -> None:
-        """End what is running and let go of everything; unsaved edits stay in recovery files. Raises StoreError."""
-        self._thread.close()
+    async def edit(self, work: Callable[[Workspace], T], /) -> T:
+        """Do work that may edit, save or restore documents, as `call` does.
+
+        Raises FileChanged if a file changed that would be overwritten.
+        """
+        try:
+            return await self.call(work)
+        finally:
+            self.edits += 1

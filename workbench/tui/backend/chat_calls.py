@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import ConversationScenario, SessionInput
-from workbench.tui.backend.document_calls import Documents
-from workbench.tui.backend.workspace_thread import Call
 
 if TYPE_CHECKING:
     from workbench.engine.chat_session import Chat, NewCase
@@ -34,113 +32,90 @@ class SetFacts:
     holds_final_state: bool
 
 
-class Chats:
-    """Sessions with agents. Methods raise StoreError, and FileChanged where something would be overwritten."""
+def open_chat(workspace: Workspace, target: str, *, session_input: SessionInput) -> Chat:
+    """Open a session with the agent of a target; its process starts with the first message.
 
-    def __init__(self, call: Call, documents: Documents) -> None:
-        self._call = call
-        self._documents = documents
+    Raises CannotChat. The chat lives until it is ended, or the backend is closed.
+    """
+    from workbench.engine.chat_session import ChatError  # with the engine: not before it is needed
 
-    async def open(self, target: str, *, session_input: SessionInput) -> Chat:
-        """Open a session with the agent of a target; no process is started before something is said.
+    try:
+        return workspace.chat(target, session_input=session_input)
+    except ChatError as error:
+        raise CannotChat(str(error)) from error
 
-        Raises CannotChat. The chat lives until it is ended, or the backend is closed.
-        """
 
-        def open_chat(workspace: Workspace) -> Chat:
-            from workbench.engine.chat_session import ChatError  # with the engine: not before it is needed
+def read_set_facts(workspace: Workspace, eval_set: str) -> SetFacts:
+    """Read what a new case of a set has to respect. Raises StoreError."""
+    from workbench.store.evalsets.case_frame import DocumentFormat
 
-            try:
-                return workspace.chat(target, session_input=session_input)
-            except ChatError as error:
-                raise CannotChat(str(error)) from error
+    document = workspace.documents.document(eval_set)
+    return SetFacts(
+        eval_ids=frozenset(entry.eval_id for entry in document.entries),
+        holds_final_state=document.format is DocumentFormat.CURRENT,
+    )
 
-        return await self._call(open_chat)
 
-    async def facts_of(self, eval_set: str) -> SetFacts:
-        """What has to be known of a set before a case is added to it."""
+def save_chat_case(workspace: Workspace, eval_set: str, case: NewCase) -> None:
+    """Write a case into a set and save the set. The case replaces one with the same id."""
+    from workbench.engine.chat_session import write_case  # with the engine: not before it is needed
 
-        def look(document: EvalSetDocument) -> SetFacts:
-            from workbench.store.evalsets.case_frame import DocumentFormat
+    label = f"keep the chat as {case.eval_id}"
+    workspace.documents.edit_and_save(eval_set, lambda document: write_case(document, case), label=label)
 
-            return SetFacts(
-                eval_ids=frozenset(entry.eval_id for entry in document.entries),
-                holds_final_state=document.format is DocumentFormat.CURRENT,
-            )
 
-        return await self._documents.look(eval_set, look)
+def find_new_sets(workspace: Workspace) -> NewSets:
+    """Find where new eval sets belong."""
+    from workbench.store.project_discovery import NewSets
 
-    async def save(self, eval_set: str, case: NewCase) -> None:
-        """Write a case into a set and save it, in place of the one that has its id."""
+    return NewSets(workspace.project)
 
-        from workbench.engine.chat_session import write_case  # with the engine: not before it is needed
 
-        label = f"keep the chat as {case.eval_id}"
-        await self._documents.edit_and_save(eval_set, lambda document: write_case(document, case), label=label)
-
-    async def new_sets(self) -> NewSets:
-        """Where eval sets belong that could be made, by the project as it was looked at last."""
-
-        def look(workspace: Workspace) -> NewSets:
-            from workbench.store.project_discovery import NewSets
-
-            return NewSets(workspace.project)
-
-        return await self._call(look)
-
-    async def agent_of(self, eval_set: str) -> str | None:
-        """The agent that a set belongs to, as the project is now; None where it belongs to none."""
-
-        def find(workspace: Workspace) -> str | None:
-            workspace.refresh()
-            return next((entry.target for entry in workspace.project.eval_sets if entry.relative == eval_set), None)
-
-        return await self._call(find)
+def find_agent(workspace: Workspace, eval_set: str) -> str | None:
+    """Read the project again and find the agent of a set; None if it has none."""
+    workspace.refresh()
+    return next((entry.target for entry in workspace.project.eval_sets if entry.relative == eval_set), None)
 
 
 # Scenarios that a model writes: asked for, read again where the user has edited them, and added to a set.
 
 
-class Generating:
-    """Methods raise StoreError, and FileChanged where something would be overwritten."""
+def start_generation(
+    workspace: Workspace, target: str, eval_set: str | None, *, count: int, instruction: str
+) -> Generation:
+    """Have a model write scenarios for an agent that the set does not have. Never uses cached replies."""
+    from workbench.engine.scenario_generation import AskOptions, known_scenarios  # with what asks models
+    from workbench.model.evalset import ScenarioRequest
+    from workbench.store.evalsets.new_evalsets import refuse_older_format
 
-    def __init__(self, call: Call, documents: Documents) -> None:
-        self._call = call
-        self._documents = documents
+    known: Sequence[ConversationScenario] = ()
+    if eval_set is not None:
+        document = workspace.documents.document(eval_set)
+        refuse_older_format(document)
+        known = known_scenarios(document)
+    wanted = ScenarioRequest(count=count, model=workspace.settings.simulation.model, instruction=instruction)
+    return workspace.generate(target, wanted, known=known, options=AskOptions(use_cache=False))
 
-    async def start(self, target: str, eval_set: str | None, *, count: int, instruction: str) -> Generation:
-        """Have a model write scenarios for an agent, other ones than the set has. It is always asked anew."""
 
-        def start(workspace: Workspace) -> Generation:
-            from workbench.engine.scenario_generation import AskOptions, known_scenarios  # with what asks models
-            from workbench.model.evalset import ScenarioRequest
-            from workbench.store.evalsets.new_evalsets import refuse_older_format
+def add_scenarios(
+    workspace: Workspace,
+    eval_set: str,
+    scenarios: Sequence[ConversationScenario],
+    *,
+    session_input: Mapping[str, Any],
+) -> Sequence[str]:
+    """Add scenarios to a set as one step of undo, and save it. Return the ids of those that are new."""
 
-            known: Sequence[ConversationScenario] = ()
-            if eval_set is not None:
-                document = workspace.documents.document(eval_set)
-                refuse_older_format(document)
-                known = known_scenarios(document)
-            wanted = ScenarioRequest(count=count, model=workspace.settings.simulation.model, instruction=instruction)
-            return workspace.generate(target, wanted, known=known, options=AskOptions(use_cache=False))
+    def add(document: EvalSetDocument) -> Sequence[str]:
+        from workbench.agents.agent_sessions import read_adk_personas
+        from workbench.store.evalsets.new_evalsets import insert_scenarios, to_scenario
 
-        return await self._call(start)
+        data = [to_scenario(each) for each in scenarios]
+        added = insert_scenarios(document, data, session_input=session_input, read_personas=read_adk_personas)
+        return [case.eval_id for case in added if case.added]
 
-    async def add(
-        self, eval_set: str, scenarios: Sequence[ConversationScenario], *, session_input: Mapping[str, Any]
-    ) -> Sequence[str]:
-        """Add scenarios to a set as one step of undo, and save it; gives the ids of those that it did not have."""
-
-        def add(document: EvalSetDocument) -> Sequence[str]:
-            from workbench.agents.agent_sessions import read_adk_personas
-            from workbench.store.evalsets.new_evalsets import insert_scenarios, to_scenario
-
-            data = [to_scenario(each) for each in scenarios]
-            added = insert_scenarios(document, data, session_input=session_input, read_personas=read_adk_personas)
-            return [case.eval_id for case in added if case.added]
-
-        label = f"add {len(scenarios)} scenario{'' if len(scenarios) == 1 else 's'}"
-        return await self._documents.edit_and_save(eval_set, add, label=label)
+    label = f"add {len(scenarios)} scenario{'' if len(scenarios) == 1 else 's'}"
+    return workspace.documents.edit_and_save(eval_set, add, label=label)
 
 
 def text_of(scenario: ConversationScenario) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from workbench.engine.plan import Plan, PlanError
 from workbench.model.identity import CaseKey, JobKey
@@ -21,159 +22,43 @@ from workbench.tui.state.problem_list import SetProblem
 
 if TYPE_CHECKING:
     from workbench.engine.acceptance import Acceptance
-    from workbench.engine.open_documents import DocumentStanding, FoundEdits, OpenDocuments
     from workbench.engine.run import Run
-    from workbench.engine.set_files import Done, Versions
     from workbench.engine.workspace import Workspace
     from workbench.model.evalset import EvalCase
     from workbench.model.results import CaseResult
     from workbench.store.evalsets.evalset_document import EvalSetDocument
-    from workbench.store.evalsets.recovery import Recovery
     from workbench.watch.file_watcher import Change, Watcher
     from workbench.watch.watch_session import WatchedSources
 
 
-# Eval sets as they are edited: see `engine.documents`, of which every method here is the asynchronous twin.
-
-T = TypeVar("T")
+# Eval sets: their problems and unsaved edits.
 
 MOST_PROBLEMS = 1_000
-"""How many problems of one eval set are listed; the others are pluralise."""
+"""How many problems of one eval set are listed; the others are counted."""
 _CHECKED_AT_ONCE = 500
 """How many cases are checked against the rules of ADK before other work has its turn: about a tenth of a second."""
 
 
-class Documents:
-    """The eval sets of the project. Methods raise StoreError, and FileChanged where something would be overwritten."""
+def add_conversation(document: EvalSetDocument, result: CaseResult, case: EvalCase) -> str:
+    """Add the conversation of a simulated user and the agent as a fixed case. Return its id."""
+    from workbench.engine.chat_session import fixed_case, write_case  # with the engine: not before it is needed
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self.changes = 0  # how often unsaved edits may have become others: what recovery files have to follow
-
-    async def edit(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
-        """Change a document in one step of undo, unsaved. `change` runs on the backend's thread."""
-        return await self._change(lambda documents: documents.edit(eval_set, change, label=label))
-
-    async def edit_and_save(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
-        """As `edit`, saved at once, as undoing and redoing it will be. Where only saving fails the edit stays."""
-        return await self._change(lambda documents: documents.edit_and_save(eval_set, change, label=label))
-
-    async def keep_conversation(self, result: CaseResult, case: EvalCase) -> str:
-        """Add what a simulated user and the agent said as a fixed case to the set of the scenario; gives its id."""
-
-        def keep(document: EvalSetDocument) -> str:
-            from workbench.engine.chat_session import (
-                fixed_case,
-                write_case,  # with the engine: not before it is needed
-            )
-
-            new = fixed_case(result, case, taken={entry.eval_id for entry in document.entries})
-            write_case(document, new)
-            return new.eval_id
-
-        return await self.edit_and_save(result.case.eval_set, keep, label=f"keep the conversation of {case.eval_id}")
-
-    async def edit_together(
-        self, changes: Sequence[tuple[str, Callable[[EvalSetDocument], None]]], *, label: str
-    ) -> None:
-        """Change several sets in one step of undo and save them; where anything fails nothing remains of it."""
-        await self._change(lambda documents: documents.edit_together(changes, label=label))
-
-    async def look(self, eval_set: str, read: Callable[[EvalSetDocument], T]) -> T:
-        """Read something of a document as it is now. `read` runs on the backend's thread."""
-        return await self._ask(lambda documents: read(documents.document(eval_set)))
-
-    async def undo(self, eval_set: str | None) -> Done | None:
-        """Take back what was done last in this set, or with the files of sets; None where there is nothing."""
-        return await self._change(lambda documents: documents.undo_newest(eval_set))
-
-    async def redo(self, eval_set: str | None) -> Done | None:
-        """Do again what was taken back last; None where there is nothing."""
-        return await self._change(lambda documents: documents.redo_newest(eval_set))
-
-    async def save(self, eval_set: str) -> None:
-        """Write a set with unsaved edits."""
-        await self._change(lambda documents: documents.save(eval_set))
-
-    async def save_over(self, eval_set: str, theirs: bytes | None) -> None:
-        """Write a set in place of what was seen on disk (None: no file)."""
-        await self._change(lambda documents: documents.save_over(eval_set, theirs))
-
-    async def reload(self, eval_set: str) -> None:
-        """Take what is on disk; undo brings back the edits that were not saved."""
-        await self._change(lambda documents: documents.reload(eval_set))
-
-    async def versions(self, eval_set: str) -> Versions:
-        """A set as it is here, and as it is on disk."""
-        return await self._ask(lambda documents: documents.versions(eval_set))
-
-    async def standing(self, eval_set: str) -> DocumentStanding:
-        """How a set stands: unsaved edits, what can be undone, whether it changed on disk."""
-        return await self._ask(lambda documents: documents.standing(eval_set))
-
-    async def dirty(self) -> Sequence[str]:
-        """The sets with unsaved edits."""
-        return await self._ask(lambda documents: documents.dirty())
-
-    async def look_again(self) -> frozenset[str]:
-        """The sets that are another than they were, because of their files."""
-        return await self._ask(lambda documents: documents.look_again())
-
-    async def problems(self, eval_set: str) -> Sequence[SetProblem]:
-        """What is wrong with a set, its file, and its cases."""
-        return await self._call(lambda workspace: _problems(workspace, eval_set))
-
-    async def check(self, eval_set: str) -> bool:
-        """Check some more cases of a set against the rules of ADK; whether that is all, and `problems` complete."""
-        return await self._call(lambda workspace: _check(workspace, eval_set))
-
-    async def create_set(self, eval_set: str, *, eval_set_id: str) -> None:
-        """Make an eval set without cases."""
-        await self._change(lambda documents: documents.create_set(eval_set, eval_set_id=eval_set_id))
-
-    async def duplicate_set(self, eval_set: str, copy: str) -> None:
-        """Write a set, with its unsaved edits, under another name too."""
-        await self._change(lambda documents: documents.duplicate_set(eval_set, copy))
-
-    async def rename_set(self, eval_set: str, new: str) -> None:
-        """Give the file of a set another name; unsaved edits and what can be undone go with it."""
-        await self._change(lambda documents: documents.rename_set(eval_set, new))
-
-    async def delete_set(self, eval_set: str) -> None:
-        """Remove the file of a set, which undo brings back, unsaved edits too."""
-        await self._change(lambda documents: documents.delete_set(eval_set))
-
-    async def keep(self) -> None:
-        """Bring the recovery files up to date."""
-        await self._ask(lambda documents: documents.keep())
-
-    async def found(self) -> Sequence[FoundEdits]:
-        """What earlier sessions left unsaved, the newest first."""
-        return await self._ask(lambda documents: documents.found())
-
-    async def restore(self, recovery: Recovery) -> str:
-        """Take up unsaved edits of an earlier session as one step of undo; gives the set."""
-        return await self._change(lambda documents: documents.restore(recovery))
-
-    async def discard(self, recovery: Recovery) -> None:
-        """Throw away what an earlier session left."""
-        await self._ask(lambda documents: documents.discard(recovery))
-
-    async def recovered_versions(self, recovery: Recovery) -> Versions:
-        """A set with the unsaved edits of an earlier session, and as it is on disk."""
-        return await self._ask(lambda documents: documents.recovered_versions(recovery))
-
-    async def _ask(self, work: Callable[[OpenDocuments], T]) -> T:
-        return await self._call(lambda workspace: work(workspace.documents))
-
-    async def _change(self, work: Callable[[OpenDocuments], T]) -> T:
-        try:
-            return await self._ask(work)
-        finally:
-            self.changes += 1
+    new = fixed_case(result, case, taken={entry.eval_id for entry in document.entries})
+    write_case(document, new)
+    return new.eval_id
 
 
-def _problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+def list_changed_cases(workspace: Workspace) -> dict[str, frozenset[str]]:
+    """List the ids of unsaved cases for each set with unsaved edits. Leave out sets that cannot be read."""
+    changed = {}
+    for eval_set in workspace.documents.dirty():
+        with contextlib.suppress(StoreError):  # the list of sets shows the problem
+            changed[eval_set] = workspace.documents.standing(eval_set).changed_cases
+    return changed
+
+
+def find_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+    """List the problems of a set, of its file and of its cases. Call `check_cases` before for all of them."""
     documents = workspace.documents
     try:
         standing = documents.standing(eval_set)
@@ -203,10 +88,11 @@ def _problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     return found
 
 
-def _check(workspace: Workspace, eval_set: str) -> bool:
+def check_cases(workspace: Workspace, eval_set: str) -> bool:
+    """Check some more cases of a set against the rules of ADK. Return True if all are checked."""
     try:
         return workspace.documents.document(eval_set).check_cases(_CHECKED_AT_ONCE)
-    except StoreError:  # `problems` says so
+    except StoreError:  # `find_problems` reports it
         return True
 
 
@@ -227,7 +113,7 @@ def _of_error(error: StoreError, *, note: str = "") -> SetProblem:
     return SetProblem(path, error.message + note, place=error.place, line=error.line, column=error.column)
 
 
-# What the browser does with the cases of an eval set: functions of a document, for `documents.edit_and_save`.
+# What the browser does with the cases of an eval set: functions of a document, for `OpenDocuments.edit_and_save`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,39 +221,27 @@ class Outdated(Exception):
     """The document is another than the one that the user looked at. Nothing was changed."""
 
 
-class Editing:
-    """What the editor asks. Methods raise StoreError."""
-
-    def __init__(self, call: Call, documents: Documents) -> None:
-        self._call = call
-        self._documents = documents
-
-    async def open(self, edited: Edited, known: Opened | None) -> Opened:
-        """A case or set as it is now, unsaved edits included; what is `known` where nothing has changed."""
-        return await self._call(lambda workspace: _open(workspace, edited, known))
-
-    async def fault(self, opened: Opened, edit: Edit) -> str | None:
-        """What would be wrong after an edit, with its place; None where nothing would."""
-        return await self._call(lambda workspace: _apply(edit, _document(workspace, opened).make_scratch(), opened))
-
-    async def make(self, opened: Opened, edit: Edit, *, label: str) -> None:
-        """Make an edit, as one step of undo, unsaved. Raises Refused and Outdated."""
-
-        def change(document: EvalSetDocument) -> None:
-            if document.revision != opened.revision:
-                raise Outdated
-            fault = _apply(edit, document, opened)
-            if fault is not None:
-                raise Refused(fault)
-
-        await self._documents.edit(opened.edited.eval_set, change, label=label)
+def find_fault(workspace: Workspace, opened: Opened, edit: Edit) -> str | None:
+    """Describe what would be wrong after an edit, and where; None if nothing would. Raises StoreError."""
+    document = workspace.documents.document(opened.edited.eval_set)
+    return _apply(edit, document.make_scratch(), opened)
 
 
-def _document(workspace: Workspace, opened: Opened) -> EvalSetDocument:
-    return workspace.documents.document(opened.edited.eval_set)
+def make_edit(workspace: Workspace, opened: Opened, edit: Edit, *, label: str) -> None:
+    """Make an edit as one step of undo, without saving it. Raises Refused, Outdated and StoreError."""
+
+    def change(document: EvalSetDocument) -> None:
+        if document.revision != opened.revision:
+            raise Outdated
+        fault = _apply(edit, document, opened)
+        if fault is not None:
+            raise Refused(fault)
+
+    workspace.documents.edit(opened.edited.eval_set, change, label=label)
 
 
-def _open(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
+def open_edited(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
+    """Read a case or set with its unsaved edits. Return `known` if nothing has changed. Raises StoreError."""
     if edited.case is not None and is_kept(workspace, edited.case):
         return open_kept(workspace, edited, edited.case)
     try:
@@ -506,34 +380,13 @@ def _sentence(place: Place, found: str, expected: str) -> str:
     return f"{where}: found {found}, expected {expected}" if where else f"found {found}, expected {expected}"
 
 
-# What is typed into cases and not applied, kept so that it outlives a crash.
+def keep_typed_texts(workspace: Workspace, texts: Sequence[Any]) -> None:
+    """Store the unapplied texts of this session, so that they survive a crash. Raises StoreError.
 
-
-class TypedTexts:
-    """See `store.documents.typed_text`, of which every method here is the asynchronous twin."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-    async def keep(self, texts: Sequence[Any]) -> None:
-        """Keep these in place of what this session kept before. Raises StoreError.
-
-        A text that was applied leaves its file only once the edit is in a recovery file.
-        """
-
-        def keep(workspace: Workspace) -> None:
-            workspace.documents.keep()
-            workspace.typed_texts.write(texts)
-
-        await self._call(keep)
-
-    async def are_left(self) -> bool:
-        """Whether sessions that are no more left any."""
-        return await self._call(lambda workspace: workspace.typed_texts.has_abandoned())
-
-    async def take_over(self) -> Sequence[Any]:
-        """What ended sessions left, the oldest first; kept by this one from now on. Raises StoreError."""
-        return await self._call(lambda workspace: workspace.typed_texts.adopt_abandoned())
+    The edits come first: a text that was applied leaves its file only once the edit is in a recovery file.
+    """
+    workspace.documents.keep()
+    workspace.typed_texts.write(texts)
 
 
 # Accepting: edits of expectations, and the runs that score anew what they are about.
@@ -550,9 +403,9 @@ class Begun:
 class Accepting:
     """Turns what an agent did into what is expected of it."""
 
-    def __init__(self, call: Call, documents: Documents) -> None:
+    def __init__(self, call: Call, edit: Call) -> None:
         self._call = call
-        self._documents = documents
+        self._edit = edit
         self._accepted: set[str] = set()  # eval sets that were accepted into
 
     async def accept(self, wanted: Acceptance, *, label: str) -> Begun | str:
@@ -569,10 +422,7 @@ class Accepting:
                 return str(error)
             return _begin(workspace, plan)
 
-        try:
-            begun = await self._call(accept)
-        finally:
-            self._documents.changes += 1
+        begun = await self._edit(accept)
         self._accepted.add(wanted.result.case.eval_set)
         return begun
 

@@ -15,13 +15,12 @@ from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
-from workbench.store.errors import IsDataset, NotLoaded, StoreError, shown_path
+from workbench.store.errors import IsDataset, NotLoaded, StoreError
 from workbench.store.filetypes import is_dataset_name
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import EvalSetEntry
-from workbench.store.settings import NewTarget, add_target
 from workbench.tui.backend.workspace_thread import Call, aside
 from workbench.tui.state.browser_list import (
     KEPT_READ_ONLY,
@@ -297,10 +296,6 @@ class Projects:
         """Look again what there is."""
         return await self._call(self._reload)
 
-    async def add_target(self, target: NewTarget) -> str:
-        """Write a new target into the settings; returns the file, as people see it. Raises StoreError."""
-        return await self._call(lambda workspace: shown_path(add_target(target, workspace.root)))
-
     async def list_set(self, listed: ListedSet) -> ListedSet:
         """The set with its cases, or with what is wrong with its file; the same object where nothing has changed."""
         return await self._call(lambda workspace: self._list_set(workspace, listed))
@@ -318,10 +313,6 @@ class Projects:
             return self._list_set(workspace, listed)
 
         return await self._call(keep)
-
-    async def forget_addresses(self) -> None:
-        """What was read from addresses counts no longer."""
-        await self._call(lambda workspace: workspace.recordings.forget_addresses())
 
     async def read_case(self, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> ReadCase:
         """A case, or why it could not be read; `stored`: with its stored results, the newest or those in `earlier`."""

@@ -164,46 +164,36 @@ class BegunJudging:
     planned: PlannedJudging
 
 
-class Judging:
-    """Judges the newest results of cases again. Methods raise PlanError and StoreError."""
+def plan_judging(workspace: Workspace, case: CaseKey) -> PlannedJudging:
+    """Plan to judge all repeats of the newest run of a case again. Raises PlanError and StoreError."""
+    from workbench.engine.plan_cost import cost_of  # with the metrics: not before the first run
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    with workspace.history() as history:
+        newest = history.list_executions(case, limit=1)
+        if not newest:
+            raise PlanError("there is no stored answer of this case to judge")
+        run = history.run(newest[0].job.run_id)
+        results = history.latest_results([case]).get(case, [])
+    plan = workspace.plan_judging(run, results, RunOptions(command=_JUDGE_COMMAND))
+    calls = sum(cost_of(plan).judge_calls.values())
+    return PlannedJudging(plan, run.run_id, results, calls, asks=workspace.settings.run.confirm != "never")
 
-    async def plan(self, case: CaseKey) -> PlannedJudging:
-        """Plan to judge all repeats of the newest run of a case."""
 
-        def plan(workspace: Workspace) -> PlannedJudging:
-            from workbench.engine.plan_cost import cost_of  # with the metrics: not before the first run
+def start_judging(workspace: Workspace, planned: PlannedJudging) -> BegunJudging:
+    """Start a planned judging. Raises PlanError and StoreError."""
+    return BegunJudging(workspace.start(planned.plan), [job for job, _ in planned.plan.jobs], planned)
 
-            with workspace.history() as history:
-                newest = history.list_executions(case, limit=1)
-                if not newest:
-                    raise PlanError("there is no stored answer of this case to judge")
-                run = history.run(newest[0].job.run_id)
-                results = history.latest_results([case]).get(case, [])
-            made = workspace.plan_judging(run, results, RunOptions(command=_JUDGE_COMMAND))
-            cost = cost_of(made)
-            asks = workspace.settings.run.confirm != "never"
-            return PlannedJudging(made, run.run_id, results, sum(cost.judge_calls.values()), asks)
 
-        return await self._call(plan)
+async def describe_agreement(begun: BegunJudging) -> str | None:
+    """Wait for the judging, and describe how far it agrees with the one before; None if it was stopped."""
+    from workbench.report.judge_agreement import Judgements, agreements, outcome_text
 
-    async def start(self, planned: PlannedJudging) -> BegunJudging:
-        """Start it."""
-        run = await self._call(lambda workspace: workspace.start(planned.plan))
-        return BegunJudging(run, [job for job, _ in planned.plan.jobs], planned)
-
-    async def outcome(self, begun: BegunJudging) -> str | None:
-        """How far the new judgement agrees with the one before, when it has ended; None where it was stopped."""
-        from workbench.report.judge_agreement import Judgements, agreements, outcome_text
-
-        async for _ in begun.run.events():
-            pass
-        if begun.run.interrupted:
-            return None
-        both = Judgements([begun.planned.run_id, begun.run.run_id], [begun.planned.results, begun.run.results()])
-        return outcome_text(agreements(both))
+    async for _ in begun.run.events():
+        pass
+    if begun.run.interrupted:
+        return None
+    both = Judgements([begun.planned.run_id, begun.run.run_id], [begun.planned.results, begun.run.results()])
+    return outcome_text(agreements(both))
 
 
 # Criteria of eval sets: read from their files, kept there, and taken back; and what the cases have to be judged by.
@@ -403,15 +393,11 @@ MOST_RUNS = 50
 _ROWS_AT_ONCE = 100  # rows of a table that are read before others may use the thread
 
 
-class Archive:
-    """The history of the project. Methods raise StoreError where it cannot be read; nothing here makes a new one."""
+class HistoryReader:
+    """Reads the history of the project and never creates one. Methods raise StoreError if it cannot be read."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
-
-    async def case(self, key: CaseKey) -> CaseHistory:
-        """What became of a case in every run, and the hashes of what it is now."""
-        return await self._call(lambda workspace: _case_history(workspace, key))
 
     async def runs(self, target: str, eval_set: str | None) -> list[RunPart]:
         """The newest runs of a target, or of one of its sets."""
@@ -470,18 +456,6 @@ class Archive:
         finally:
             await self._call(lambda _: history.close())
 
-    async def export(
-        self,
-        path: Path,
-        report_format: str,
-        jobs: Sequence[JobKey],
-        *,
-        run_id: str | None,
-        earlier: EarlierVerdicts,
-    ) -> None:
-        """Write these results, of a run or those that count, as a report that replaces the file."""
-        await self._call(lambda workspace: export(workspace, path, report_format, jobs, run_id=run_id, earlier=earlier))
-
     async def _read(self, nothing: T, work: Callable[[History], T]) -> T:
         """What `work` finds in the history, `nothing` where there is none yet."""
 
@@ -499,7 +473,8 @@ def _is_there(workspace: Workspace) -> bool:
     return get_history_path(workspace.root).exists()
 
 
-def _case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
+def read_case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
+    """Read the executions of a case in every run, and its present hashes. Raises StoreError."""
     if not _is_there(workspace):
         return CaseHistory(key)
     with workspace.history() as history:

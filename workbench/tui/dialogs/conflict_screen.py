@@ -18,7 +18,7 @@ from textual.widgets import Static
 from workbench.engine.open_documents import FoundEdits
 from workbench.engine.set_files import Versions
 from workbench.store.errors import FileChanged, StoreError
-from workbench.tui.backend.document_calls import Documents
+from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
@@ -109,9 +109,9 @@ class ConflictScreen(Dialog[Decision | None]):
     PLACES: ClassVar[tuple[str, ...]] = ("conflict",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("conflict")]
 
-    def __init__(self, documents: Documents, eval_set: str) -> None:
+    def __init__(self, backend: Backend, eval_set: str) -> None:
         super().__init__()
-        self._documents = documents
+        self._backend = backend
         self._eval_set = eval_set
         self._versions: Versions | None = None
         self._is_deciding = False
@@ -139,7 +139,7 @@ class ConflictScreen(Dialog[Decision | None]):
 
     def action_take_theirs(self) -> None:
         """Take what is on disk; undo brings the edits back."""
-        self._decide(lambda _: self._documents.reload(self._eval_set), "taken")
+        self._decide(self._reload, "taken")
 
     def action_keep_both(self) -> None:
         """Make the edits in what is on disk, and write that."""
@@ -187,7 +187,7 @@ class ConflictScreen(Dialog[Decision | None]):
 
     async def _show_versions(self) -> None:
         try:
-            self._versions = await self._documents.versions(self._eval_set)
+            self._versions = await self._backend.call(lambda workspace: workspace.documents.versions(self._eval_set))
         except StoreError as error:
             say(self, str(error), severity="error")
             self.dismiss(None)
@@ -195,8 +195,11 @@ class ConflictScreen(Dialog[Decision | None]):
         self.refresh_bindings()
         await self.query_one(VersionsView).show(self._versions, ours=_MINE, theirs=_THEIRS)
 
+    async def _reload(self, _: Versions) -> None:
+        await self._backend.edit(lambda workspace: workspace.documents.reload(self._eval_set))
+
     async def _write_mine(self, versions: Versions) -> None:
-        await self._documents.save_over(self._eval_set, versions.theirs)
+        await self._backend.edit(lambda workspace: workspace.documents.save_over(self._eval_set, versions.theirs))
 
     async def _write_both(self, versions: Versions) -> None:
         content = self._both
@@ -207,7 +210,9 @@ class ConflictScreen(Dialog[Decision | None]):
         """False where the user gave up."""
         both = await asyncio.to_thread(merged_text, versions, ours=_MINE, theirs=_THEIRS)
         suffix = "".join(Path(self._eval_set).suffixes[-2:])
-        fault_of = await self._documents.look(self._eval_set, lambda document: document.find_fault_in_file)
+        fault_of = await self._backend.call(
+            lambda workspace: workspace.documents.document(self._eval_set).find_fault_in_file
+        )
         merged = await edit_text(
             self.app, both, suffix=suffix, check=lambda text: find_merge_mark(text) or fault_of(text)
         )
@@ -217,12 +222,14 @@ class ConflictScreen(Dialog[Decision | None]):
         return True
 
     async def _write_merged(self, content: bytes, versions: Versions) -> None:
-        await self._documents.edit(
-            self._eval_set,
-            lambda document: document.replace_content(content, label="merge"),
-            label="merge with the file on disk",
+        await self._backend.edit(
+            lambda workspace: workspace.documents.edit(
+                self._eval_set,
+                lambda document: document.replace_content(content, label="merge"),
+                label="merge with the file on disk",
+            )
         )
-        await self._documents.save_over(self._eval_set, versions.theirs)
+        await self._backend.edit(lambda workspace: workspace.documents.save_over(self._eval_set, versions.theirs))
 
 
 # Unsaved edits that an earlier session left: restored, looked at, thrown away, or left for later.
@@ -239,9 +246,9 @@ class RecoveryScreen(Dialog[Sequence[str]]):
     PLACES: ClassVar[tuple[str, ...]] = ("recovery",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("recovery")]
 
-    def __init__(self, documents: Documents, found: Sequence[FoundEdits]) -> None:
+    def __init__(self, backend: Backend, found: Sequence[FoundEdits]) -> None:
         super().__init__()
-        self._documents = documents
+        self._backend = backend
         self._list = RecoveryList(found, datetime.now().astimezone())
         self._restored: list[str] = []
 
@@ -277,7 +284,9 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         if selected is None:
             return
         try:
-            self._restored.append(await self._documents.restore(selected.recovery))
+            self._restored.append(
+                await self._backend.edit(lambda workspace: workspace.documents.restore(selected.recovery))
+            )
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -290,7 +299,9 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         if selected is None:
             return
         try:
-            versions = await self._documents.recovered_versions(selected.recovery)
+            versions = await self._backend.call(
+                lambda workspace: workspace.documents.recovered_versions(selected.recovery)
+            )
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -307,7 +318,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         if not await self.app.push_screen_wait(ConfirmScreen(question)):
             return
         try:
-            await self._documents.discard(selected.recovery)
+            await self._backend.call(lambda workspace: workspace.documents.discard(selected.recovery))
         except StoreError as error:
             say(self, str(error), severity="error")
             return

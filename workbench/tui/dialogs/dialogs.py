@@ -21,7 +21,8 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from workbench.store.errors import StoreError
+from workbench.store import settings
+from workbench.store.errors import StoreError, shown_path
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
 from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyPlace
 from workbench.tui.keys import bindings, dialog_bindings, keys_of
@@ -323,7 +324,7 @@ async def add_target(widget: Widget, context: ScreenContext) -> None:
         target = await _described(widget)
         if target is None:
             return
-        file = await context.backend.project.add_target(target)
+        file = await context.backend.call(lambda workspace: shown_path(settings.add_target(target, workspace.root)))
     except StoreError as error:
         say(widget, str(error), severity="error")
         return

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
-from workbench.tui.backend.run_calls import export_problem, format_of, is_there, path_of, suggested_path
+from workbench.tui.backend.run_calls import export, export_problem, format_of, is_there, path_of, suggested_path
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screen_messages import ScreenContext
@@ -172,8 +172,8 @@ class TableScreen(ResultScreen[CaseKey | None]):
             return
         try:
             earlier = self._screen_context.state.board.earlier_verdicts(job.case for job in jobs)
-            await self._screen_context.backend.archive.export(
-                path, format_of(path), jobs, run_id=self._run_id, earlier=earlier
+            await self._screen_context.backend.call(
+                lambda workspace: export(workspace, path, format_of(path), jobs, run_id=self._run_id, earlier=earlier)
             )
         except StoreError as error:
             say(self, str(error), severity="error")
@@ -205,7 +205,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         self._arrange()
 
     def _stretches(self) -> AsyncIterator[list[TableRow]]:
-        archive = self._screen_context.backend.archive
+        archive = self._screen_context.backend.history
         if self._run_id is not None:
             return archive.rows_of_run(self._run_id)
         cases = self._cases()
@@ -320,7 +320,7 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
     async def _swap(self) -> None:
         comparison = self._cases.comparison
         try:
-            swapped = await self._screen_context.backend.archive.compare(
+            swapped = await self._screen_context.backend.history.compare(
                 comparison.after.run_id, comparison.before.run_id
             )
         except StoreError as error:

@@ -40,6 +40,7 @@ from workbench.tui.widgets.inputs import FilterInput, FilterLine, say
 from workbench.tui.widgets.row_lists import CaseList
 
 if TYPE_CHECKING:
+    from workbench.engine.open_documents import OpenDocuments
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 
@@ -56,7 +57,7 @@ class Edits:
         self._widget = widget
         self._state = context.state
         self._browser = context.state.browser
-        self._documents = context.backend.documents
+        self._backend = context.backend
 
     def why_not(self, action: str) -> str:
         """Why one of these operations has no use for what is selected or marked, in one sentence; else empty."""
@@ -100,7 +101,9 @@ class Edits:
             return
         path = set_path(written)
         await self._with_files(
-            lambda: self._documents.create_set(path, eval_set_id=set_id_of(path)), select=path, done=f"created {path}"
+            lambda documents: documents.create_set(path, eval_set_id=set_id_of(path)),
+            select=path,
+            done=f"created {path}",
         )
 
     async def rename(self) -> None:
@@ -195,7 +198,7 @@ class Edits:
             return
         new = set_path(written)
         await self._with_files(
-            lambda: self._documents.rename_set(path, new), select=new, done=f"renamed {path} to {new}"
+            lambda documents: documents.rename_set(path, new), select=new, done=f"renamed {path} to {new}"
         )
 
     async def _duplicate_case(self, key: CaseKey) -> None:
@@ -219,7 +222,7 @@ class Edits:
             return
         copy = set_path(written)
         await self._with_files(
-            lambda: self._documents.duplicate_set(path, copy), select=copy, done=f"copied {path} to {copy}"
+            lambda documents: documents.duplicate_set(path, copy), select=copy, done=f"copied {path} to {copy}"
         )
 
     async def _delete_set(self, path: str) -> None:
@@ -227,7 +230,7 @@ class Edits:
             f"Delete the file {safe_line(path)} with {plural(len(self._ids(path)), 'case')}? u brings it back."
         ):
             await self._with_files(
-                lambda: self._documents.delete_set(path), select=None, done=f"deleted {path}; u brings it back"
+                lambda documents: documents.delete_set(path), select=None, done=f"deleted {path}; u brings it back"
             )
 
     async def _move(self, keys: Sequence[CaseKey], target: str) -> bool:
@@ -236,7 +239,7 @@ class Edits:
         taken: list[document_calls.TakenCase] = []
         try:
             for source, moved in _by_set(keys).items():
-                taken += await self._documents.look(source, partial(document_calls.take_cases, keys=moved))
+                taken += await self._take(source, moved)
                 changes.append((source, partial(document_calls.delete_cases, keys=moved)))
         except StoreError as error:
             self._refuse(error)
@@ -245,17 +248,24 @@ class Edits:
         changes.insert(0, (target, partial(document_calls.put_cases, cases=taken)))
         return await self._edit_together(changes, label=f"move {_named(keys)} to {target}")
 
+    async def _take(self, eval_set: str, keys: Sequence[CaseKey]) -> list[document_calls.TakenCase]:
+        return await self._backend.call(
+            lambda workspace: document_calls.take_cases(workspace.documents.document(eval_set), keys)
+        )
+
     async def _edit_together(
         self, changes: Sequence[tuple[str, Callable[[EvalSetDocument], None]]], *, label: str
     ) -> bool:
         """Edit several sets as one step and save them; False where that could not be, and nothing of it is done."""
         try:
-            await self._documents.edit_together(changes, label=label)
+            await self._backend.edit(lambda workspace: workspace.documents.edit_together(changes, label=label))
         except FileChanged:
             self._warn("a file was changed meanwhile: decide which version to keep, then do it again")
-            for name, _ in changes:
-                if (await self._documents.standing(name)).changed_on_disk:
-                    self._widget.post_message(SaveWanted(name))
+            changed = await self._backend.call(
+                lambda workspace: [name for name, _ in changes if workspace.documents.standing(name).changed_on_disk]
+            )
+            for name in changed:
+                self._widget.post_message(SaveWanted(name))
             return False
         except StoreError as error:
             self._refuse(error)
@@ -266,7 +276,7 @@ class Edits:
     async def _edit(self, eval_set: str, change: Callable[[EvalSetDocument], None], *, label: str) -> bool:
         """Make an edit and save it; False where that could not be."""
         try:
-            await self._documents.edit_and_save(eval_set, change, label=label)
+            await self._backend.edit(lambda workspace: workspace.documents.edit_and_save(eval_set, change, label=label))
         except FileChanged:  # the edit is made; whose version of the file is to be saved the user decides
             self._widget.post_message(SaveWanted(eval_set))
             return False
@@ -276,9 +286,9 @@ class Edits:
         self._widget.post_message(DocumentsChanged(frozenset([eval_set])))
         return True
 
-    async def _with_files(self, work: Callable[[], Awaitable[None]], *, select: str | None, done: str) -> None:
+    async def _with_files(self, work: Callable[[OpenDocuments], None], *, select: str | None, done: str) -> None:
         try:
-            await work()
+            await self._backend.edit(lambda workspace: work(workspace.documents))
         except StoreError as error:
             self._refuse(error)
             return
@@ -411,17 +421,9 @@ class BrowserPane(Vertical):
         self.post_message(self.EditsRead())
 
     async def _read_edited(self) -> None:
-        documents = self._screen_context.backend.documents
-        dirty = await documents.dirty()
+        changed = await self._screen_context.backend.call(document_calls.list_changed_cases)
         for listed in self._browser.files:
-            if listed.relative not in dirty:
-                self._browser.show_edited(listed.relative, None)
-        for relative in dirty:
-            try:
-                standing = await documents.standing(relative)
-            except StoreError:
-                continue  # it is listed with what is wrong with it
-            self._browser.show_edited(relative, standing.changed_cases)
+            self._browser.show_edited(listed.relative, changed.get(listed.relative))
         self._is_outdated = True
         self.post_message(self.EditsRead())
 

@@ -18,7 +18,14 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from workbench.store.errors import StoreError
-from workbench.tui.backend.document_calls import Outdated, Refused
+from workbench.tui.backend.document_calls import (
+    Outdated,
+    Refused,
+    find_fault,
+    keep_typed_texts,
+    make_edit,
+    open_edited,
+)
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import bindings
@@ -90,7 +97,8 @@ class DraftKeeper(Controller):
     async def start(self) -> None:
         """Show the drafts that earlier sessions left; from then on save those of this session."""
         try:
-            found = [load_draft(kept) for kept in await self.backend.typed_texts.take_over()]
+            texts = await self.backend.call(lambda workspace: workspace.typed_texts.adopt_abandoned())
+            found = [load_draft(text) for text in texts]
         except StoreError as error:
             say(self.widget, f"text typed in an earlier session cannot be restored: {error}", severity="error")
             found = []
@@ -112,7 +120,8 @@ class DraftKeeper(Controller):
 
     async def _keep(self, drafts: Sequence[tuple[Edited, Draft]]) -> None:
         try:
-            await self.backend.typed_texts.keep([dump_draft(edited, draft) for edited, draft in drafts])
+            texts = [dump_draft(edited, draft) for edited, draft in drafts]
+            await self.backend.call(lambda workspace: keep_typed_texts(workspace, texts))
         except StoreError as error:
             if not self._is_refused:  # once, not at every key press
                 say(self.widget, f"typed text cannot be stored, a crash would lose it: {error}", severity="error")
@@ -375,7 +384,8 @@ class OutlinePane(Pane):
         if wanted is None:
             return
         try:
-            opened = await self.context.backend.editing.open(wanted, self.editor.opened)
+            known = self.editor.opened
+            opened = await self.context.backend.call(lambda workspace: open_edited(workspace, wanted, known))
         except StoreError as error:
             if wanted == self._edited:
                 self.editor.close()
@@ -669,7 +679,8 @@ class CasePane(OutlinePane):
         if draft != self.editor.typing or opened is None:
             return
         try:
-            fault = await self.context.backend.editing.fault(opened, draft.slot.edit(draft.value(), opened.data))
+            edit = draft.slot.edit(draft.value(), opened.data)
+            fault = await self.context.backend.call(lambda workspace: find_fault(workspace, opened, edit))
         except (StoreError, Outdated, Invalid, Impossible):
             return  # applying the draft shows the same error
         if draft == self.editor.typing and fault is not None:
@@ -750,7 +761,7 @@ class CasePane(OutlinePane):
                 return "another case was selected meanwhile; nothing was changed"
             try:
                 edit = make(row or _NO_ROW, opened)
-                await self.context.backend.editing.make(opened, edit, label=safe(label))
+                await self.context.backend.edit(lambda workspace: make_edit(workspace, opened, edit, label=safe(label)))
             except Outdated:
                 await self._reload()
                 return "the file was changed meanwhile; its new content is shown: check it and repeat the edit"

@@ -23,7 +23,14 @@ from workbench.model.identity import CaseKey
 from workbench.model.run_events import TurnFailed
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.filetypes import derive_set_name
-from workbench.tui.backend.chat_calls import CannotChat
+from workbench.tui.backend.chat_calls import (
+    CannotChat,
+    find_agent,
+    find_new_sets,
+    open_chat,
+    read_set_facts,
+    save_chat_case,
+)
 from workbench.tui.dialogs.conflict_screen import ConflictScreen
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
@@ -72,17 +79,18 @@ async def keep(app: App[None], context: ScreenContext, conversation: Conversatio
     taken: frozenset[str] = frozenset()
     holds_state = True
     if not is_new_set:
-        facts = await context.backend.chats.facts_of(eval_set)
+        facts = await context.backend.call(lambda workspace: read_set_facts(workspace, eval_set))
         taken, holds_state = facts.eval_ids, facts.holds_final_state
     eval_id = await _ask_id(app, shelf, taken)
     final_state = await _ask_final_state(app, conversation) if holds_state else None
     case = _case(conversation, first=first, eval_id=eval_id, final_state=final_state)
     if is_new_set:
-        await context.backend.documents.create_set(eval_set, eval_set_id=derive_set_name(PurePosixPath(eval_set)))
+        set_id = derive_set_name(PurePosixPath(eval_set))
+        await context.backend.edit(lambda workspace: workspace.documents.create_set(eval_set, eval_set_id=set_id))
     try:
-        await context.backend.chats.save(eval_set, case)
+        await context.backend.edit(lambda workspace: save_chat_case(workspace, eval_set, case))
     except FileChanged:
-        if not await app.push_screen_wait(ConflictScreen(context.backend.documents, eval_set)):
+        if not await app.push_screen_wait(ConflictScreen(context.backend, eval_set)):
             raise
     return CaseKey(target=await _agent_of(context, eval_set, conversation), eval_set=eval_set, eval_id=eval_id)
 
@@ -112,7 +120,7 @@ async def _ask_shelf(app: App[None], context: ScreenContext, conversation: Conve
 
 async def _ask_new_set(app: App[None], context: ScreenContext, conversation: Conversation) -> str:
     sets, target = context.state.browser.files, conversation.target
-    places = await context.backend.chats.new_sets()
+    places = await context.backend.call(find_new_sets)
     answer = await app.push_screen_wait(
         AskScreen(
             "File of the new eval set, relative to the project",
@@ -150,7 +158,7 @@ async def _ask_final_state(app: App[None], conversation: Conversation) -> dict[s
 async def _agent_of(context: ScreenContext, eval_set: str, conversation: Conversation) -> str:
     """The agent that the set belongs to; empty for none."""
     try:
-        return await context.backend.chats.agent_of(eval_set) or ""
+        return await context.backend.call(lambda workspace: find_agent(workspace, eval_set)) or ""
     except StoreError:  # of the settings: told where the project is looked at again, and the case is written
         return conversation.target
 
@@ -558,7 +566,9 @@ class ChatPane(Pane):
         self._end(chat)
         chat.is_opening = True
         try:
-            session = await self.context.backend.chats.open(chat.target, session_input=session_input)
+            session = await self.context.backend.call(
+                lambda workspace: open_chat(workspace, chat.target, session_input=session_input)
+            )
         except (CannotChat, StoreError) as error:
             chat.problem = str(error)
             chat.draft = chat.draft or said[-1].text()

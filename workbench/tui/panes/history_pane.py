@@ -12,6 +12,7 @@ from workbench.model.identity import CaseKey
 from workbench.report.run_report import when
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
+from workbench.tui.backend.run_calls import read_case_history
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import CaseWanted, ScreenContext, SessionWanted
@@ -149,12 +150,12 @@ class HistoryPane(Pane):
     @work(group="history", exclusive=True)
     async def _read(self, place: Place) -> None:
         target, eval_set, case = place
-        archive = self.context.backend.archive
+        backend = self.context.backend
         try:
             if case is not None:
-                self._take(Executions(await archive.case(case)))
+                self._take(Executions(await backend.call(lambda workspace: read_case_history(workspace, case))))
             else:
-                parts = await archive.runs(target, eval_set or None)
+                parts = await backend.history.runs(target, eval_set or None)
                 self._take(GroupRuns(parts, target=target, eval_set=eval_set or None))
         except StoreError as error:
             self._shown = None
@@ -185,7 +186,7 @@ class HistoryPane(Pane):
         read = self.context.state.read
         case = read.case if read is not None and read.key == job.case else None
         try:
-            result = await self.context.backend.archive.result(job.run_id, job.key)
+            result = await self.context.backend.history.result(job.run_id, job.key)
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -202,7 +203,7 @@ class HistoryPane(Pane):
     @work(group="compare", exclusive=True)
     async def _compare(self, before: str, after: str) -> None:
         try:
-            comparison = await self.context.backend.archive.compare(before, after)
+            comparison = await self.context.backend.history.compare(before, after)
         except StoreError as error:
             say(self, str(error), severity="error")
             return

@@ -15,6 +15,7 @@ from workbench.engine.plan import PlanError
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult
 from workbench.store.errors import StoreError
+from workbench.tui.backend.run_calls import describe_agreement, plan_judging, start_judging
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane
@@ -108,7 +109,7 @@ class ScoresPane(Pane):
     @work(group="judge", exclusive=True)
     async def action_judge_again(self) -> None:
         """Have the judges say again what they think of the case, and say how far that agrees with what they said."""
-        judging = self.context.backend.judging
+        backend = self.context.backend
         if not self._results:
             say(self, "there is no case with scores here to judge again", severity="warning")
             return
@@ -116,18 +117,19 @@ class ScoresPane(Pane):
             say(self, "a run is going on; x stops it", severity="warning")
             return
         try:
-            planned = await judging.plan(self._results[0].case)
+            case = self._results[0].case
+            planned = await backend.call(lambda workspace: plan_judging(workspace, case))
             question = (
                 f"Judge this case again? About {plural(planned.calls, 'call')} of judges; the agent does not run."
             )
             if planned.asks and not await self.app.push_screen_wait(ConfirmScreen(question)):
                 return
-            begun = await judging.start(planned)
+            begun = await backend.call(lambda workspace: start_judging(workspace, planned))
         except (PlanError, StoreError) as error:
             say(self, str(error), severity="error")
             return
         self.post_message(RunBegun(begun.run, begun.jobs, is_shown=True))
-        outcome = await judging.outcome(begun)
+        outcome = await describe_agreement(begun)
         if outcome is not None:
             say(self, f"judged again\n{outcome}")
 
@@ -163,7 +165,7 @@ class ScoresPane(Pane):
             keys = list(chain.from_iterable(listed.keys for listed in sets))
             earlier = self.context.state.board.earlier_verdicts(keys)
             try:
-                spread = await self.context.backend.archive.spread(target, eval_set or None, keys, earlier=earlier)
+                spread = await self.context.backend.history.spread(target, eval_set or None, keys, earlier=earlier)
             except StoreError as error:
                 self._group = None
                 self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))

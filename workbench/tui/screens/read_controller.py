@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
+from workbench.tui.backend.document_calls import check_cases, find_problems
 from workbench.tui.screen_messages import Controller, ScreenContext, background
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.problem_list import Source
@@ -102,7 +103,7 @@ class ReadController(Controller):
             if each.is_address and (each.cases is not None or each.is_being_read)
         }
         try:
-            await self.backend.project.forget_addresses()
+            await self.backend.call(lambda workspace: workspace.recordings.forget_addresses())
             project = await self.backend.project.reload()
         except StoreError as error:
             say(self.widget, str(error), severity="error")
@@ -205,22 +206,25 @@ class ReadController(Controller):
             if read is not listed:
                 self.state.list_set(read)
             if listed.kept is None:
-                if not await self.backend.documents.check(listed.relative):
+                if not await self._check_cases(listed):
                     unchecked.append(listed)
                 await self._show_problems(listed)
         self.post_message(self.SetsRead())
         if unchecked:
             self._check_sets(unchecked)
 
+    async def _check_cases(self, listed: ListedSet) -> bool:
+        return await self.backend.call(lambda workspace: check_cases(workspace, listed.relative))
+
     async def _show_problems(self, listed: ListedSet) -> None:
-        problems = await self.backend.documents.problems(listed.relative)
+        problems = await self.backend.call(lambda workspace: find_problems(workspace, listed.relative))
         self.state.problems.show_set(listed.relative, listed.target, problems)
 
     @background(group="check_sets")
     async def _check_sets(self, sets: Sequence[ListedSet]) -> None:
         """Check the rest of large sets against the rules of ADK, while everything else goes on."""
         for listed in sets:
-            while not await self.backend.documents.check(listed.relative):
+            while not await self._check_cases(listed):
                 pass
             if self.state.browser.eval_set(*listed.place) is not None:
                 await self._show_problems(listed)

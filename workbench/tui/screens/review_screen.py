@@ -239,7 +239,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
             say(self, "nothing was accepted in this review")
             return
         try:
-            await self._screen_context.backend.documents.undo(key.eval_set)
+            await self._screen_context.backend.edit(lambda workspace: workspace.documents.undo_newest(key.eval_set))
         except StoreError as error:
             say(self, str(error), severity="error")
         self._tell(DocumentsChanged(frozenset([key.eval_set])))

@@ -5,7 +5,7 @@ It has no face of its own; the main screen has one and asks it to save.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -14,6 +14,7 @@ from textual.worker import Worker
 
 from workbench.model.identity import CaseKey
 from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.backend.document_calls import add_conversation
 from workbench.tui.dialogs.dialogs import ChooseScreen
 from workbench.tui.external_editor import edit_text
 from workbench.tui.screen_messages import Controller, DocumentsChanged, ProjectChanged, ScreenContext, background
@@ -21,13 +22,15 @@ from workbench.tui.state.browser_state import Subject
 from workbench.tui.widgets.inputs import say
 
 if TYPE_CHECKING:
-    from workbench.engine.open_documents import FoundEdits
+    from workbench.engine.open_documents import FoundEdits, OpenDocuments
     from workbench.engine.set_files import Done
+    from workbench.engine.workspace import Workspace
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
     from workbench.tui.dialogs.conflict_screen import Decision
 
 
-Take = Callable[[str | None], Awaitable["Done | None"]]
-"""Undoes or redoes something, and gives what it was."""
+Step = Callable[["OpenDocuments"], "Done | None"]
+"""Undoes or redoes a change and returns it."""
 
 _KEEP = 0.25  # seconds between two looks at whether recovery files have to follow edits
 _LONGEST = 4  # looks after which they follow even where the user has not stopped typing
@@ -42,9 +45,7 @@ class SaveController(Controller):
 
     def __init__(self, widget: Widget, context: ScreenContext) -> None:
         super().__init__(widget, context)
-        self._typed_texts = context.backend.typed_texts
-        self._documents = context.backend.documents
-        self._seen = self._kept = self._documents.changes
+        self._seen = self._kept = self.backend.edits
         self._waited = 0
         self._is_keeping_refused = False
         self._look: Worker[None] | None = None
@@ -57,7 +58,7 @@ class SaveController(Controller):
     @background(group="documents")
     async def save(self, eval_set: str) -> None:
         """Save a set because the user wants it saved."""
-        if eval_set not in await self._documents.dirty():
+        if eval_set not in await self.backend.call(list_unsaved):
             say(self.widget, f"{eval_set} has no unsaved edits")
             return
         match await self._save(eval_set):
@@ -68,13 +69,13 @@ class SaveController(Controller):
 
     @background(group="documents")
     async def undo(self, eval_set: str | None) -> None:
-        """Take back the last edit of this set, or what was done last with the files of sets."""
-        await self._step(self._documents.undo, eval_set, told="undone", nothing="there is nothing to undo")
+        """Undo the last edit of this set, or the last change of the files of sets."""
+        await self._step(eval_set, lambda documents: documents.undo_newest(eval_set), done="undone", verb="undo")
 
     @background(group="documents")
     async def redo(self, eval_set: str | None) -> None:
-        """Do again what was taken back last."""
-        await self._step(self._documents.redo, eval_set, told="done again", nothing="there is nothing to do again")
+        """Redo what was undone last."""
+        await self._step(eval_set, lambda documents: documents.redo_newest(eval_set), done="redone", verb="redo")
 
     @background(group="documents")
     async def keep_conversation(self, subject: Subject) -> None:
@@ -86,7 +87,13 @@ class SaveController(Controller):
             say(self.widget, "the selected result has no finished conversation of a simulated user", severity="warning")
             return
         try:
-            eval_id = await self._documents.keep_conversation(result, case)
+            eval_id = await self.backend.edit(
+                lambda workspace: workspace.documents.edit_and_save(
+                    result.case.eval_set,
+                    lambda document: add_conversation(document, result, case),
+                    label=f"keep the conversation of {case.eval_id}",
+                )
+            )
         except (FileChanged, StoreError) as error:
             say(self.widget, str(error), severity="error")
             return
@@ -95,11 +102,11 @@ class SaveController(Controller):
 
     async def save_all(self) -> bool:
         """Save every set with unsaved edits. False where one of them still has some."""
-        return await self.save_these(await self._documents.dirty())
+        return await self.save_these(await self.backend.call(list_unsaved))
 
     async def save_these(self, eval_sets: Collection[str]) -> bool:
         """Save those of these sets that have unsaved edits. False where one of them still has some."""
-        for eval_set in await self._documents.dirty():
+        for eval_set in await self.backend.call(list_unsaved):
             if eval_set in eval_sets and await self._save(eval_set) is None:
                 return False
         return True
@@ -107,7 +114,7 @@ class SaveController(Controller):
     async def may_leave(self) -> bool:
         """Ask what becomes of unsaved edits, where there are any. False where the user stays."""
         try:
-            dirty = await self._documents.dirty()
+            dirty = await self.backend.call(list_unsaved)
         except StoreError:  # the project was never opened
             return True
         if not dirty:
@@ -127,18 +134,18 @@ class SaveController(Controller):
     @background(group="recover")
     async def offer_recoveries(self) -> None:
         """Show what earlier sessions left unsaved, where they did, and then what they left typed."""
-        found = await self._documents.found()
+        found = await self.backend.call(lambda workspace: workspace.documents.found())
         if found:
             await self._offer(found)
-        if await self._typed_texts.are_left():
+        if await self.backend.call(lambda workspace: workspace.typed_texts.has_abandoned()):
             self.post_message(self.TextsLeft())
 
     async def _offer(self, found: Sequence[FoundEdits]) -> None:
         # Imported here, as the other below: most sessions need neither, and the engine's documents come with them.
         from workbench.tui.dialogs.conflict_screen import RecoveryScreen
 
-        restored = await self.app.push_screen_wait(RecoveryScreen(self._documents, found))
-        left = await self._documents.found()
+        restored = await self.app.push_screen_wait(RecoveryScreen(self.backend, found))
+        left = await self.backend.call(lambda workspace: workspace.documents.found())
         self.state.problems.show_recoveries([item.eval_set for item in left])
         self.post_message(DocumentsChanged(frozenset(restored)))
 
@@ -146,31 +153,19 @@ class SaveController(Controller):
     async def edit_case_text(self, key: CaseKey) -> None:
         """Edit the text of a case in the user's editor; it is a step of undo, unsaved."""
         try:
-            text, fault_of = await self._documents.look(
-                key.eval_set,
-                lambda document: (
-                    document.case_text(document.find_index(key.eval_id, occurrence=key.occurrence)),
-                    document.find_fault_in_text,
-                ),
-            )
+            text, fault_of = await self.backend.call(lambda workspace: _read_case_text(workspace, key))
             edited = await edit_text(self.app, text, suffix=".json", check=fault_of)
             if edited is None:
                 return
-            await self._documents.edit(
-                key.eval_set,
-                lambda document: document.set_case_text(
-                    document.find_index(key.eval_id, occurrence=key.occurrence), edited
-                ),
-                label=f"edit {key.eval_id}",
-            )
+            await self.backend.edit(lambda workspace: _write_case_text(workspace, key, edited))
         except StoreError as error:
             say(self.widget, str(error), severity="error")
             return
         self._changed([key.eval_set])
 
-    async def _step(self, take: Take, eval_set: str | None, *, told: str, nothing: str) -> None:
+    async def _step(self, eval_set: str | None, step: Step, *, done: str, verb: str) -> None:
         try:
-            done = await take(eval_set)
+            change = await self.backend.edit(lambda workspace: step(workspace.documents))
         except FileChanged as error:  # what was to be saved again changed on disk
             say(self.widget, str(error), severity="warning")
             if eval_set is not None:
@@ -179,18 +174,18 @@ class SaveController(Controller):
         except StoreError as error:
             say(self.widget, str(error), severity="error")
             return
-        say(self.widget, f"{told}: {done.label}" if done is not None else nothing)
-        if done is None:
+        say(self.widget, f"{done}: {change.label}" if change is not None else f"there is nothing to {verb}")
+        if change is None:
             return
-        if done.before is None and done.after is None:
-            self._changed(done.eval_sets)
+        if change.before is None and change.after is None:
+            self._changed(change.eval_sets)
         else:
-            self.post_message(ProjectChanged(select=done.after))
+            self.post_message(ProjectChanged(select=change.after))
 
     async def _leave_for_later(self) -> bool:
         """False where the edits cannot be kept."""
         try:
-            await self._documents.keep()
+            await self.backend.call(lambda workspace: workspace.documents.keep())
         except StoreError as error:
             say(self.widget, f"the unsaved edits cannot be kept: {error}", severity="error")
             return False
@@ -199,7 +194,7 @@ class SaveController(Controller):
     async def _save(self, eval_set: str) -> Decision | None:
         """Save a set; where it changed on disk the user decides first. None where nothing was done."""
         try:
-            await self._documents.save(eval_set)
+            await self.backend.edit(lambda workspace: workspace.documents.save(eval_set))
         except FileChanged:
             return await self._decide(eval_set)
         except StoreError as error:
@@ -211,13 +206,13 @@ class SaveController(Controller):
     async def _decide(self, eval_set: str) -> Decision | None:
         from workbench.tui.dialogs.conflict_screen import ConflictScreen
 
-        decided = await self.app.push_screen_wait(ConflictScreen(self._documents, eval_set))
+        decided = await self.app.push_screen_wait(ConflictScreen(self.backend, eval_set))
         self._changed([eval_set])
         return decided
 
     def _keep_if_quiet(self) -> None:
         """Write recovery files once the user has stopped typing for a moment, or types for long."""
-        changes = self._documents.changes
+        changes = self.backend.edits
         if changes == self._kept:
             return
         is_quiet, self._seen = changes == self._seen, changes
@@ -229,7 +224,7 @@ class SaveController(Controller):
     @background(group="keep")
     async def _keep(self) -> None:
         try:
-            await self._documents.keep()
+            await self.backend.call(lambda workspace: workspace.documents.keep())
         except StoreError as error:
             if not self._is_keeping_refused:  # once, not at every key press
                 say(self.widget, f"unsaved edits would not outlive a crash: {error}", severity="error")
@@ -245,14 +240,14 @@ class SaveController(Controller):
     @background(group="look")
     async def _look_again(self) -> None:
         """See what other programs did to the files."""
-        changed = await self._documents.look_again()
+        changed = await self.backend.call(lambda workspace: workspace.documents.look_again())
         for eval_set in sorted(changed):
             await self._tell(eval_set)
         self._changed(sorted(changed))
 
     async def _tell(self, eval_set: str) -> None:
         try:
-            standing = await self._documents.standing(eval_set)
+            standing = await self.backend.call(lambda workspace: workspace.documents.standing(eval_set))
         except StoreError:
             return  # it is listed with what is wrong with it
         if standing.changed_on_disk:
@@ -264,3 +259,21 @@ class SaveController(Controller):
     def _changed(self, eval_sets: Sequence[str]) -> None:
         if eval_sets:
             self.post_message(DocumentsChanged(frozenset(eval_sets)))
+
+
+def list_unsaved(workspace: Workspace) -> Sequence[str]:
+    """List the eval sets with unsaved edits."""
+    return workspace.documents.dirty()
+
+
+def _read_case_text(workspace: Workspace, key: CaseKey) -> tuple[str, Callable[[str], str | None]]:
+    """Read the text of a case, and get the check for an edited text of it."""
+    document = workspace.documents.document(key.eval_set)
+    return document.case_text(document.find_index(key.eval_id, occurrence=key.occurrence)), document.find_fault_in_text
+
+
+def _write_case_text(workspace: Workspace, key: CaseKey, text: str) -> None:
+    def write(document: EvalSetDocument) -> None:
+        document.set_case_text(document.find_index(key.eval_id, occurrence=key.occurrence), text)
+
+    workspace.documents.edit(key.eval_set, write, label=f"edit {key.eval_id}")

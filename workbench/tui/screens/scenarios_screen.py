@@ -19,7 +19,14 @@ from workbench.report.text_report import spending_text
 from workbench.simulation.scenario_writer import GenerationError
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.filetypes import derive_set_name
-from workbench.tui.backend.chat_calls import fault_in, scenario_in, text_of
+from workbench.tui.backend.chat_calls import (
+    add_scenarios,
+    fault_in,
+    find_new_sets,
+    scenario_in,
+    start_generation,
+    text_of,
+)
 from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
@@ -190,11 +197,14 @@ async def _save(widget: Widget, context: ScreenContext, chosen: _Chosen, *, row:
     """Add them to the set, which is made where it is a new one, and say so. Raises StoreError."""
     kept, eval_set = chosen
     if not row.eval_set:
-        await context.backend.documents.create_set(eval_set, eval_set_id=derive_set_name(PurePosixPath(eval_set)))
+        set_id = derive_set_name(PurePosixPath(eval_set))
+        await context.backend.edit(lambda workspace: workspace.documents.create_set(eval_set, eval_set_id=set_id))
         widget.post_message(ProjectChanged(select=eval_set))
     session_input = {"app_name": row.target, "user_id": _USER, "state": dict(state)}
     try:
-        added = await context.backend.generating.add(eval_set, kept, session_input=session_input)
+        added = await context.backend.edit(
+            lambda workspace: add_scenarios(workspace, eval_set, kept, session_input=session_input)
+        )
     except FileChanged:  # the edit is made; whose version of the file is to be saved the user decides
         widget.post_message(SaveWanted(eval_set))
         return
@@ -219,8 +229,10 @@ async def _generation(widget: Widget, context: ScreenContext, row: Row) -> Gener
     )
     if about is None:
         return None
-    generation = await context.backend.generating.start(
-        row.target, row.eval_set or None, count=int(count), instruction=about.strip()
+    generation = await context.backend.call(
+        lambda workspace: start_generation(
+            workspace, row.target, row.eval_set or None, count=int(count), instruction=about.strip()
+        )
     )
     await widget.app.push_screen_wait(WritingScreen(generation, row.target))
     return generation
@@ -229,7 +241,7 @@ async def _generation(widget: Widget, context: ScreenContext, row: Row) -> Gener
 async def _new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
     """The file of the set that is to be made; None where the user goes back to the scenarios."""
     sets = context.state.browser.files
-    places = await context.backend.chats.new_sets()
+    places = await context.backend.call(find_new_sets)
     return await app.push_screen_wait(
         AskScreen(
             "File of the new eval set, relative to the project",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from workbench.tui.backend.document_calls import Documents
+from workbench.engine.open_documents import OpenDocuments
 
 
 @pytest.fixture
@@ -60,11 +60,11 @@ async def test_theirs_can_be_taken_and_undone(
         await screen.until_gone("keep mine")
         await screen.until("3 cases", "theirs")
         await do.said(screen, "is as it is on disk; u brings your edits back")
-        assert (await screen.app._backend.documents.dirty()) == ()
+        assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == ()
 
         await screen.press("u")
         await screen.until("mine")
-        assert (await screen.app._backend.documents.dirty()) == (lights.name,)
+        assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == (lights.name,)
 
 
 async def test_changes_of_different_cases_can_be_kept_together(
@@ -76,11 +76,11 @@ async def test_changes_of_different_cases_can_be_kept_together(
         await screen.press("b")
         await screen.until_gone("keep mine")
         await screen.until("saved", "4 cases", "mine", "theirs")
-        assert (await screen.app._backend.documents.dirty()) == ()
+        assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == ()
 
         await screen.press("u")
         await screen.until("undone")
-        assert (await screen.app._backend.documents.dirty()) == (lights.name,)
+        assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == (lights.name,)
 
     assert [item["eval_id"] for item in json.loads(lights.read_bytes())["eval_cases"]] == [
         "mine",
@@ -140,7 +140,7 @@ async def test_deciding_later_leaves_both_and_the_problems_lead_back(
         await screen.press("escape")
         await screen.until_gone("keep mine")
         assert b'"theirs"' in lights.read_bytes()
-        assert (await screen.app._backend.documents.dirty()) == (lights.name,)
+        assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == (lights.name,)
 
         await screen.press("exclamation_mark")
         await screen.until("decide which to keep", "enter shows both versions")
@@ -207,10 +207,16 @@ async def test_undoing_what_was_saved_at_once_asks_where_the_file_changed(
     async with open_app(project) as screen:
         await screen.until("on", "off")
         await screen.press("down")
-        documents = screen.app._backend.documents
-        await documents.edit_and_save(do.lights, lambda document: document.remove_case(0), label="remove on")
+        backend = screen.app._backend
+        await backend.edit(
+            lambda workspace: workspace.documents.edit_and_save(
+                do.lights, lambda document: document.remove_case(0), label="remove on"
+            )
+        )
         before = lights.read_bytes()
-        await documents.look(do.lights, lambda document: document.undo())  # as if the file changed in between
+        await backend.call(
+            lambda workspace: workspace.documents.document(do.lights).undo()
+        )  # as if the file changed in between
         lights.write_bytes(before.replace(b'"off"', b'"theirs"'))
         await screen.press("ctrl+s")
         await screen.until("keep mine", "theirs")
@@ -219,13 +225,13 @@ async def test_undoing_what_was_saved_at_once_asks_where_the_file_changed(
 async def test_a_choice_before_both_versions_are_shown_chooses_nothing(
     open_app: Any, project: Path, lights: Path, do: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_answer, versions = asyncio.Event(), Documents.versions
+    may_answer, versions = threading.Event(), OpenDocuments.versions
 
-    async def late(documents: Documents, eval_set: str) -> Any:
-        await may_answer.wait()
-        return await versions(documents, eval_set)
+    def late(documents: OpenDocuments, eval_set: str) -> Any:
+        may_answer.wait(30)
+        return versions(documents, eval_set)
 
-    monkeypatch.setattr(Documents, "versions", late)
+    monkeypatch.setattr(OpenDocuments, "versions", late)
     async with open_app(project) as screen:
         await screen.until("on", "off")
         await screen.press("down")

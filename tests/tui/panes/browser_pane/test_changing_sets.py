@@ -9,6 +9,7 @@ import pytest
 
 from tests.tui.panes.browser_pane.by_keys import answer, ids, listed, select, until
 from workbench.tui.screen_messages import CaseWanted, DocumentsChanged, ProjectChanged
+from workbench.tui.screens.save_controller import list_unsaved
 
 
 async def test_a_new_case_is_saved_selected_and_undone(project: Path, open_app: Any) -> None:
@@ -143,14 +144,17 @@ async def test_a_move_from_a_set_in_conflict_asks_first_and_moves_nothing(projec
     path = project / "lamps.evalset.json"
     async with open_app(project) as screen:
         await select(screen, "on")
-        documents = screen.app._backend.documents
-        await documents.edit("lamps.evalset.json", lambda document: document.set_value(("name",), "n"), label="name")
+        await screen.app._backend.edit(
+            lambda workspace: workspace.documents.edit(
+                "lamps.evalset.json", lambda document: document.set_value(("name",), "n"), label="name"
+            )
+        )
         path.write_text(path.read_text(encoding="utf-8").replace("Darker", "Brighter"), encoding="utf-8")
         await screen.press("m", "enter")
 
         await screen.until("lamps.evalset.json changed on disk")
         assert (ids(project), ids(project, "other")) == (["on", "off", "dim"], ["far"])
-        assert await documents.dirty() == ("lamps.evalset.json",)
+        assert await screen.app._backend.call(list_unsaved) == ("lamps.evalset.json",)
 
 
 async def test_a_case_whose_id_is_taken_there_is_not_moved(project: Path, open_app: Any) -> None:

@@ -113,9 +113,12 @@ async def test_a_verdict_is_stale_once_its_case_has_changed(project: Path, open_
 async def test_unsaved_edits_are_marked_on_case_and_set(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await select(screen, "on")
-        documents = screen.app.screen_stack[0]._screen_context.backend.documents
         place = ("conversation", 0, "user_content", "parts", 0, "text")
-        await documents.edit("lamps.evalset.json", lambda doc: doc.set_value(place, "New", case=0), label="change")
+        await screen.app._backend.edit(
+            lambda workspace: workspace.documents.edit(
+                "lamps.evalset.json", lambda document: document.set_value(place, "New", case=0), label="change"
+            )
+        )
         screen.app.screen.post_message(DocumentsChanged(frozenset({"lamps.evalset.json"})))
 
         await screen.until("lamps *", "on *")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.tui.panes.case_pane.opened import TEA, data_of, go_to, idle, on_disk, open_case, turn, type_text
-from workbench.tui.backend.document_calls import Editing
+from workbench.tui.backend.backend import Backend
 from workbench.tui.panes.case_pane import EditorBox
 from workbench.tui.screen_messages import DocumentsChanged
 
@@ -247,14 +247,14 @@ async def test_typed_text_is_visible_on_the_lowest_screen(open_app: Any, project
 async def test_a_waiting_edit_is_not_applied_to_another_selection(
     open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, may_go_on, make = asyncio.Event(), asyncio.Event(), Editing.make
+    begun, may_go_on, edit = asyncio.Event(), asyncio.Event(), Backend.edit
 
-    async def slow(editing: Editing, *arguments: Any, **more: Any) -> None:
+    async def slow(backend: Backend, work: Any) -> Any:
         begun.set()
         await may_go_on.wait()
-        await make(editing, *arguments, **more)
+        return await edit(backend, work)
 
-    monkeypatch.setattr(Editing, "make", slow)
+    monkeypatch.setattr(Backend, "edit", slow)
     async with open_app(project) as screen:
         await open_case(screen)
         await go_to(screen, "app name")

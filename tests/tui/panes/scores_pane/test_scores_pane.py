@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.backend.run_calls import Archive
+from workbench.tui.backend.run_calls import HistoryReader
 
 Open = Callable[..., Any]
 
@@ -149,15 +149,15 @@ async def test_scores_of_a_set_that_come_late_do_not_take_the_place_of_a_case(
     project = make_ran("on")
     project.run()
     asked, may_answer = asyncio.Event(), asyncio.Event()
-    spread = Archive.spread
+    spread = HistoryReader.spread
 
-    async def late(archive: Archive, *arguments: Any, **options: Any) -> Any:
-        found = await spread(archive, *arguments, **options)
+    async def late(reader: HistoryReader, *arguments: Any, **options: Any) -> Any:
+        found = await spread(reader, *arguments, **options)
         asked.set()
         await may_answer.wait()
         return found
 
-    monkeypatch.setattr(Archive, "spread", late)
+    monkeypatch.setattr(HistoryReader, "spread", late)
     async with open_app(project.path) as screen:
         await screen.until("1/1")
         await screen.press("j", "4")

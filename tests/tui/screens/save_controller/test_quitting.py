@@ -55,7 +55,9 @@ async def test_staying_leaves_everything_as_it_is(open_app: Any, project: Path, 
         await screen.until("Unsaved edits")
         await screen.press("escape")
         await screen.until_gone("Unsaved edits")
-        assert screen.app.is_running and (await screen.app._backend.documents.dirty()) == (lights.name,)
+        assert screen.app.is_running and (
+            await screen.app._backend.call(lambda workspace: workspace.documents.dirty())
+        ) == (lights.name,)
 
 
 async def test_a_conflict_on_the_way_out_is_decided_first(open_app: Any, project: Path, lights: Path, do: Any) -> None:
