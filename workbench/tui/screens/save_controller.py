@@ -84,7 +84,7 @@ class SaveController(Controller):
 
         result, case = subject.result, subject.case
         if result is None or case is None or not can_be_kept(result):
-            say(self.widget, "the selected result has no finished conversation of a simulated user", severity="warning")
+            say(self.widget, "there is no conversation of a simulated user here that is finished", severity="warning")
             return
         try:
             eval_id = await self.backend.edit(
