@@ -359,7 +359,7 @@ async def test_a_process_that_died_has_unknown_dependencies(bench: Any) -> None:
         await session.turn(Content.of_text("hi", role="user"), turn=0)
 
     assert session.dependencies is not None
-    assert session.dependencies.closed().is_opaque and not session.dependencies.is_opaque
+    assert session.dependencies.close().is_opaque and not session.dependencies.is_opaque
 
 
 async def test_threads_may_read_at_the_same_time(bench: Any, run: Any) -> None:
