@@ -286,8 +286,8 @@ class Traces:
         self._conceal = conceal
         self._turns: list[tuple[str, int]] = []  # span and start time of each turn
         self._turn_of: dict[str, int] = {}  # by span id
-        self._left: dict[str, OtlpSpan] = {}  # spans not returned yet, by id
-        self._told_ids: set[str] = set()
+        self._pending: dict[str, OtlpSpan] = {}  # spans not returned yet, by id
+        self._returned_ids: set[str] = set()
         self._shift = 0  # nanoseconds to add to the agent's times
         self._problems: list[str] = []
         if inbox is not None:
@@ -331,12 +331,12 @@ class Traces:
     def _has_some_of_turn(self) -> bool:
         """Return True if any span of the newest turn arrived. Spans of earlier turns may be late."""
         newest = len(self._turns) - 1
-        return any(self._find_turn(span, self._left)[0] == newest for span in self._left.values())
+        return any(self._find_turn(span, self._pending)[0] == newest for span in self._pending.values())
 
     def _has_whole_turn(self, answered: int) -> bool:
         """Return True if the outermost span arrived: it ends with the answer, and is sent last."""
         around, began = self._turns[-1]
-        outermost = [span for span in self._left.values() if span.parent_id == around]
+        outermost = [span for span in self._pending.values() if span.parent_id == around]
         if not outermost:
             return False
         shift = _compute_shift(began, answered, outermost, slack=_EARLIER)
@@ -383,17 +383,17 @@ class Traces:
             self._inbox.close()
 
     def _take(self, document: OtlpDocument) -> None:
-        new = [span for span in document.spans if span.span_id not in self._told_ids]  # exporters may repeat spans
-        room = MOST - len(self._left)
-        self._left.update((span.span_id, span) for span in new[:room])
+        new = [span for span in document.spans if span.span_id not in self._returned_ids]  # exporters may repeat spans
+        room = MOST - len(self._pending)
+        self._pending.update((span.span_id, span) for span in new[:room])
         self._problems += document.problems
         if len(new) > room:
             self._problems.append(f"only the first {MOST:,} spans of a turn are kept")
 
     def _convert_spans(self, *, within: tuple[float, float] | None = None) -> list[dict[str, Any]]:
         """Convert the spans that arrived since; `within` is the time of the newest turn if it has just ended."""
-        came, self._left = _break_circles(self._left), {}
-        self._told_ids.update(came)
+        came, self._pending = _break_circles(self._pending), {}
+        self._returned_ids.update(came)
         for span in came.values():
             turn, path = self._find_turn(span, came)
             self._turn_of.update(dict.fromkeys(path, turn))
@@ -408,7 +408,7 @@ class Traces:
         return convert_span(
             dict(span.attributes),
             span_id=f"otel-{span.span_id}",
-            parent_id=f"otel-{span.parent_id}" if span.parent_id in self._told_ids else f"agent-{turn}",
+            parent_id=f"otel-{span.parent_id}" if span.parent_id in self._returned_ids else f"agent-{turn}",
             turn=turn,
             name=span.name,
             start=self._convert_time(span.start + self._shift),

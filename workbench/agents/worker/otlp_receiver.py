@@ -41,11 +41,11 @@ class Inbox:
         """The path of its own endpoint."""
         self.trace_id = ""
         self._receiver = receiver
-        self._came = OtlpDocument()
+        self._received = OtlpDocument()
         self._lock = threading.Lock()
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._others = receiver.unclaimed
+        self._unclaimed_before = receiver.unclaimed
 
     def build_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Build the environment of a program whose exporters send here, with short delays.
@@ -72,15 +72,15 @@ class Inbox:
     def put(self, document: OtlpDocument) -> None:
         """Add received spans. Called by the receiver's thread."""
         with self._lock:
-            self._came.spans += document.spans[: max(0, _MOST - len(self._came.spans))]
-            self._came.problems += document.problems[: max(0, 10 - len(self._came.problems))]
+            self._received.spans += document.spans[: max(0, _MOST - len(self._received.spans))]
+            self._received.problems += document.problems[: max(0, 10 - len(self._received.problems))]
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._event.set)
 
     def take(self) -> OtlpDocument:
         """Return what arrived since the last call."""
         with self._lock:
-            came, self._came = self._came, OtlpDocument()
+            came, self._received = self._received, OtlpDocument()
         self._event.clear()
         return came
 
@@ -90,8 +90,8 @@ class Inbox:
 
     def describe_unclaimed(self) -> str:
         """Describe spans that arrived since and belong to no conversation; empty if there are none."""
-        count = self._receiver.unclaimed - self._others
-        self._others += count
+        count = self._receiver.unclaimed - self._unclaimed_before
+        self._unclaimed_before += count
         wrong = "with an unknown trace id: does the agent continue the `traceparent` that it receives?"
         return f"; {count:,} came {wrong}" if count else ""
 

@@ -211,7 +211,7 @@ def format_exception(attributes: dict[str, Any]) -> str:
 
 _API = "opentelemetry.trace"
 _here: ContextVar[Turn | None] = ContextVar("workbench_telemetry", default=None)
-_under_way: list[Turn] = []
+_open_turns: list[Turn] = []
 _lock = threading.Lock()
 
 
@@ -244,8 +244,8 @@ class Turn:
     def end(self) -> list[dict[str, Any]]:
         """Return the spans that have ended. Later ones are dropped."""
         with _lock:
-            if self in _under_way:
-                _under_way.remove(self)
+            if self in _open_turns:
+                _open_turns.remove(self)
         _here.set(None)
         return self._spans
 
@@ -280,7 +280,7 @@ def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
         return None
     turn = Turn(index, around=around, opened=opened)
     with _lock:
-        _under_way.append(turn)
+        _open_turns.append(turn)
     turn.enter()
     return turn
 
@@ -288,8 +288,8 @@ def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
 def get_current_turn() -> Turn | None:
     """Return the turn of a span that begins here. A thread started by the agent has none, unless only one is open."""
     here = _here.get()
-    if here is None and len(_under_way) == 1:
-        return _under_way[0]
+    if here is None and len(_open_turns) == 1:
+        return _open_turns[0]
     return here
 
 
@@ -305,7 +305,7 @@ def _find_error(span: Any) -> str | None:
 
 # The span processor, which needs the SDK.
 
-_heard: list[Any] = []  # providers that have a processor of ours
+_observed_providers: list[Any] = []  # providers that have a processor of ours
 
 
 def listen() -> bool:
@@ -338,12 +338,12 @@ def listen() -> bool:
         provider = trace.get_tracer_provider()
         if isinstance(provider, trace.ProxyTracerProvider):
             provider = _install_provider()
-        if any(provider is known for known in _heard):
+        if any(provider is known for known in _observed_providers):
             return True
         if not hasattr(provider, "add_span_processor"):
             return False
         provider.add_span_processor(Processor())
-        _heard.append(provider)
+        _observed_providers.append(provider)
         return True
 
 

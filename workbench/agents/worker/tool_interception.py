@@ -62,7 +62,7 @@ class Tools:
         self._send = send
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Message]] = {}
-        self._over = False
+        self._is_over = False
         self._lock = threading.Lock()
 
     def wants(self, name: str, *, is_plain: bool = True) -> bool:
@@ -89,7 +89,7 @@ class Tools:
         answered: Future[Message] = Future()
         answered.set_running_or_notify_cancel()  # the answer is dropped if the agent stops waiting
         with self._lock:
-            if self._over:
+            if self._is_over:
                 raise NotAnswered
             self._waiting[number] = answered
         question = {"tool": tool, "args": make_json_safe(args), "declaration": declaration}
@@ -130,7 +130,7 @@ class Tools:
     def abandon(self) -> None:
         """End all waiting calls with NotAnswered: no answer will come."""
         with self._lock:
-            self._over = True
+            self._is_over = True
             waiting, self._waiting = list(self._waiting.values()), {}
         for answered in waiting:
             answered.set_exception(NotAnswered())

@@ -220,29 +220,29 @@ class Recorder:
         self.known_probes: set[str] = set(self.places.above)
         """Paths whose existence is recorded already."""
         self._found: dict[tuple[str, str], str] = {}
-        self._told: list[Row] = []
+        self._rows: list[Row] = []
         self.edition = 0
         """Incremented whenever rows change that may have been sent already."""
-        self._looks: dict[str, tuple[Any, int]] = {}
+        self._signatures: dict[str, tuple[Any, int]] = {}
         self._imports: dict[tuple[str, str], str] = {}
-        self._sought_at_top: set[str] = set()
-        self._sought: list[tuple[str, str]] = []
+        self._top_level_lookups: set[str] = set()
+        self._lookups: list[tuple[str, str]] = []
         self._listings: list[tuple[str, list[str]]] = []
         self._databases: dict[str, None] = {}
         self._written: dict[str, Any] = {}  # with its signature before, because the write may fail
         self._appended: set[str] = set()
-        self._made: tuple[str, ...] = ()  # folders, each with a trailing separator
+        self._created_folders: tuple[str, ...] = ()  # folders, each with a trailing separator
         self._own_folders: dict[str, None] = {}  # created folders that were listed
-        self._left_by_others: dict[str, set[str]] = {}  # by folder
-        self._gone: dict[str, set[str]] = {}
-        self._ran: set[int] = set()
+        self._agent_writes: dict[str, set[str]] = {}  # by folder
+        self._deleted: dict[str, set[str]] = {}
+        self._settled_functions: set[int] = set()
         self._sources: dict[str, instrument.Compiled] = {}
         self._unfinished: dict[str, None] = {}  # modules whose import is not complete, or failed
-        self._asked: dict[str, RequestedNames] = {}  # by module
-        self._asked_before = 0  # the count when requests were last settled
+        self._requested: dict[str, RequestedNames] = {}  # by module
+        self._requested_count = 0  # the count when requests were last settled
         self._uses_all_names = False
-        self._awaited: set[str] = set()  # modules that were created and not yet executed
-        self._named: set[tuple[str, str]] = set()
+        self._created_modules: set[str] = set()  # modules that were created and not yet executed
+        self._used_names: set[tuple[str, str]] = set()
         self.environment: dict[str, str] = {}
         """State of the interpreter and of installed libraries when this process began, by path."""
 
@@ -268,7 +268,10 @@ class Recorder:
     def add_agent_writes(self, there: dict[str, list[str]], *, gone: dict[str, list[str]]) -> None:
         """Ignore names that agents wrote earlier when their folder is listed, except those in `gone`: others deleted
         them since."""
-        for left, known, other in ((there, self._left_by_others, self._gone), (gone, self._gone, self._left_by_others)):
+        for left, known, other in (
+            (there, self._agent_writes, self._deleted),
+            (gone, self._deleted, self._agent_writes),
+        ):
             for folder, names in left.items():
                 known.setdefault(folder, set()).update(names)
                 other.get(folder, set()).difference_update(names)
@@ -304,7 +307,7 @@ class Recorder:
             self._found["early_variable", name] = of_variable(self._secret, os.environ.get(name))
         if early:
             self.edition += 1
-            self._told = [(kind, key, self._found.get((kind, key), value)) for kind, key, value in self._told]
+            self._rows = [(kind, key, self._found.get((kind, key), value)) for kind, key, value in self._rows]
 
     # Called by hooks
 
@@ -312,14 +315,14 @@ class Recorder:
         """Create the empty module for a source that is about to be imported. It notes which of its names are
         requested."""
         path = os.path.abspath(path)
-        self._awaited.add(path)
-        return make_module(name, self._asked.setdefault(path, RequestedNames()))
+        self._created_modules.add(path)
+        return make_module(name, self._requested.setdefault(path, RequestedNames()))
 
     def note_import(self, compiled: instrument.Compiled) -> None:
         """Note that a module is about to run. The folder of a package counts as the agent's own from then on."""
         path = compiled.path
-        is_followed = path in self._awaited
-        self._awaited.discard(path)
+        is_followed = path in self._created_modules
+        self._created_modules.discard(path)
         if self._is_own(path) or self.places.is_inside(path) is False:
             return
         if self.places.is_inside(path) is None and os.path.basename(path) == "__init__.py":
@@ -341,7 +344,7 @@ class Recorder:
 
         If its names were requested earlier, the requests saw the bindings of that time, so all names count.
         """
-        asked, blocks = self._asked.get(compiled.path), compiled.blocks
+        asked, blocks = self._requested.get(compiled.path), compiled.blocks
         if asked is not None and blocks is not None and not asked.collect_names().isdisjoint(blocks.definitions):
             asked.names.add(EVERYTHING)
 
@@ -353,9 +356,9 @@ class Recorder:
 
     def note_top_level_lookup(self, folder: str) -> None:
         """Note that top-level modules are looked up in a folder, including those that Python's own library provides."""
-        if folder in self._sought_at_top:
+        if folder in self._top_level_lookups:
             return
-        self._sought_at_top.add(folder)
+        self._top_level_lookups.add(folder)
         own = self.places.find_own_folder(folder)
         if own is not None:
             found = _LIBRARY.of_import(own)
@@ -375,7 +378,7 @@ class Recorder:
         found = of_import(folder, [name])
         if not self._is_own(os.path.join(folder, name)) and not self._is_own(os.path.join(folder, f"{name}.py")):
             self._imports[folder, name] = found
-            self._sought.append((folder, name))
+            self._lookups.append((folder, name))
         return found
 
     def note_read(self, path: str) -> None:
@@ -385,12 +388,12 @@ class Recorder:
         if self._is_ignored(path):
             return
         look = _stat_signature(path)
-        known = self._looks.get(path)
+        known = self._signatures.get(path)
         if known is not None and look is not None and known[0] == look and _is_settled(look, known[1]):
             return
         now = time.time_ns()
         self._note("file", path, of_file(path))
-        self._looks[path] = (look, now)
+        self._signatures[path] = (look, now)
 
     def note_probe(self, path: str) -> None:
         """Note that the existence of a file or folder (absolute path) was checked."""
@@ -408,7 +411,7 @@ class Recorder:
                 self._note(kind, path, of_mode(path))
             elif os.path.isdir(path):
                 self.note_listing(path)  # a changed listing changes its time
-            elif os.path.basename(path) not in self._left_by_others.get(os.path.dirname(path), ()):
+            elif os.path.basename(path) not in self._agent_writes.get(os.path.dirname(path), ()):
                 self._note(kind, path, of_time(path))
 
     def note_listing(self, path: str) -> None:
@@ -465,7 +468,7 @@ class Recorder:
     def note_move(self, source: str, target: str) -> None:
         """Note that a file or folder is about to be moved."""
         if os.path.isdir(source):
-            self._made += (target + os.sep,)
+            self._created_folders += (target + os.sep,)
         elif not self._is_ignored(source):
             self.note_read(source)
         self.note_parent_probe(target)
@@ -477,7 +480,7 @@ class Recorder:
         is_new = _stat_signature(path) is None
         self.note_creation(path)
         if is_new:
-            self._made += (path + os.sep,)
+            self._created_folders += (path + os.sep,)
 
     def note_variable(self, name: str, value: str | None) -> None:
         """Note that a variable was read; `value` is None if it is not set."""
@@ -520,13 +523,13 @@ class Recorder:
         Folders are left to the children, because the names that count differ from case to case.
         """
         self._settle_code()
-        return list(self._told), len(self._told)
+        return list(self._rows), len(self._rows)
 
     def read_rows(self, position: int) -> tuple[list[Row], int]:
         """Return the rows since `position` (0 at first), and the position to continue from."""
         self.settle()
-        end = len(self._told)
-        return self._told[position:end], end
+        end = len(self._rows)
+        return self._rows[position:end], end
 
     def build_final_rows(self) -> list[Row]:
         """Return rows about written files: their final content is known only at the end."""
@@ -547,20 +550,20 @@ class Recorder:
         """Turn everything recorded in a shorter form into rows."""
         self._settle_code()
         listings, self._listings = self._listings, []
-        self._told += [self._build_listing_row(folder, entries) for folder, entries in listings]
+        self._rows += [self._build_listing_row(folder, entries) for folder, entries in listings]
 
     def _build_listing_row(self, folder: str, entries: list[str]) -> Row:
-        gone = self._gone.get(folder, set())
+        gone = self._deleted.get(folder, set())
         written = [path for path in list(self._written) if os.path.dirname(path) == folder]
         own = [os.path.basename(path) for path in written if self._written[path] is None or self._is_written(path)]
-        without = {*own, *self._left_by_others.get(folder, ()), *gone}
+        without = {*own, *self._agent_writes.get(folder, ()), *gone}
         gone = gone.difference(own, [entry.rstrip("/") for entry in entries])
         return "folder", folder, of_names(entries, without=without, gone=gone)
 
     def _settle_code(self) -> None:
         """Turn executed functions and imports into rows. Done before a fork, it need not be done in each child."""
-        for number in sorted(instrument.ran_functions - self._ran):
-            self._ran.add(number)
+        for number in sorted(instrument.ran_functions - self._settled_functions):
+            self._settled_functions.add(number)
             compiled, name = instrument.functions_by_number[number]
             if compiled.blocks is None or ("rest", compiled.path) not in self._found:
                 continue  # written by this process
@@ -574,10 +577,10 @@ class Recorder:
         # After any change a module whose import failed may be importable.
         for path in list(self._unfinished):
             self._use_names(self._sources[path], [EVERYTHING])
-        self._settle_asked()
+        self._settle_requested()
         for path in list(self._sources if self._uses_all_names else ()):
             self._use_names(self._sources[path], [EVERYTHING])
-        sought, self._sought = self._sought, []
+        sought, self._lookups = self._lookups, []
         folders: dict[str, list[str]] = {}
         for folder, name in sought:
             folders.setdefault(folder, []).append(name)
@@ -586,20 +589,20 @@ class Recorder:
             states = ",".join(self._imports[folder, name] for name in names)
             self._note("import", f"{folder}::{','.join(names)}", states)
 
-    def _settle_asked(self) -> None:
+    def _settle_requested(self) -> None:
         """Turn the names that were requested from modules into rows."""
-        for asked in list(self._asked.values()):
+        for asked in list(self._requested.values()):
             asked.check_modules()
-        while (count := self._count_asked()) != self._asked_before:  # used definitions may use imported names
-            self._asked_before = count
-            self._use_asked()
+        while (count := self._count_requested()) != self._requested_count:  # used definitions may use imported names
+            self._requested_count = count
+            self._use_requested()
 
-    def _count_asked(self) -> int:
+    def _count_requested(self) -> int:
         """Return a number that grows with each request and each newly used name."""
-        return len(self._sources) + len(self._named) + sum(asked.count for asked in list(self._asked.values()))
+        return len(self._sources) + len(self._used_names) + sum(asked.count for asked in list(self._requested.values()))
 
-    def _use_asked(self) -> None:
-        for path, asked in list(self._asked.items()):
+    def _use_requested(self) -> None:
+        for path, asked in list(self._requested.items()):
             compiled = self._sources.get(path)
             if compiled is None:
                 continue
@@ -610,11 +613,11 @@ class Recorder:
     def _describe_use(self, name: str, importer: str) -> str:
         """Return how a module uses a name that it imports: `name()` if it only calls it, `name?` if nothing uses it
         yet."""
-        compiled, asked = self._sources.get(importer), self._asked.get(importer)
+        compiled, asked = self._sources.get(importer), self._requested.get(importer)
         if compiled is None or compiled.blocks is None or asked is None:
             return name
         aliases = compiled.blocks.uses.only_bound(name)
-        if aliases and not any((importer, alias) in self._named for alias in (*aliases, EVERYTHING)):
+        if aliases and not any((importer, alias) in self._used_names for alias in (*aliases, EVERYTHING)):
             return f"{name}?"
         return f"{name}()" if compiled.blocks.uses.are_calls(name, asked=asked.collect_names()) else name
 
@@ -632,9 +635,9 @@ class Recorder:
         waiting = list(names)
         while waiting:
             name = blocks.find_definition_name(waiting.pop())
-            if (path, name) in self._named:
+            if (path, name) in self._used_names:
                 continue
-            self._named.add((path, name))
+            self._used_names.add((path, name))
             definition = blocks.definitions.get(name)
             if name == EVERYTHING:
                 self._note("module", path, blocks.module)
@@ -651,7 +654,7 @@ class Recorder:
         known = self._found.get(what)
         if known is None:
             self._found[what] = fingerprint
-            self._told.append((kind, key, fingerprint))
+            self._rows.append((kind, key, fingerprint))
         elif known != fingerprint and kind in _READ_ONCE and key not in self._databases:
             self._taint(key)
 
@@ -681,8 +684,8 @@ class Recorder:
         if self._is_written(path):
             return True
         within = path + os.sep
-        return within.startswith(self._made) and any(
-            within.startswith(made) and self._is_written(made[:-1]) for made in self._made
+        return within.startswith(self._created_folders) and any(
+            within.startswith(made) and self._is_written(made[:-1]) for made in self._created_folders
         )
 
 
