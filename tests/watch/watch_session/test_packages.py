@@ -66,7 +66,7 @@ async def _at_rest(folder: Folder, **options: Any) -> AsyncIterator[Watched]:
 async def test_another_version_of_a_library_runs_every_case_once(
     folder: Folder, libraries: Libraries, monkeypatch: pytest.MonkeyPatch, isolation: str, mode: str
 ) -> None:
-    monkeypatch.setattr("workbench.agents.agent_host._default_mode", lambda: mode)
+    monkeypatch.setattr("workbench.agents.worker_host._choose_mode", lambda: mode)
     async with _at_rest(folder, isolation=isolation) as watched:
         changed = await watched.after(lambda: libraries.install("2.0"))
 

@@ -21,7 +21,7 @@ from tests.watch.generated.harness import Strategy, prove
 from tests.watch.generated.oracle import Oracle, quick_folder
 from tests.watch.generated.packages import ENVIRONMENT
 from tests.watch.strategy import Affected, Live, RunAffected
-from workbench.agents import agent_host
+from workbench.agents import agent_host, worker_host
 
 pytestmark = pytest.mark.needs_fork
 
@@ -90,7 +90,7 @@ async def test_no_case_is_missed(
     way = WAYS[name]
     for variable, value in ENVIRONMENT.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(agent_host, "_default_mode", lambda: way.mode)
+    monkeypatch.setattr(worker_host, "_choose_mode", lambda: way.mode)
     packages = -(-edits // _EDITS_OF_A_PACKAGE)
     others = list(WAYS).index(name) * _PARTS if _WANTED else 0  # parts of other ways, which have packages of their own
     first = _FIRST_SEED + (others + part) * packages
