@@ -78,11 +78,11 @@ def test_colours_are_for_terminals_without_no_color(monkeypatch: pytest.MonkeyPa
 def test_progress_tells_counts_speed_and_what_runs() -> None:
     progress = Progress(total=4, shown=False)
     for status in (CaseStatus.PASSED, CaseStatus.FAILED):
-        progress.finished(status)
-    progress.started("sets/a.evalset.json:case_3")
+        progress.count_case(status)
+    progress.show_case("sets/a.evalset.json:case_3")
 
     assert progress.text(4.0) == "██████████░░░░░░░░░░  2/4  ✓1  ✗1  4.00 s  0.5/s  eta 4 s  sets/a.evalset.json:case_3"
-    progress.importing(("home", "car"))
+    progress.show_imports(("home", "car"))
     assert progress.text(4.0).endswith("  importing home, car")
 
 
@@ -90,10 +90,10 @@ def test_progress_leaves_the_line_clean(monkeypatch: pytest.MonkeyPatch) -> None
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with Progress(total=2, shown=True) as progress:
-        progress.started("odd \x1b[2J name")
+        progress.show_case("odd \x1b[2J name")
         while not terminal.getvalue():
             pass
-        with progress.hidden():
+        with progress.pause():
             assert terminal.getvalue().endswith("\r\x1b[K")
 
     assert "\x1b[2J" not in terminal.getvalue()
@@ -101,7 +101,7 @@ def test_progress_leaves_the_line_clean(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_without_a_terminal_there_is_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress(total=2, shown=False) as progress:
-        progress.finished(CaseStatus.PASSED)
+        progress.count_case(CaseStatus.PASSED)
 
     assert capsys.readouterr().err == ""
 

@@ -115,7 +115,7 @@ def test_nothing_is_overwritten_unless_it_is_said(workbench: CommandLine) -> Non
     done = workbench("dataset", "convert", "rows.jsonl", "there.csv")
 
     assert done.status == 2
-    assert "there.csv is there already; --force overwrites it" in done.error
+    assert "there.csv already exists; --force overwrites it" in done.error
     assert (workbench.root / "there.csv").read_text() == "mine"
     assert workbench("dataset", "convert", "rows.jsonl", "there.csv", "--force").status == 0
     assert (workbench.root / "there.csv").read_text().startswith("prompt,")
@@ -127,7 +127,7 @@ def test_a_dataset_is_not_overwritten_by_less_than_it_holds(workbench: CommandLi
     done = workbench("dataset", "convert", "rows.jsonl", "rows.jsonl", "--force")
 
     assert done.status == 2
-    assert "rows.jsonl is the dataset itself; name another file. It would lose this: a row that cannot" in done.error
+    assert "rows.jsonl is the dataset itself; name another file. Data would be lost: a row that cannot" in done.error
     assert (workbench.root / "rows.jsonl").read_text() == GOOD + '{"prompt": 5}\n'
     workbench.write("rows.jsonl", GOOD)
     assert workbench("dataset", "convert", "rows.jsonl", "rows.jsonl", "--force").status == 0

@@ -28,12 +28,12 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     for printer in (TablePrinter, LinePrinter, JsonSpool, DocumentPrinter):
 
-        def closed(*given: object, close: object = printer.closed) -> None:
+        def closed(*given: object, close: object = printer.print_report) -> None:
             gc.collect()
             numbers.append(sum(map(count, gc.get_objects())))
             close(*given)
 
-        monkeypatch.setattr(printer, "closed", closed)
+        monkeypatch.setattr(printer, "print_report", closed)
     return numbers
 
 

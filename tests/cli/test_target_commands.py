@@ -54,7 +54,7 @@ def test_what_is_not_there_is_added_and_said(workbench: CommandLine, kind: str, 
 def test_of_an_agent_that_is_there_nothing_is_said_to_be_missing(workbench: CommandLine) -> None:
     done = workbench("target", "add", "home2", "--kind", "function", "--target", "home.agent:answer")
 
-    assert done.error == "workbench: `workbench doctor --check` says whether it can be reached\n"
+    assert done.error == "workbench: `workbench doctor --check` checks whether the agent can be reached\n"
 
 
 @pytest.mark.parametrize("kind", ["agent_engine", "agent-engine"])
@@ -82,7 +82,7 @@ def test_a_project_without_settings_gets_some(tmp_path: Path) -> None:
             "targets.web.target: found 'nowhere', expected an http://",
         ),
         ("", ("web", "--kind", "command", "--target", "a 'b"), 'targets.web.target: found "a \'b", expected a program'),
-        ("", ("web", "--kind", "http"), "without a terminal nothing is asked: --target must be given"),
+        ("", ("web", "--kind", "http"), "missing --target, which can only be asked for in a terminal"),
         ("[run]\nruns = = 2", ("web", "--kind", "http", "--target", URL), "workbench.toml:2:8: is not TOML: Invalid"),
         ("targets = 3", ("web", "--kind", "http", "--target", URL), "targets: found 3, expected a table"),
         (

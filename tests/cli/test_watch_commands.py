@@ -228,7 +228,7 @@ def test_a_log_that_somebody_writes_is_not_told(folder: Folder, watches: list[Wa
     folder.write("unused.py", "x = 1")
 
     (line,) = watch.until("saved")
-    assert "unused.py saved - concerns none of 2 cases" in line
+    assert "unused.py saved - affects none of 2 cases" in line
 
 
 def test_a_project_without_cases_is_watched_and_what_is_missing_is_said(tmp_path: Path, watches: list[Watch]) -> None:
@@ -325,7 +325,7 @@ def test_a_case_is_explained(folder: Folder, run: CommandLine) -> None:
 
     assert done.status == 0
     assert "set.evalset.json:first: would run\n  because tools.py: up() changed" in done.out
-    assert "set.evalset.json:second: would not run: its verdict holds" in done.out
+    assert "set.evalset.json:second: would not run: its verdict is current" in done.out
     assert re.search(r"^    function +tools.py::down$", done.out, re.MULTILINE)
     depends = re.search(r"it depends on: (.*)", done.out)
     assert depends is not None
@@ -355,8 +355,8 @@ def test_a_dataset_that_is_named_is_judged_where_it_has_changed(
 
     assert "affected: 1 of 2, 1 only judged" in run("run", "rows.jsonl", "--affected").error
     explained = run("explain", "rows.jsonl:a").out
-    assert "would not run: its verdict holds" in explained
-    assert "it depends on: nothing but what was recorded and its criteria" in explained
+    assert "would not run: its verdict is current" in explained
+    assert "it depends on: nothing except the recording and its criteria" in explained
 
     watch = Watch(folder, "rows.jsonl", "--plain")
     watches.append(watch)

@@ -13,7 +13,7 @@ from tests.watch.generated.harness import Claims
 from tests.watch.generated.outcomes import Outcome, outcome_of
 from tests.watch.generated.packages import CRITERIA, EVAL_SET
 from tests.watch.watched import Watched, watching
-from workbench.cli.run_commands import open_workspace, selections_of
+from workbench.cli.run_commands import open_workspace, select_cases
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import DependencyKind
@@ -96,7 +96,7 @@ class RunAffected:
         with contextlib.chdir(project):
             workspace, named = open_workspace((), target=None)
             with workspace:
-                plan = workspace.plan(selections_of(workspace, named, cases=()), _OPTIONS)
+                plan = workspace.plan(select_cases(workspace, named, cases=()), _OPTIONS)
                 decisions = decide_plan(workspace, plan)  # to say why; what is run is decided on once more
                 return _claims(decisions, _results(workspace, select_affected(workspace, plan)), project)
 

@@ -12,8 +12,8 @@ LONGEST_NAME = 300
 
 
 @dataclass(frozen=True)
-class Named:
-    """An argument, split: what it names, and of that these cases: None for all, none where a colon ends it."""
+class NamedArgument:
+    """An argument, split into a name and its cases. `cases`: None means all; empty if nothing follows the colon."""
 
     name: str
     cases: tuple[str, ...] | None = None
@@ -25,7 +25,7 @@ class Named:
 
 
 def path_exists(text: str) -> bool:
-    """Return True if this is a path of something; a text too long for a path, such as a list of cases, is none."""
+    """Return True if a path exists; False also for a text that is too long for a path, such as a list of cases."""
     return os.path.exists(text)  # noqa: PTH110 - Path.exists raises OSError for such a text
 
 
@@ -34,15 +34,15 @@ def is_file(text: str) -> bool:
     return os.path.isfile(text)  # noqa: PTH113 - as above
 
 
-def split_argument(text: str, *, exists: Callable[[str], bool]) -> Named | None:
-    """Split at the last colon, only where what stands left of it exists; None where nothing of the kind exists.
+def split_argument(text: str, *, exists: Callable[[str], bool]) -> NamedArgument | None:
+    """Split at the last colon if the part before it exists; return None if nothing exists.
 
-    Colons are legal in file names, so a name that exists as it stands is never split. Case ids that hold a colon or a
-    comma cannot be written this way: `--case` is for them.
+    Colons are legal in file names, so an existing name is never split. Ids of cases with a colon or comma cannot be
+    written this way; use `--case` for them.
     """
     if exists(text):
-        return Named(text)
+        return NamedArgument(text)
     left, colon, right = text.rpartition(":")
     if colon and exists(left):
-        return Named(left, tuple(name.strip() for name in right.split(",") if name.strip()))
+        return NamedArgument(left, tuple(name.strip() for name in right.split(",") if name.strip()))
     return None

@@ -1,4 +1,4 @@
-"""From what was written on the command line to the project and the cases that are meant."""
+"""Selects the cases that the arguments of a command name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from workbench.cli.arguments import LONGEST_NAME, Named, path_exists, split_argument
+from workbench.cli.arguments import LONGEST_NAME, NamedArgument, path_exists, split_argument
 from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.engine.project_selection import require_target
 from workbench.model.text import shorten, suggest_name
@@ -16,27 +16,27 @@ from workbench.store.filetypes import derive_set_name
 from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_recordings
 
 
-def split_names(project: Project, arguments: Iterable[str]) -> list[Named]:
-    """The arguments, split. Raises PlanError for those that are neither a path nor a target."""
+def split_names(project: Project, arguments: Iterable[str]) -> list[NamedArgument]:
+    """Split the arguments. Raises PlanError for one that is neither a path nor a target."""
     relatives = [entry.relative for entry in project.eval_sets]
     known = {name: name for name in (*project.targets, *relatives)}
-    for relative in relatives:  # by its id as `adk eval` takes it, and by its file name, too
+    for relative in relatives:  # also by the id that `adk eval` takes, and by the file name
         known.setdefault(derive_set_name(Path(relative)), relative)
         known.setdefault(Path(relative).name, relative)
     for folder in dict.fromkeys(Path(relative).parent for relative in relatives):
         if folder != Path():
             known.setdefault(folder.as_posix(), folder.as_posix())
-    by_name = {*project.targets, *_addresses(project)}
+    by_name = {*project.targets, *_find_remote_sets(project)}
     named = []
     for text in arguments:
-        if not text:  # a variable of the shell that is not set; as a path it would be the whole folder
+        if not text:  # an unset variable of the shell; as a path it would be the current folder
             raise PlanError("an argument is empty, expected a file, folder or target")
         name = split_argument(text, exists=lambda text: path_exists(text) or text in by_name)
         if name is None:
             shown = shorten(text, LONGEST_NAME)
             raise PlanError(f"{shown}: no such file, folder or target{_did_you_mean_set(text, known)}")
         if name.cases == ():
-            raise PlanError(f"{text}: no case stands after the colon; leave the colon out to run all")
+            raise PlanError(f"{text}: there is no case after the colon; remove the colon to run all")
         named.append(name)
     return named
 
@@ -51,19 +51,19 @@ def _did_you_mean_set(text: str, known: Mapping[str, str]) -> str:
 
 
 def only_target(project: Project, target: str) -> Project:
-    """The project with the sets of this target alone. Raises PlanError where there is no such target or no set."""
+    """Return the project with the sets of one target. Raises PlanError if there is no such target or set."""
     require_target(project, target)
-    return project.model_copy(update={"eval_sets": _sets_of(project, target)})
+    return project.model_copy(update={"eval_sets": _find_sets(project, target)})
 
 
-def select(project: Project, named: Sequence[Named]) -> list[Selection]:
-    """The cases of these names; without any, all. The plan reports the sets without an agent.
+def select(project: Project, named: Sequence[NamedArgument]) -> list[Selection]:
+    """Select the named cases; without names, all. The plan reports sets without an agent.
 
     Raises NoCases for a folder, target or project without eval sets.
     """
     if named:
         return [selection for name in named for selection in _select_one(project, name)]
-    entries = _to_run(project.eval_sets, project)
+    entries = _drop_recordings(project.eval_sets, project)
     if not entries:
         raise NoCases(f"{project.root}: no eval set was found (*.evalset.json or *.test.json); see `workbench doctor`")
     return [Selection(eval_set=entry.relative) for entry in entries]
@@ -72,9 +72,9 @@ def select(project: Project, named: Sequence[Named]) -> list[Selection]:
 def only_cases(
     selections: Sequence[Selection], cases: Sequence[str], *, names_of: Callable[[str], Collection[str]]
 ) -> list[Selection]:
-    """Of these selections the cases of these names, wherever they are. Raises PlanError for names that none has.
+    """Return the selections with only these cases. Raises PlanError for a name that is in none of them.
 
-    Datasets at addresses that are not fetched may have any of them.
+    Remote datasets that are not fetched may contain any name.
     """
     kept: list[Selection] = []
     all_read = True
@@ -103,7 +103,7 @@ def only_cases(
     return kept
 
 
-def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
+def _find_sets(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
     entries = tuple(entry for entry in project.eval_sets if entry.target == target)
     if not entries:
         missing = list(find_missing_files(project.targets[target]))
@@ -113,26 +113,26 @@ def _sets_of(project: Project, target: str) -> tuple[EvalSetEntry, ...]:
     return entries
 
 
-def _to_run(entries: Iterable[EvalSetEntry], project: Project) -> list[EvalSetEntry]:
-    """These sets without the files that hold the recordings of a target, which are no sets to run."""
+def _drop_recordings(entries: Iterable[EvalSetEntry], project: Project) -> list[EvalSetEntry]:
+    """Drop files with the recordings of a target, which are no eval sets."""
     recordings = {find_recordings(target) for target in project.targets.values()}
     return [entry for entry in entries if entry.target is not None or entry.path not in recordings]
 
 
-def _addresses(project: Project) -> frozenset[str]:
-    """The datasets elsewhere, as they are called."""
+def _find_remote_sets(project: Project) -> frozenset[str]:
+    """Return the names of remote datasets."""
     return frozenset(entry.relative for entry in project.eval_sets if entry.address is not None)
 
 
-def _select_one(project: Project, named: Named) -> list[Selection]:
-    if named.name in project.targets:  # also where a folder has the same name: that one is `./NAME`
-        entries = list(_sets_of(project, named.name))
-    elif named.name in _addresses(project):
+def _select_one(project: Project, named: NamedArgument) -> list[Selection]:
+    if named.name in project.targets:  # `./NAME` is a folder of the same name
+        entries = list(_find_sets(project, named.name))
+    elif named.name in _find_remote_sets(project):
         return [Selection(eval_set=named.name, cases=named.cases)]
     elif named.path.is_dir():
         folder = named.path.resolve()
         within = (entry for entry in project.eval_sets if entry.path.resolve().is_relative_to(folder))
-        entries = _to_run(within, project)
+        entries = _drop_recordings(within, project)
         if not entries:
             raise NoCases(f"{named.name}: no eval set below this folder (*.evalset.json or *.test.json)")
     else:

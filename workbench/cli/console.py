@@ -16,11 +16,11 @@ from types import FrameType
 
 from workbench.model.text import neutralise, redact
 
-# Standard output and error: results to the one, everything else to the other, and neither can hurt.
+# Standard streams: results go to standard output, everything else to standard error.
 
 
 def prepare_streams() -> None:
-    """Make both streams take any text, also closed ones (`>&-`): what their encoding lacks is written as `?`."""
+    """Make both streams accept any text: replace characters that the encoding lacks, and closed streams (`>&-`)."""
     _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -28,34 +28,34 @@ def prepare_streams() -> None:
 
 
 def _replace_closed_streams() -> None:
-    """Open the null device for standard streams that are closed.
+    """Open the null device for closed standard streams.
 
-    Otherwise the next file or socket gets the number of the stream, and what agents print ends up in it.
+    Otherwise the next file or socket gets the number of the stream, and receives what agents print.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
             with contextlib.suppress(OSError):
-                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number, which is this one
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - stays until the end
 
 
 def message(text: str, *, prefix: str = "workbench: ") -> None:
-    """Tell people something on standard error. The text may hold anything: it is made safe here."""
+    """Write a message to standard error. The text may contain anything: it is escaped and redacted here."""
     with contextlib.suppress(OSError, ValueError):
         print(prefix + redact(neutralise(text)), file=sys.stderr, flush=True)
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Results for people, to standard output."""
+    """Write lines of text to standard output."""
     write_text("".join(f"{line}\n" for line in lines))
 
 
 def write_text(text: str) -> None:
-    """Text to standard output, seen at once. Where nobody reads it any more, it is dropped."""
+    """Write text to standard output and flush. If the reader is gone, drop the text."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -64,7 +64,7 @@ def write_text(text: str) -> None:
 
 
 def write_document(text: str) -> None:
-    """A document that says it is UTF-8, to standard output in that encoding whatever the terminal's is."""
+    """Write a UTF-8 document to standard output, whatever the encoding of the terminal."""
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:
         write_text(text)
@@ -78,11 +78,11 @@ def write_document(text: str) -> None:
 
 
 READER_GONE = 141
-"""The exit status of programs that end because nobody reads what they write (SIGPIPE)."""
+"""The exit status of programs that end because the reader of their output is gone (SIGPIPE)."""
 
 
 def has_reader() -> bool:
-    """Whether somebody still reads standard output; False only where that is known."""
+    """Return False if the reader of standard output is known to be gone."""
     if _dropped:
         return False
     try:
@@ -90,8 +90,8 @@ def has_reader() -> bool:
         if not is_pipe or not hasattr(select, "poll"):
             return True
         poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)  # of a pipe without reader an error is told
-        return not any(told & select.POLLERR for _, told in poll.poll(0))
+        poll.register(sys.stdout.fileno(), 0)  # a pipe without reader reports an error
+        return not any(events & select.POLLERR for _, events in poll.poll(0))
     except (AttributeError, OSError, ValueError):  # no file, or closed
         return True
 
@@ -100,31 +100,30 @@ _dropped: list[bool] = []
 
 
 def drop_output() -> None:
-    """Send what is still to be written to nowhere: the interpreter would complain at exit otherwise."""
+    """Redirect further output to the null device; the interpreter would report an error at exit otherwise."""
     _dropped.append(True)
     with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 def wants_colour(stream: object, *, plain: bool) -> bool:
-    """Whether colours may be written: the stream is a terminal, and neither `--plain` nor NO_COLOR speaks against."""
+    """Return True if the stream is a terminal, and neither `--plain` nor NO_COLOR forbids colours."""
     is_terminal = getattr(stream, "isatty", lambda: False)()
     return bool(is_terminal) and not plain and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-# Ctrl-C: the first stops a run so that nothing finished is lost, the second ends everything at once.
+# Ctrl-C: the first one stops a run and keeps finished results, the second one ends the process at once.
 
 INTERRUPTED = 130
 
 
 @contextmanager
 def graceful_interrupt(cancel: Callable[[], None], *, announce: Callable[[str], None]) -> Iterator[None]:
-    """While this is open, SIGINT and SIGTERM call `cancel` (on a thread of its own); a second one ends the process.
+    """In this context, SIGINT and SIGTERM call `announce` and `cancel`; a second signal ends the process.
 
-    `announce` and `cancel` run on another thread because a signal handler may interrupt the main thread while it holds
-    the very lock that they take.
+    Both run on another thread, because the handler may interrupt the main thread while it holds a lock that they need.
     """
     received = 0
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.store.project_discovery import EvalSetEntry
 
 
-# `workbench dataset ...`: look through datasets, and convert them.
+# `workbench dataset`
 
 _FOUND = 1
 _UNREAD = 1
@@ -30,35 +30,34 @@ SCHEMA_VERSION = 1
 
 @click.group(cls=SummaryGroup)
 def dataset() -> None:
-    """Look through datasets, and convert them."""
+    """Check and convert datasets."""
 
 
 @dataset.command()
 @dataset_argument
 @columns_option
-@click.option("--agent", metavar="TARGET", help="Also name tools that this agent does not have.")
+@click.option("--agent", metavar="TARGET", help="Also report tools that this agent does not have.")
 @click.option(
     "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of what is found."
 )
 def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, report_format: str) -> int:
-    """Name the rows of a dataset that are probably not meant, and why.
+    """Report rows of a dataset that are probably wrong, and why.
 
-    Found are rows that cannot be read, missing references, empty trajectories, values as Python prints them, rows and
-    ids that stand twice, tools that the agent does not have, and tools of one trajectory alone with almost the name of
-    another.
+    Reported are unreadable rows, missing references, empty trajectories, values in Python syntax, duplicate rows and
+    ids, tools that the agent does not have, and tools whose name occurs once and is almost that of another tool.
 
-    Exits with 1 where something was found, with 2 where nothing of the dataset can be read.
+    Exit status: 0 nothing found; 1 something found; 2 the dataset cannot be read.
     """
     from workbench.model.text import neutralise, pluralise, redact
     from workbench.store.datasets.dataset_lint import lint as look_through
     from workbench.store.datasets.dataset_reader import read_dataset
 
     read = read_dataset(dataset, columns=columns)
-    found = look_through(read, tools=None if agent is None else _tools_of(agent, dataset))
+    found = look_through(read, tools=None if agent is None else _read_tools(agent, dataset))
     if report_format == "json":
-        write_document(_as_json(read, found))
+        write_document(_format_json(read, found))
     else:
-        write_lines(redact(neutralise(_line(read, finding))) for finding in found)
+        write_lines(redact(neutralise(_format_finding(read, finding))) for finding in found)
         rows = len({finding.row for finding in found if finding.row is not None})
         message(
             f"{pluralise(len(read.rows), 'row')}: "
@@ -75,7 +74,7 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
     "--to",
     "form",
     type=click.Choice(["rows", "evalset", "openai", "langchain"]),
-    help="Content of the new file if its name does not say: messages are a column of rows.",
+    help="Content of the new file if its name does not say it; messages become a column of rows.",
 )
 @click.option(
     "--side",
@@ -86,12 +85,12 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
 def convert(
     *, dataset: Path | str, to: Path, columns: dict[str, str], form: Form | None, side: Side | None, force: bool
 ) -> int:
-    """Write a dataset, or an eval set, in another format: the name of TO tells which.
+    """Write a dataset, or an eval set, in another format, chosen by the name of TO.
 
     Rows are .jsonl, .csv, .json or .parquet, eval sets *.evalset.json or *.test.json; with --to openai or langchain the
-    rows are lists of messages. What the new format cannot hold is reported.
+    rows are lists of messages. Values that the new format cannot contain are reported.
 
-    Exits with 1 where rows or cases were left out because they cannot be read; the others are written.
+    Exit status: 0 done; 1 unreadable rows or cases were skipped, and the others written; 2 nothing was written.
     """
     from workbench.engine.conversion import convert as converted
     from workbench.engine.conversion import form_of
@@ -99,10 +98,10 @@ def convert(
     from workbench.store.files import write_atomic, write_new
 
     if to.exists() and not force:
-        raise click.UsageError(f"{to} is there already; --force overwrites it.")
+        raise click.UsageError(f"{to} already exists; --force overwrites it.")
     result = converted(dataset, to, form=form or form_of(to), side=side, columns=columns)
     if result.losses and isinstance(dataset, Path) and to.exists() and to.samefile(dataset):
-        raise click.UsageError(f"{to} is the dataset itself; name another file. It would lose this: {result.losses[0]}")
+        raise click.UsageError(f"{to} is the dataset itself; name another file. Data would be lost: {result.losses[0]}")
     if force:
         write_atomic(to, result.content)
     else:
@@ -113,7 +112,7 @@ def convert(
     return _UNREAD if result.unread else 0
 
 
-def _tools_of(agent: str, dataset: Path | str) -> frozenset[str]:
+def _read_tools(agent: str, dataset: Path | str) -> frozenset[str]:
     from workbench.engine.project_selection import root_of
     from workbench.engine.workspace import Workspace
 
@@ -121,7 +120,7 @@ def _tools_of(agent: str, dataset: Path | str) -> frozenset[str]:
         return workspace.tools_of(agent)
 
 
-def _line(read: Dataset, finding: Finding) -> str:
+def _format_finding(read: Dataset, finding: Finding) -> str:
     from workbench.store.errors import shown_path
 
     place = shown_path(read.source)
@@ -131,7 +130,7 @@ def _line(read: Dataset, finding: Finding) -> str:
     return f"{place}: {row}{finding.rule}: {finding.message}"
 
 
-def _as_json(read: Dataset, found: list[Finding]) -> str:
+def _format_json(read: Dataset, found: list[Finding]) -> str:
     from dataclasses import asdict
 
     from workbench.report.report_formats import dump
@@ -146,20 +145,20 @@ def _as_json(read: Dataset, found: list[Finding]) -> str:
     return dump(record, indent=2) + "\n"
 
 
-# What `workbench doctor --check` says of datasets elsewhere: whether they can be opened.
+# Remote datasets, checked by `workbench doctor --check`.
 
-_PATIENCE = 10.0  # seconds for all of them: they are asked at the same time
+_PATIENCE = 10.0  # seconds; all datasets are checked in parallel
 
 
-def reach_addresses(entries: Iterable[EvalSetEntry]) -> Mapping[str, str | None]:
-    """Why a set that is an address cannot be read, by what the set is called; None where it can be."""
+def check_remote_datasets(entries: Iterable[EvalSetEntry]) -> Mapping[str, str | None]:
+    """Return by name why a remote dataset cannot be read; None if it can."""
     addresses = {entry.relative: entry.address for entry in entries if entry.address is not None}
     answers: SimpleQueue[tuple[str, str | None]] = SimpleQueue()
     for name, address in addresses.items():
-        # Clients of storages cannot be interrupted: one that hangs is left behind.
-        threading.Thread(target=_reach, args=(name, address, answers), daemon=True).start()
-    silent = f"cannot read it: no answer within {_PATIENCE:g} s"
-    found: dict[str, str | None] = {name: f"{name}: {silent}" for name in addresses}
+        # Storage clients cannot be interrupted: a thread that hangs is abandoned.
+        threading.Thread(target=_check_dataset, args=(name, address, answers), daemon=True).start()
+    no_answer = f"cannot read it: no answer within {_PATIENCE:g} s"
+    found: dict[str, str | None] = {name: f"{name}: {no_answer}" for name in addresses}
     until = time.monotonic() + _PATIENCE
     for _ in addresses:
         try:
@@ -170,7 +169,7 @@ def reach_addresses(entries: Iterable[EvalSetEntry]) -> Mapping[str, str | None]
     return found
 
 
-def _reach(name: str, address: str, answers: SimpleQueue[tuple[str, str | None]]) -> None:
+def _check_dataset(name: str, address: str, answers: SimpleQueue[tuple[str, str | None]]) -> None:
     from workbench.store.datasets.dataset_reader import check_dataset_reachable
     from workbench.store.datasets.remote_data import describe_error
     from workbench.store.errors import StoreError
@@ -180,6 +179,6 @@ def _reach(name: str, address: str, answers: SimpleQueue[tuple[str, str | None]]
         check_dataset_reachable(address)
     except StoreError as error:
         problem = error.format_with_name(name)
-    except Exception as error:  # clients of storages raise what they like
+    except Exception as error:  # storage clients raise many types
         problem = f"{name}: cannot read it: {describe_error(error)}"
     answers.put((name, problem))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from workbench.model.target import Target
 
 
-# `workbench doctor`: what was found on this machine and in this project, and what is wrong with it.
+# `workbench doctor`
 
 _EXTRAS = {
     "a2a": "a2a-sdk",
@@ -56,32 +56,32 @@ _WRONG = 2
 @click.option(
     "--check",
     is_flag=True,
-    help="Ask each judge model one small question, which may cost a little, and see whether remote agents and datasets "
-    "are there and programs start. No agent is asked anything.",
+    help="Also ask each judge model one small question, which may cost a little, and check whether remote agents and "
+    "datasets can be reached and programs start. No agent gets a prompt.",
 )
 def doctor(path: Path, *, check: bool) -> int:
     """Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.
 
-    Exits with 2 where something is wrong with the project at PATH (default: the current folder).
+    PATH is a project; default: the current folder. Exit status: 0 no problems; 2 problems found.
     """
-    from workbench.cli.dataset_commands import reach_addresses
+    from workbench.cli.dataset_commands import check_remote_datasets
     from workbench.engine.workspace import Workspace
     from workbench.model.text import neutralise, pluralise, redact
 
     with Workspace.open(path) as workspace:
-        problems = list(_problems(workspace))
-        judges = judges_of(workspace)
-        problems += missing_keys(judges, players_of(workspace))
+        problems = list(_find_problems(workspace))
+        judges = find_judges(workspace)
+        problems += report_missing_keys(judges, find_user_models(workspace))
         answers, unanswered = ask_judges(judges, workspace) if check else ({}, [])
-        agents = health_of(workspace.project.targets.values(), ask=check)
+        agents = check_targets(workspace.project.targets.values(), ask=check)
         problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
-        addresses = reach_addresses(workspace.project.eval_sets) if check else {}
+        addresses = check_remote_datasets(workspace.project.eval_sets) if check else {}
         problems += [problem for problem in addresses.values() if problem is not None]
         lines = [
-            *_machine(),
+            *_describe_machine(),
             "",
-            *_project(workspace, agents, addresses),
-            *judge_lines(judges, workspace, answers=answers),
+            *_describe_project(workspace, agents, addresses),
+            *format_judges(judges, workspace, answers=answers),
             "",
         ]
     lines += [f"{pluralise(len(problems), 'problem')}:" if problems else "no problems found"]
@@ -90,19 +90,19 @@ def doctor(path: Path, *, check: bool) -> int:
     return _WRONG if problems else 0
 
 
-def _machine() -> Iterator[str]:
+def _describe_machine() -> Iterator[str]:
     yield f"workbench    {__version__}"
     yield f"python       {platform.python_version()} ({sys.executable})"
     isolation = "each case in a forked process" if hasattr(os, "fork") else "each case in a process of its own"
     yield f"platform     {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs; {isolation}"
     yield "extras"
     for extra, package in _EXTRAS.items():
-        yield f"  {extra}: {_version_of(package) or missing_extra(extra)}"
+        yield f"  {extra}: {_find_version(package) or missing_extra(extra)}"
     found = [name for name in _KEYS if os.environ.get(name)]
     yield f"keys         {', '.join(found) if found else 'none'} (set in the environment; values are never shown)"
 
 
-def _version_of(package: str) -> str | None:
+def _find_version(package: str) -> str | None:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -112,12 +112,14 @@ def _version_of(package: str) -> str | None:
 
 
 def missing_extra(extra: str) -> str:
-    """What to say where an extra would be needed."""
+    """Return the message for a missing extra."""
     return f'not installed: pip install "agent-eval-workbench[{extra}]"'
 
 
-def _project(workspace: Workspace, agents: Mapping[str, Health], addresses: Mapping[str, str | None]) -> Iterator[str]:
-    """`addresses`: why sets elsewhere cannot be read; without those that were not asked."""
+def _describe_project(
+    workspace: Workspace, agents: Mapping[str, Health], addresses: Mapping[str, str | None]
+) -> Iterator[str]:
+    """Yield lines about the project. `addresses` has the results of checked remote datasets."""
     project = workspace.project
     settings = project.root / "workbench.toml"
     yield f"project      {project.root}"
@@ -128,7 +130,7 @@ def _project(workspace: Workspace, agents: Mapping[str, Health], addresses: Mapp
         interpreter = f", python {target.python}" if target.python is not None else ""
         yield f"  {target.name}: {target.kind.value} {place}{interpreter}"
         if target.env_file is not None and target.env_file.is_file():
-            names = ", ".join(_names_in(target.env_file)) or "nothing"
+            names = ", ".join(_read_variable_names(target.env_file)) or "nothing"
             yield f"    {target.env_file.name} sets {names}"
         yield from (f"    {line}" for line in agents[target.name].lines)
     yield f"eval sets    {len(project.eval_sets) or 'none found'}"
@@ -137,19 +139,19 @@ def _project(workspace: Workspace, agents: Mapping[str, Health], addresses: Mapp
         if entry.relative in addresses:
             yield "    reached" if addresses[entry.relative] is None else "    not reached"
         elif entry.address is not None:
-            yield "    whether it can be reached is asked with --check"
+            yield "    --check tests whether it can be reached"
 
 
-def _names_in(env_file: Path) -> Iterator[str]:
-    """The names that an environment file sets, never their values."""
+def _read_variable_names(env_file: Path) -> Iterator[str]:
+    """Yield the names in an environment file, never their values."""
     for line in env_file.read_text(encoding="utf-8", errors="replace").splitlines():
         name, equals, _ = line.strip().removeprefix("export ").partition("=")
         if equals and name.strip().isidentifier():
             yield name.strip()
 
 
-def _problems(workspace: Workspace) -> Iterator[str]:
-    """What keeps a part of the project from running or the settings from counting, one sentence each."""
+def _find_problems(workspace: Workspace) -> Iterator[str]:
+    """Yield what prevents parts of the project from running or settings from being used."""
     from workbench.store.errors import IsDataset, StoreError
     from workbench.store.evalsets.adk_rules import format_problems
     from workbench.store.project_discovery import find_recordings
@@ -162,19 +164,19 @@ def _problems(workspace: Workspace) -> Iterator[str]:
         try:
             document = workspace.document(entry.relative)
         except IsDataset:
-            yield from _problems_of_rows(workspace, entry.relative)
+            yield from _find_row_problems(workspace, entry.relative)
             continue
         except StoreError as error:
             yield str(error)
             continue
         yield from format_problems(document.errors)
     for config in dict.fromkeys(entry.config for entry in workspace.project.eval_sets if entry.config is not None):
-        yield from _problems_of_config(config, workspace)
+        yield from _find_config_problems(config, workspace)
     yield from workspace.problems_of_tools()
-    yield from _problems_of_the_screen(workspace)
+    yield from _find_screen_problems(workspace)
 
 
-def _problems_of_config(path: Path, workspace: Workspace) -> Iterator[str]:
+def _find_config_problems(path: Path, workspace: Workspace) -> Iterator[str]:
     from workbench.engine.set_files import config_problems
     from workbench.store.errors import StoreError
     from workbench.store.evalsets.adk_rules import format_problems
@@ -186,8 +188,8 @@ def _problems_of_config(path: Path, workspace: Workspace) -> Iterator[str]:
         yield str(error)
 
 
-def _problems_of_rows(workspace: Workspace, dataset: str) -> Iterator[str]:
-    """What is wrong with a dataset; one elsewhere is not fetched for this."""
+def _find_row_problems(workspace: Workspace, dataset: str) -> Iterator[str]:
+    """Yield problems of a dataset; remote ones are not fetched."""
     from workbench.store.errors import NotLoaded, StoreError
 
     try:
@@ -200,10 +202,10 @@ def _problems_of_rows(workspace: Workspace, dataset: str) -> Iterator[str]:
     wrong = [row.problem for row in rows if row.problem is not None]
     yield from wrong[:_MOST_ROWS]
     if len(wrong) > _MOST_ROWS:
-        yield f"{dataset}: {len(wrong) - _MOST_ROWS:,} more rows (`workbench dataset lint` names them all)"
+        yield f"{dataset}: {len(wrong) - _MOST_ROWS:,} more rows (`workbench dataset lint` lists all)"
 
 
-def _problems_of_the_screen(workspace: Workspace) -> Iterator[str]:
+def _find_screen_problems(workspace: Workspace) -> Iterator[str]:
     from workbench.tui.keys import check_keys
     from workbench.tui.themes import load_themes, theme_folders, theme_problem
 
@@ -214,43 +216,48 @@ def _problems_of_the_screen(workspace: Workspace) -> Iterator[str]:
         yield theme_fault
 
 
-# What `workbench doctor` says of agents: what each needs that may be missing, and whether it can be reached.
+# Checks of agents: what each one lacks, and whether it can be reached.
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_AGENT_SECONDS = 10.0  # seconds for a server to say anything
+_AGENT_SECONDS = 10.0  # seconds for an answer of a server
 
 
 @dataclass(frozen=True)
 class Health:
-    """What was found of one agent: lines to show below it, and what is wrong, one sentence each."""
+    """The findings about one agent: lines to show below it, and problems, one sentence each."""
 
     lines: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def health_of(targets: Iterable[Target], *, ask: bool) -> Mapping[str, Health]:
-    """The health of each target by its name. None of them is asked anything; `ask`: those that are reached otherwise
-    than by importing them are looked for."""
+def check_targets(targets: Iterable[Target], *, ask: bool) -> Mapping[str, Health]:
+    """Return the health of each target by name. With `ask`, check that programs start and remote agents answer.
+
+    No agent gets a prompt.
+    """
     targets = tuple(targets)
-    found = {target.name: tuple(_setting_up(target)) for target in targets}
-    # What cannot start as it stands is not tried: it is said why.
+    found = {target.name: tuple(_check_setup(target)) for target in targets}
+    # Targets with problems are not tried.
     sound = [target for target in targets if not any(part.problems for part in found[target.name])]
-    signs = asyncio.run(_signs_of_life([target for target in sound if _can_be_checked(target)])) if ask else {}
-    return {target.name: _health(target, found[target.name], signs.get(target.name), asked=ask) for target in targets}
+    signs = asyncio.run(_check_reachability([target for target in sound if _can_be_checked(target)])) if ask else {}
+    return {
+        target.name: _combine_health(target, found[target.name], signs.get(target.name), asked=ask)
+        for target in targets
+    }
 
 
-def _setting_up(target: Target) -> Iterator[Health]:
-    """What can be seen from here."""
-    for look in (_program, _recording, _module, _framework, _table, _variables):
+def _check_setup(target: Target) -> Iterator[Health]:
+    """Yield what can be checked without starting anything."""
+    for look in (_check_program, _check_recording, _check_module, _check_framework, _check_table, _check_variables):
         yield from look(target)
 
 
-def _health(target: Target, parts: Sequence[Health], sign: Health | None, *, asked: bool) -> Health:
+def _combine_health(target: Target, parts: Sequence[Health], sign: Health | None, *, asked: bool) -> Health:
     if sign is not None:
         parts = (*parts, sign)
     elif _can_be_checked(target) and not asked:
         verb = "starts" if target.kind is AgentKind.COMMAND else "can be reached"
-        parts = (*parts, Health(lines=(f"whether it {verb} is asked with --check",)))
+        parts = (*parts, Health(lines=(f"--check tests whether it {verb}",)))
     lines = tuple(line for part in parts for line in part.lines)
     problems = tuple(f"{target.name}: {problem}" for part in parts for problem in part.problems)
     return Health(lines, problems)
@@ -260,8 +267,8 @@ def _can_be_checked(target: Target) -> bool:
     return target.kind in (AgentKind.A2A, AgentKind.HTTP, AgentKind.COMMAND)
 
 
-def _program(target: Target) -> Iterator[Health]:
-    """The program of a command: looked for where the agent's process will look."""
+def _check_program(target: Target) -> Iterator[Health]:
+    """Check that the program of a command exists, on the path of the agent's process."""
     from workbench.engine.plan import environment_of
 
     if target.kind is not AgentKind.COMMAND:
@@ -270,13 +277,13 @@ def _program(target: Target) -> Iterator[Health]:
     place = str(target.path / name) if "/" in name else name
     found = shutil.which(place, path=environment_of(target).get("PATH"))
     if found is None:
-        yield Health(problems=(f"the program {name!r} is not there, or may not be run",))
+        yield Health(problems=(f"the program {name!r} does not exist or is not executable",))
     else:
         yield Health(lines=(f"runs {found}",))
 
 
-def _recording(target: Target) -> Iterator[Health]:
-    """The file with what was recorded, where one stands for all sets; datasets among the sets are looked at as such."""
+def _check_recording(target: Target) -> Iterator[Health]:
+    """Check the file with recordings for all eval sets, if there is one."""
     from workbench.model.text import pluralise
     from workbench.store.datasets.dataset_reader import read_recorded
     from workbench.store.errors import StoreError
@@ -295,8 +302,8 @@ def _recording(target: Target) -> Iterator[Health]:
     yield Health(lines=(holds,), problems=(*recorded.problems, *wrong[:1]))
 
 
-def _module(target: Target) -> Iterator[Health]:
-    """The module of an agent in Python: looked for, and not imported."""
+def _check_module(target: Target) -> Iterator[Health]:
+    """Check that the module of a Python agent exists, without importing it."""
     from importlib.util import find_spec
 
     if target.kind not in (AgentKind.FUNCTION, AgentKind.LANGCHAIN, AgentKind.AGENT_ENGINE) or target.is_remote:
@@ -311,8 +318,8 @@ def _module(target: Target) -> Iterator[Health]:
         yield Health(problems=(f"there is no module {module} in {target.path}",))
 
 
-def _table(target: Target) -> Iterator[Health]:
-    """Templates and paths in the table of its kind."""
+def _check_table(target: Target) -> Iterator[Health]:
+    """Check templates and paths in the settings of its kind."""
     from workbench.agents.worker_host import find_table_error
 
     wrong = find_table_error(target)
@@ -320,12 +327,12 @@ def _table(target: Target) -> Iterator[Health]:
         yield Health(problems=(wrong,))
 
 
-def _framework(target: Target) -> Iterator[Health]:
-    """The extra that its adapter needs."""
+def _check_framework(target: Target) -> Iterator[Health]:
+    """Check the extra that the adapter needs."""
     from importlib.util import find_spec
 
     if target.kind is AgentKind.ADK:
-        yield from _adk(target)
+        yield from _check_adk(target)
     needs = {AgentKind.LANGCHAIN: ("langchain", "langchain_core"), AgentKind.A2A: ("a2a", "a2a")}
     if target.kind is AgentKind.AGENT_ENGINE and target.is_remote:
         needs = {AgentKind.AGENT_ENGINE: ("vertex", "google.auth")}
@@ -333,23 +340,23 @@ def _framework(target: Target) -> Iterator[Health]:
         return
     extra, module = needs[target.kind]
     if target.python is not None:
-        yield Health(lines=(f"needs {module} in its own interpreter, which is not looked into",))
+        yield Health(lines=(f"needs {module} in its own interpreter, which is not checked",))
     elif find_spec(module) is None:
         yield Health(problems=(f"the extra {extra} is {missing_extra(extra)}",))
 
 
-def _adk(target: Target) -> Iterator[Health]:
-    """Whether the target's interpreter has a google-adk that can be used. Nothing is run for that."""
+def _check_adk(target: Target) -> Iterator[Health]:
+    """Check that the interpreter of the target has a supported google-adk, without running it."""
     from importlib.metadata import distributions
 
     from workbench.agents.worker.adapters.adk.adk_agents import find_version_error
 
     folders = sys.path
     if target.python is not None:
-        environment = target.python.parent.parent  # where a virtual environment has its interpreter in bin or Scripts
+        environment = target.python.parent.parent  # of a virtual environment, with its interpreter in bin or Scripts
         folders = [*map(str, environment.glob("lib/python3*/site-packages")), str(environment / "Lib/site-packages")]
-        if not (environment / "pyvenv.cfg").is_file() or "true" in _system_packages(environment):
-            yield Health(lines=("needs google-adk in its own interpreter, which is not looked into",))
+        if not (environment / "pyvenv.cfg").is_file() or "true" in _read_system_packages(environment):
+            yield Health(lines=("needs google-adk in its own interpreter, which is not checked",))
             return
     found = next((each.version for each in distributions(name="google-adk", path=folders)), None)
     if found is not None:
@@ -361,15 +368,15 @@ def _adk(target: Target) -> Iterator[Health]:
         yield Health(problems=(f"google-adk is not installed for its interpreter {target.python}",))
 
 
-def _system_packages(environment: Path) -> str:
-    """Whether a virtual environment sees the packages of the interpreter it was made from: `true` or `false`."""
+def _read_system_packages(environment: Path) -> str:
+    """Return `true` if a virtual environment sees the packages of its base interpreter, else `false`."""
     lines = (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
     values = (line.partition("=")[2] for line in lines if line.startswith("include-system-site-packages"))
     return next(values, "false").strip().lower()
 
 
-def _variables(target: Target) -> Iterator[Health]:
-    """The environment variables that its settings name: which are set, never to what."""
+def _check_variables(target: Target) -> Iterator[Health]:
+    """Check that the environment variables in the settings are set; never show their values."""
     from workbench.engine.plan import environment_of
 
     texts = [target.location, *target.options.get("headers", {}).values()]
@@ -384,15 +391,15 @@ def _variables(target: Target) -> Iterator[Health]:
     )
 
 
-async def _signs_of_life(targets: Iterable[Target]) -> Mapping[str, Health]:
+async def _check_reachability(targets: Iterable[Target]) -> Mapping[str, Health]:
     targets = tuple(targets)
-    asks = {AgentKind.HTTP: _sign_of_url, AgentKind.A2A: _sign_of_session, AgentKind.COMMAND: _sign_of_session}
+    asks = {AgentKind.HTTP: _check_url, AgentKind.A2A: _check_session, AgentKind.COMMAND: _check_session}
     signs = await asyncio.gather(*(asks[target.kind](target) for target in targets))
     return {target.name: sign for target, sign in zip(targets, signs, strict=True)}
 
 
-async def _sign_of_session(target: Target) -> Health:
-    """Whether a session opens and closes without a turn: a program starts and ends with its input, a card is there."""
+async def _check_session(target: Target) -> Health:
+    """Check that a session opens and closes without a turn: a program starts, or an agent card exists."""
     from workbench.agents.agent_host import AgentError, SessionRequest
     from workbench.agents.worker_host import create_host
     from workbench.engine.case_run import DEFAULT_USER
@@ -407,17 +414,17 @@ async def _sign_of_session(target: Target) -> Health:
     except AgentError as error:
         return Health(problems=(error.failure.message,))
     except TimeoutError:
-        return Health(problems=(f"no session with it opens within {_AGENT_SECONDS:g} s",))
+        return Health(problems=(f"no session opened within {_AGENT_SECONDS:g} s",))
     finally:
         await session.kill()
         await host.close()
     if target.kind is AgentKind.COMMAND:
         return Health(lines=("starts",))
-    return Health(lines=(f"reached: its card tells of {part.name}",))
+    return Health(lines=(f"reached: agent card of {part.name}",))
 
 
-async def _sign_of_url(target: Target) -> Health:
-    """Whether something answers at the URL. Any status will do: what the agent makes of a prompt is for runs to see."""
+async def _check_url(target: Target) -> Health:
+    """Check that a server answers at the URL, with any status."""
     import aiohttp
 
     from workbench.agents.worker.adapters.http.http_session import describe_connection_error
@@ -431,42 +438,41 @@ async def _sign_of_url(target: Target) -> Health:
             aiohttp.ClientSession(timeout=timeout, trust_env=True) as client,
             client.head(url, allow_redirects=False) as response,
         ):
-            return Health(lines=(f"reached: something answers there (status {response.status})",))
+            return Health(lines=(f"reached: the server answers (status {response.status})",))
     except TimeoutError:
         reason = f"no answer within {_AGENT_SECONDS:g} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
         reason = (
-            describe_connection_error(error) if isinstance(error, (aiohttp.ClientError, OSError)) else "it is no URL"
+            describe_connection_error(error) if isinstance(error, (aiohttp.ClientError, OSError)) else "not a valid URL"
         )
         for name in _VARIABLE.findall(target.location):
             reason = reason.replace(environment[name], f"${{{name}}}")
     return Health(lines=("not reached",), problems=(f"{target.location} cannot be reached: {reason}",))
 
 
-# What `workbench doctor` says of judge models and simulated users: what they judge or play, how they are reached, and
-# whether they answer.
+# Checks of judge and user models.
 
 _JUDGE_SECONDS = 60.0  # seconds for an answer to the smallest question
 
 
 @dataclass
-class AskedJudge:
-    """A judge model as the agent of a target has it reached; `sets` are those that it judges."""
+class UsedModel:
+    """A judge or user model with the environment of one target; `sets` are the eval sets that use it."""
 
     model: str
     target: Target
     sets: list[str] = field(default_factory=list)
 
 
-def judges_of(workspace: Workspace) -> list[AskedJudge]:
-    """The models that criteria of the project ask; without sets whose criteria cannot be read, which others name."""
+def find_judges(workspace: Workspace) -> list[UsedModel]:
+    """Return the judge models of the project. Sets with unreadable criteria are skipped; others report them."""
     from workbench.engine.plan import with_models
     from workbench.metrics.registry import prepare
     from workbench.model.criteria import default_config
     from workbench.store.errors import StoreError
     from workbench.store.evalsets.config_files import load_config
 
-    judges: dict[tuple[str, str], AskedJudge] = {}
+    judges: dict[tuple[str, str], UsedModel] = {}
     for entry in workspace.project.eval_sets:
         if entry.target is None:
             continue
@@ -476,18 +482,18 @@ def judges_of(workspace: Workspace) -> list[AskedJudge]:
             continue
         target = workspace.project.targets[entry.target]
         for model in prepare(with_models(config, workspace.settings)).judge_models:
-            judges.setdefault((model, target.name), AskedJudge(model, target)).sets.append(entry.relative)
+            judges.setdefault((model, target.name), UsedModel(model, target)).sets.append(entry.relative)
     return list(judges.values())
 
 
-def players_of(workspace: Workspace) -> list[AskedJudge]:
-    """The models that play the users of conversation scenarios; without sets that cannot be read, as above."""
+def find_user_models(workspace: Workspace) -> list[UsedModel]:
+    """Return the models that play users of scenarios. Unreadable sets are skipped, as above."""
     from workbench.engine.plan import options_of, with_models
     from workbench.model.criteria import default_config
     from workbench.store.errors import StoreError
     from workbench.store.evalsets.config_files import load_config
 
-    players: dict[tuple[str, str], AskedJudge] = {}
+    players: dict[tuple[str, str], UsedModel] = {}
     for entry in workspace.project.eval_sets:
         if entry.target is None:
             continue
@@ -501,12 +507,12 @@ def players_of(workspace: Workspace) -> list[AskedJudge]:
             continue
         target = workspace.project.targets[entry.target]
         model = options_of(with_models(config, workspace.settings)).model
-        players.setdefault((model, target.name), AskedJudge(model, target)).sets.append(entry.relative)
+        players.setdefault((model, target.name), UsedModel(model, target)).sets.append(entry.relative)
     return list(players.values())
 
 
-def missing_keys(judges: list[AskedJudge], players: list[AskedJudge]) -> Iterator[str]:
-    """A problem for each model that cannot be asked, with the variable that it lacks."""
+def report_missing_keys(judges: list[UsedModel], players: list[UsedModel]) -> Iterator[str]:
+    """Yield a problem for each model without a key, with the missing variable."""
     from workbench.engine.plan import environment_of, is_scripted
     from workbench.llm.model_access import access_to
     from workbench.model.text import pluralise
@@ -519,8 +525,8 @@ def missing_keys(judges: list[AskedJudge], players: list[AskedJudge]) -> Iterato
                 yield f"{asked.model}, which {does} {sets}: {missing}"
 
 
-def judge_lines(judges: list[AskedJudge], workspace: Workspace, *, answers: Mapping[str, str]) -> Iterator[str]:
-    """Each judge with the way to it; `answers` is what came of asking, by target and model."""
+def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Mapping[str, str]) -> Iterator[str]:
+    """Yield lines about each judge: provider, keys, price, and its answer, by target and model."""
     from workbench.engine.plan import environment_of
     from workbench.engine.plan_cost import prices_of
     from workbench.llm.model_access import access_to
@@ -540,7 +546,7 @@ def judge_lines(judges: list[AskedJudge], workspace: Workspace, *, answers: Mapp
         yield f"  {judge.model} for {judge.target.name}: {pluralise(len(judge.sets), 'eval set')}; {access.through}"
         yield f"    {way if access.missing is None else access.missing}"
         if judge.target.scripted_models is not None:
-            yield f"    where it has no key, {judge.target.scripted_models.name} answers in its place"
+            yield f"    without a key, scripted replies come from {judge.target.scripted_models.name}"
         unknown = prices.why_unknown(judge.model)
         if unknown is None:
             sides = (prices.cost(judge.model, Tokens(*side)) for side in ((1_000_000, 0), (0, 1_000_000)))
@@ -550,12 +556,12 @@ def judge_lines(judges: list[AskedJudge], workspace: Workspace, *, answers: Mapp
             yield f"    {answer}"
 
 
-def ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
-    """Ask each judge the smallest question: what came of it by target and model, and what went wrong."""
+def ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
+    """Ask each judge a small question; return the outcomes by target and model, and problems."""
     return asyncio.run(_ask_judges(judges, workspace))
 
 
-async def _ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
+async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
     from workbench.engine.plan import environment_of, is_scripted
     from workbench.llm.model_access import access_to
     from workbench.llm.model_types import Message, ModelError, ModelRequest
@@ -565,10 +571,10 @@ async def _ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[M
     problems: list[str] = []
     timeout = min(workspace.settings.judge.timeout_seconds, _JUDGE_SECONDS)
     for judge in judges:
-        if is_scripted(judge.target, judge.model):  # as in runs: the model is not asked
-            answers[_name(judge)] = "not asked: there is no key for it, and the script answers in its place"
+        if is_scripted(judge.target, judge.model):  # as in runs
+            answers[_name(judge)] = "not asked: there is no key, and scripted replies are used"
             continue
-        if access_to(judge.model, environment_of(judge.target)).missing is not None:  # a problem already
+        if access_to(judge.model, environment_of(judge.target)).missing is not None:  # already reported
             continue
         models = Models(environment_of(judge.target), ModelOptions(tries=1, timeout_seconds=timeout))
         question = Message(role="user", text="Answer with one word: yes.")
@@ -585,11 +591,11 @@ async def _ask_judges(judges: list[AskedJudge], workspace: Workspace) -> tuple[M
     return answers, problems
 
 
-def _name(judge: AskedJudge) -> str:
+def _name(judge: UsedModel) -> str:
     return f"{judge.target.name} {judge.model}"
 
 
-# The features that google-adk 2.13 knows, for `--enable_features` and `--disable_features`.
+# Features of google-adk 2.13, for `--enable_features` and `--disable_features`.
 
 ADK_FEATURES = frozenset(
     {
@@ -649,11 +655,11 @@ ADK_FEATURES = frozenset(
 )
 
 
-def unknown_features(names: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each name that google-adk 2.13 does not know; a newer one may."""
+def report_unknown_features(names: Iterable[str]) -> Iterator[str]:
+    """Yield a message for each name that google-adk 2.13 does not know. Newer versions may know it."""
     from workbench.model.text import suggest_name
 
     for name in names:
         if name not in ADK_FEATURES:
             near = suggest_name(name.upper(), ADK_FEATURES)
-            yield f"unknown feature {name!r}: google-adk 2.13 has none of this name, and ignores it{near}"
+            yield f"unknown feature {name!r}: google-adk 2.13 does not have it, and ignores it{near}"

@@ -28,14 +28,12 @@ if TYPE_CHECKING:
     from workbench.store.settings import LoadedSettings, Settings
 
 
-# `workbench eval-set ...`: make, extend, migrate and check eval-set files. Also spelt as ADK spells it: `eval_set`.
-
-# `workbench eval-set generate-eval-cases`: scenarios that a model writes, chosen from and added to an eval set.
+# `workbench eval-set generate-eval-cases`
 
 _WRONG = 2
 _ERROR = 3
 
-# Those of workbench.model.evalset; named here because importing that for `--help` would be waste.
+# Those of workbench.model.evalset; repeated here so that `--help` does not import it.
 _PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 
 
@@ -55,33 +53,33 @@ def _check_model(context: click.Context, parameter: click.Parameter, value: str 
     "--user_simulation_config_file",
     "config_file",
     type=FILE,
-    help="What is wanted, as JSON: count, model_name, generation_instruction, environment_context. The options below "
-    "count before it.",
+    help="Request as JSON: count, model_name, generation_instruction, environment_context. The options below override "
+    "it.",
 )
 @click.option(
     "--target",
     "target_name",
     metavar="NAME",
-    help="The agent by its name in workbench.toml. Default: of those in AGENT_DIR the one that the set belongs to.",
+    help="Name of the agent in workbench.toml. Default: the one in AGENT_DIR that owns the set.",
 )
 @click.option("--count", type=click.IntRange(min=1, max=200), help="Number of scenarios. Default: 5.")
-@click.option("--model", callback=_check_model, help="The model that writes them. Default: that of [simulation].")
-@click.option("--instruction", metavar="TEXT", help="What they should be about.")
-@click.option("--context", metavar="TEXT", help="Data that the agent's tools would find; scenarios mention no other.")
+@click.option("--model", callback=_check_model, help="Model that writes them. Default: that of [simulation].")
+@click.option("--instruction", metavar="TEXT", help="Topic of the scenarios.")
+@click.option("--context", metavar="TEXT", help="Data that the tools of the agent find; scenarios use no other data.")
 @click.option(
     "--persona",
     "personas",
     type=click.Choice(_PERSONAS, case_sensitive=False),
     multiple=True,
-    help="A persona that may play the users; may be given several times. Default: the model chooses one, or none.",
+    help="Persona of the users; repeatable. Default: the model chooses one, or none.",
 )
 @click.option(
     "--session_input_file",
     type=FILE,
-    help="How the sessions start, as JSON. Default: the agent's app, with the state that its instructions name, empty.",
+    help="Start of the sessions as JSON. Default: the app of the agent, with empty state keys of its instructions.",
 )
-@click.option("--yes", is_flag=True, help="Add all of them without asking; the default without a terminal.")
-@click.option("--dry-run", is_flag=True, help="Add nothing: print them as a file of conversation scenarios.")
+@click.option("--yes", is_flag=True, help="Add all without asking; the default without a terminal.")
+@click.option("--dry-run", is_flag=True, help="Add nothing; print a file of conversation scenarios.")
 @click.option("--no-cache", is_flag=True, help="Ask the model again instead of reusing its earlier answer.")
 @recording_options
 @adk_options
@@ -102,14 +100,14 @@ def generate_eval_cases(
     no_cache: bool,
     calls: Execution,
 ) -> int:
-    """Have a model write conversation scenarios for an agent, and add them to AGENT_DIR/EVAL_SET_ID.evalset.json.
+    """Let a model write conversation scenarios for an agent, and add them to AGENT_DIR/EVAL_SET_ID.evalset.json.
 
-    The model gets the agent's instructions and tools, which its process tells without running it, and the scenarios
-    that the set has already. In a terminal you choose which to keep; the set is made where there is none, and not
-    before there is something to keep. Key alt+g does the same in the terminal application.
+    The model gets the instructions and tools of the agent, and the scenarios of the set. The agent does not run. In a
+    terminal you choose which scenarios to keep. The set is created if it is missing and a scenario is kept. Key alt+g
+    does the same in the terminal application.
 
-    Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 agent or model gave nothing that can be
-    used; 130 interrupted. Nothing is written then.
+    Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 agent or model gave no usable answer;
+    130 interrupted. Unless the status is 0, nothing is written.
     """
     from workbench.engine.scenario_generation import AskOptions
     from workbench.engine.workspace import Workspace
@@ -118,15 +116,15 @@ def generate_eval_cases(
     from workbench.store.evalsets.config_files import load_generation
     from workbench.store.evalsets.new_evalsets import document_for_scenarios, read_session_input
 
-    path = file_of(agent, eval_set_id)
+    path = build_set_path(agent, eval_set_id)
     document = document_for_scenarios(path, eval_set_id)
     given = None if session_input_file is None else read_session_input(session_input_file)
     config = GenerationConfig() if config_file is None else load_generation(config_file)
     said = {"count": count, "model_name": model, "generation_instruction": instruction, "environment_context": context}
     config = config.model_copy(update={name: value for name, value in said.items() if value is not None})
-    project, loaded = project_of_agent(agent, path, target_name)
-    wanted = _wanted(config, personas, settings=loaded.settings)
-    record, replay = _path(calls["record_calls"]), _path(calls["replay_calls"])
+    project, loaded = find_agent_project(agent, path, target_name)
+    wanted = _make_request(config, personas, settings=loaded.settings)
+    record, replay = _get_path(calls["record_calls"]), _get_path(calls["replay_calls"])
     options = AskOptions(use_cache=not no_cache, record=record, replay=replay)
     with Workspace(project, loaded) as workspace:
         try:
@@ -135,29 +133,29 @@ def generate_eval_cases(
             message(str(error))
             return _ERROR if error.is_outage else _WRONG
     if dry_run:
-        write_document(_as_file(generated.scenarios))
+        write_document(_format_scenarios(generated.scenarios))
         return 0
-    kept = generated.scenarios if yes or not _is_terminal() else _chosen(generated.scenarios)
+    kept = generated.scenarios if yes or not _is_terminal() else _choose(generated.scenarios)
     if not kept:
         message("nothing is kept; nothing was written")
         return 0
     default = {"app_name": agent.resolve().name, "user_id": "test_user_id", "state": dict(generated.state)}
-    read_personas = partial(personas_of, project)
+    read_personas = partial(read_persona_texts, project)
     write_lines(
         _add(document, kept, session_input=given or default, eval_set_id=eval_set_id, read_personas=read_personas)
     )
     return 0
 
 
-def personas_of(project: Project) -> AdkPersonas:
-    """The texts of ADK's personas, as the interpreter of the project's agent has them; empty without google-adk."""
+def read_persona_texts(project: Project) -> AdkPersonas:
+    """Return the texts of ADK's personas from the interpreter of the agent; empty without google-adk."""
     from workbench.agents.agent_sessions import read_adk_personas
 
     return read_adk_personas(next((target.python for target in project.targets.values()), None))
 
 
-def lines_of_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str]:
-    """What was done with each scenario, in ADK's words; ids that are not ADK's are said on stderr."""
+def report_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str]:
+    """Yield what was done with each scenario, in ADK's words; report ids that differ from ADK's on stderr."""
     from workbench.model.text import pluralise
 
     for case in added:
@@ -171,8 +169,8 @@ def lines_of_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str
         )
 
 
-def project_of_agent(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, LoadedSettings]:
-    """A project of the agent that is meant. Raises PlanError for a target that nobody knows, and StoreError."""
+def find_agent_project(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, LoadedSettings]:
+    """Return the project with only the requested agent. Raises PlanError for an unknown target, and StoreError."""
     from workbench.engine.plan import PlanError
     from workbench.engine.project_selection import project_of
     from workbench.model.text import suggest_name
@@ -200,7 +198,7 @@ def project_of_agent(agent: Path, eval_set: Path, name: str | None) -> tuple[Pro
     return project, loaded
 
 
-def _wanted(config: GenerationConfig, personas: Sequence[str], *, settings: Settings) -> ScenarioRequest:
+def _make_request(config: GenerationConfig, personas: Sequence[str], *, settings: Settings) -> ScenarioRequest:
     from workbench.model.evalset import DEFAULT_COUNT, ScenarioRequest
 
     return ScenarioRequest(
@@ -215,7 +213,7 @@ def _wanted(config: GenerationConfig, personas: Sequence[str], *, settings: Sett
 def _generate(
     workspace: Workspace, wanted: ScenarioRequest, document: EvalSetDocument, options: AskOptions
 ) -> Generated:
-    """Have them written, and say what that took and what was left out. Raises GenerationError."""
+    """Generate scenarios; report the spending and what was left out. Raises GenerationError."""
     from workbench.engine.scenario_generation import known_scenarios
     from workbench.report.text_report import spending_line
 
@@ -227,7 +225,7 @@ def _generate(
     finally:
         for spent in generation.spending():
             message(spending_line(spent))
-    assert generated is not None  # nobody but Ctrl-C ends it
+    assert generated is not None  # only Ctrl-C cancels it
     for note in generated.notes:
         message(note)
     return generated
@@ -241,7 +239,7 @@ def _add(
     eval_set_id: str,
     read_personas: Callable[[], AdkPersonas],
 ) -> Iterator[str]:
-    """Add and save them; gives what was done, in ADK's words. Raises StoreError."""
+    """Add scenarios and save; yield what was done, in ADK's words. Raises StoreError."""
     from workbench.store.evalsets.new_evalsets import insert_scenarios, to_scenario
 
     is_new = document.stamp is None
@@ -253,14 +251,14 @@ def _add(
         yield f"Eval set '{eval_set_id}' created for app '{document.path.resolve().parent.name}'."
     else:
         yield f"Eval set '{eval_set_id}' already exists."
-    yield from lines_of_added(added, eval_set_id)
+    yield from report_added(added, eval_set_id)
 
 
-def _path(option: object) -> Path | None:
+def _get_path(option: object) -> Path | None:
     return option if isinstance(option, Path) else None
 
 
-def _as_file(scenarios: Sequence[ConversationScenario]) -> str:
+def _format_scenarios(scenarios: Sequence[ConversationScenario]) -> str:
     data = {"scenarios": [scenario.model_dump(mode="json", exclude_none=True) for scenario in scenarios]}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
@@ -269,8 +267,8 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _chosen(scenarios: Sequence[ConversationScenario]) -> Sequence[ConversationScenario]:
-    """Those that the user wants of them, once they were shown."""
+def _choose(scenarios: Sequence[ConversationScenario]) -> Sequence[ConversationScenario]:
+    """Show the scenarios, and return those that the user chooses."""
     from workbench.model.text import neutralise
 
     for number, scenario in enumerate(scenarios, start=1):
@@ -285,7 +283,7 @@ def _chosen(scenarios: Sequence[ConversationScenario]) -> Sequence[ConversationS
         )
 
     def read(answer: str) -> list[int]:
-        return _numbers(answer, of=len(scenarios))
+        return _parse_numbers(answer, of=len(scenarios))
 
     chosen: list[int] = click.prompt(
         "Keep which? all, none, or numbers such as 1,3-4",
@@ -296,8 +294,8 @@ def _chosen(scenarios: Sequence[ConversationScenario]) -> Sequence[ConversationS
     return [scenarios[number - 1] for number in chosen]
 
 
-def _numbers(answer: str, *, of: int) -> list[int]:
-    """The numbers that were written, from 1 to `of`, in their order. Raises click.UsageError."""
+def _parse_numbers(answer: str, *, of: int) -> list[int]:
+    """Parse numbers from 1 to `of`; return them sorted. Raises click.UsageError."""
     text = answer.strip().casefold()
     if text in ("all", "none"):
         return list(range(1, of + 1)) if text == "all" else []
@@ -312,6 +310,8 @@ def _numbers(answer: str, *, of: int) -> list[int]:
         found.update(numbers)
     return sorted(found)
 
+
+# `workbench eval-set`; also spelt `eval_set`, as in ADK.
 
 _NEW_ID = re.compile(r"[a-zA-Z0-9_]+")
 
@@ -333,7 +333,7 @@ def create(*, agent: Path, eval_set_id: str) -> int:
         raise click.BadParameter(
             f"{eval_set_id!r}: a new id may hold letters, digits and underscores only.", param_hint="EVAL_SET_ID"
         )
-    create_eval_set(file_of(agent, eval_set_id), eval_set_id)
+    create_eval_set(build_set_path(agent, eval_set_id), eval_set_id)
     write_lines([f"Eval set '{eval_set_id}' created for app '{agent.resolve().name}'."])
     return 0
 
@@ -342,24 +342,24 @@ def create(*, agent: Path, eval_set_id: str) -> int:
 @click.argument("agent", type=FOLDER)
 @click.argument("eval_set_id")
 @click.option("--scenarios_file", type=FILE, required=True, help="Conversation scenarios as JSON.")
-@click.option("--session_input_file", type=FILE, required=True, help="How the sessions start, as JSON.")
+@click.option("--session_input_file", type=FILE, required=True, help="Start of the sessions as JSON.")
 @adk_options
 def add_eval_case(*, agent: Path, eval_set_id: str, scenarios_file: Path, session_input_file: Path) -> int:
-    """Add each scenario of a file as an eval case; those that the set has already are left out.
+    """Add each scenario of a file as an eval case; skip those that the set already has.
 
-    The id of a case is the start of a hash of its scenario, the same as ADK's. For a persona given by name ADK hashes
-    the persona's text, which is asked of the google-adk of the agent's interpreter; without it the ids differ.
+    The id of a case is a prefix of the hash of its scenario, as in ADK. ADK hashes the text of a named persona, which
+    comes from google-adk in the interpreter of the agent; without google-adk the ids differ.
     """
     from workbench.store.evalsets.new_evalsets import add_scenarios
 
-    path = file_of(agent, eval_set_id)
+    path = build_set_path(agent, eval_set_id)
 
     def read_personas() -> AdkPersonas:
-        project, _ = project_of_agent(agent, path, None)
-        return personas_of(project)
+        project, _ = find_agent_project(agent, path, None)
+        return read_persona_texts(project)
 
     added = add_scenarios(path, scenarios_file, session_input_file=session_input_file, read_personas=read_personas)
-    write_lines(lines_of_added(added, eval_set_id))
+    write_lines(report_added(added, eval_set_id))
     return 0
 
 
@@ -369,7 +369,7 @@ eval_set.add_command(generate_eval_cases)
 @eval_set.command()
 @click.argument("old", type=FILE)
 @click.argument("new", type=click.Path(path_type=Path))
-@click.option("--initial-session", type=FILE, help="The session that the older format kept in a file of its own.")
+@click.option("--initial-session", type=FILE, help="Session file of the older format.")
 def migrate(*, old: Path, new: Path, initial_session: Path | None) -> int:
     """Write an eval set of an older format in the current one. NEW must not exist."""
     from workbench.store.evalsets.new_evalsets import migrate as migrate_file
@@ -384,16 +384,16 @@ def migrate(*, old: Path, new: Path, initial_session: Path | None) -> int:
 @click.option("--strict", is_flag=True, help="Comments and trailing commas, which ADK cannot read, are errors.")
 @click.option("--fix", "mend", is_flag=True, help="Remove comments and trailing commas; all else keeps its bytes.")
 def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
-    """Check eval sets and configurations (or all in a folder): what cannot run here, and what ADK would refuse.
+    """Check eval sets and configurations, or all in a folder, for what cannot run here or in ADK.
 
-    Exits with 2 where there is an error; warnings alone leave 0.
+    Exit status: 0 no error, warnings are possible; 2 an error.
     """
     from workbench.engine.set_files import validate_files
     from workbench.model.text import neutralise, pluralise
     from workbench.store.evalsets.adk_rules import first_of_each_kind
     from workbench.store.evalsets.validation import fix
 
-    files = list({os.path.realpath(file): file for path in paths for file in _files_in(path)}.values())
+    files = list({os.path.realpath(file): file for path in paths for file in _find_files(path)}.values())
     if mend:
         for file in files:
             if fix(file):
@@ -408,8 +408,8 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     return _WRONG if errors else 0
 
 
-def file_of(agent: Path, eval_set_id: str) -> Path:
-    """Where ADK keeps the set of this id. Raises click.BadParameter for an id that leads elsewhere."""
+def build_set_path(agent: Path, eval_set_id: str) -> Path:
+    """Return the path of the set with this id, as in ADK. Raises click.BadParameter for an id with a path in it."""
     if (
         not eval_set_id
         or "/" in eval_set_id
@@ -417,15 +417,17 @@ def file_of(agent: Path, eval_set_id: str) -> Path:
         or eval_set_id in (".", "..")
         or "\0" in eval_set_id
     ):
-        raise click.BadParameter(f"{eval_set_id!r} is no eval set id.", param_hint="EVAL_SET_ID")
+        raise click.BadParameter(
+            f"{eval_set_id!r} is not an eval set id; expected a file name without a folder.", param_hint="EVAL_SET_ID"
+        )
     return agent / f"{eval_set_id}{EVAL_SET_SUFFIX}"
 
 
-def _files_in(path: Path) -> list[Path]:
+def _find_files(path: Path) -> list[Path]:
     from workbench.engine.set_files import files_to_validate
 
     found = files_to_validate(path)
     if not found:
         names = "*.evalset.json, *.test.json or test_config.json"
-        raise click.BadParameter(f"{path}: there is nothing to check below this folder ({names}).")
+        raise click.BadParameter(f"{path}: this folder has no file to check; expected {names}.")
     return found

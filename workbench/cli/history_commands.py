@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from workbench.store.history.history_queries import StoredRun
 
 
-# `workbench history` and `workbench report`: earlier runs, listed, shown and written in other formats.
+# `workbench history` and `workbench report`
 
 _WRONG = 2
 
 path_option = click.option(
-    "--path", type=FOLDER, default=Path(), help="A folder of the project; by default the current one."
+    "--path", type=FOLDER, default=Path(), help="A folder of the project. Default: the current one."
 )
 
 
@@ -55,13 +55,13 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
 
     root = find_root(path)
     if run is None:
-        runs = stored_runs(root, limit=limit)
+        runs = read_runs(root, limit=limit)
         if report_format == "json":
-            write_document(_list_as_json(runs))
+            write_document(_format_runs_json(runs))
         else:
-            write_lines(_list(runs))
+            write_lines(_format_runs(runs))
         return 0
-    shown = stored_report(root, run)
+    shown = read_report(root, run)
     if report_format == "json":
         write_document(write_report(shown, "json"))
     else:
@@ -85,16 +85,15 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
 def report(*, run: str, report_format: str | None, output: Path | None, path: Path) -> int:
     """Write an earlier run as JSON, JUnit XML, Markdown or CSV.
 
-    RUN is the id of a run, the start of one, or `latest`, the default. Differences are held against the eval sets as
-    they are now.
+    RUN is the id of a run, the start of one, or `latest`, the default. Expected values come from the present eval sets.
     """
-    from workbench.cli.printers import TEXT, format_for, save_report
+    from workbench.cli.printers import TEXT, choose_format, save_report
     from workbench.report.formats import write_report
     from workbench.store.project_discovery import find_root
 
-    chosen = format_for(report_format, output)
+    chosen = choose_format(report_format, output)
     chosen = "json" if chosen == TEXT else chosen
-    shown = stored_report(find_root(path), run)
+    shown = read_report(find_root(path), run)
     if output is None:
         write_document(write_report(shown, chosen))
     elif not save_report(shown, chosen, output, table_text=""):
@@ -103,7 +102,7 @@ def report(*, run: str, report_format: str | None, output: Path | None, path: Pa
     return 0
 
 
-def _list(runs: list[StoredRun]) -> list[str]:
+def _format_runs(runs: list[StoredRun]) -> list[str]:
     from workbench.model.text import one_line, pluralise
     from workbench.report.run_report import counts_text, duration_text, when
 
@@ -123,7 +122,7 @@ def _list(runs: list[StoredRun]) -> list[str]:
     return lines
 
 
-def _list_as_json(runs: list[StoredRun]) -> str:
+def _format_runs_json(runs: list[StoredRun]) -> str:
     from workbench.report.report_formats import SCHEMA_VERSION, dump, summary_record
 
     entries = [
@@ -145,7 +144,7 @@ def _list_as_json(runs: list[StoredRun]) -> str:
 _SAME, _WORSE, _ERRORS = 0, 1, 3
 
 
-# `workbench compare`: two earlier runs side by side.
+# `workbench compare`
 
 
 @click.command()
@@ -154,7 +153,7 @@ _SAME, _WORSE, _ERRORS = 0, 1, 3
 @click.option(
     "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
 )
-@click.option("--all", "show_all", is_flag=True, help="List the cases that came out the same, too.")
+@click.option("--all", "show_all", is_flag=True, help="Also list unchanged cases.")
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")
 def compare(
@@ -174,16 +173,16 @@ def compare(
     from workbench.report.report_formats import dump
     from workbench.store.project_discovery import find_root
 
-    comparison = _compared(find_root(path), before, after)
+    comparison = _compare_runs(find_root(path), before, after)
     if report_format == "json":
         write_document(dump(comparison_record(comparison), indent=2) + "\n")
     else:
         style = stdout_style(plain=plain, verbose=False)
         write_lines(comparison_lines(comparison, style=style, show_same=show_all))
-    return _exit_status(comparison)
+    return _compute_status(comparison)
 
 
-def _compared(root: Path, before: str | None, after: str | None) -> RunComparison:
+def _compare_runs(root: Path, before: str | None, after: str | None) -> RunComparison:
     from workbench.report.comparison import compare_stored
     from workbench.store.errors import StoreError
     from workbench.store.history.history_schema import get_history_path
@@ -194,7 +193,7 @@ def _compared(root: Path, before: str | None, after: str | None) -> RunCompariso
         return compare_stored(history, before, after)
 
 
-def _exit_status(comparison: RunComparison) -> int:
+def _compute_status(comparison: RunComparison) -> int:
     from workbench.model.results import CaseStatus
     from workbench.report.comparison import Change
 
@@ -204,12 +203,12 @@ def _exit_status(comparison: RunComparison) -> int:
     return _ERRORS if all(status is CaseStatus.ERROR for status in worse) else _WORSE
 
 
-# Earlier runs, read from the history and put beside the eval sets as they are now.
+# Earlier runs, read from the history.
 
 
 @contextmanager
 def open_history(root: Path) -> Iterator[History | None]:
-    """The history of a project, None where nothing has run yet: looking must not create one."""
+    """Open the history of a project; yield None if nothing has run yet. Never create one."""
     from workbench.store.history.history import History
     from workbench.store.history.history_schema import get_history_path
 
@@ -225,14 +224,14 @@ def open_history(root: Path) -> Iterator[History | None]:
         history.close()
 
 
-def stored_runs(root: Path, *, limit: int) -> list[StoredRun]:
-    """The newest runs, newest first."""
+def read_runs(root: Path, *, limit: int) -> list[StoredRun]:
+    """Read the newest runs, newest first."""
     with open_history(root) as history:
         return [] if history is None else history.runs(limit)
 
 
-def stored_report(root: Path, run_id: str) -> RunReport:
-    """A run as reports show it. Raises StoreError where there is no such run."""
+def read_report(root: Path, run_id: str) -> RunReport:
+    """Read a run for a report. Raises StoreError if there is no such run."""
     from workbench.engine.history_recorder import ExpectedCases
     from workbench.engine.plan import Limits
     from workbench.report.run_report import ReportedCase, report_of
@@ -247,6 +246,6 @@ def stored_report(root: Path, run_id: str) -> RunReport:
     expected = ExpectedCases(lambda relative: EvalSetDocument.open(root / relative))
     cases = [ReportedCase(result, expected(result)) for result in results]
     cases.sort(key=lambda case: (case.result.case.eval_set, *expected.place(case.result.case), case.result.repeat))
-    # Without what a run keeps for itself, to be gone on with.
+    # Without options that are stored only to resume the run.
     options = {name: value for name, value in run.options.items() if name in Limits.model_fields}
     return replace(report_of(run, cases, summary=run.summary), options=options)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SAME, _FLIPPED, _WRONG, _ERRORS, _INTERRUPTED = 0, 1, 2, 3, 130
 
 
-# `workbench judge`: judges the stored answers of a run again, and says how far the judgements agree.
+# `workbench judge`
 
 
 @click.command()
@@ -47,7 +47,7 @@ def judge(
     report_format: str,
     path: Path,
 ) -> int:
-    """Judge stored answers again, and say how far the judgements agree.
+    """Judge stored answers again, and measure how far the judgements agree.
 
     No agent runs. RUN is the id of a run, the start of an id, or `latest`. Every judgement asks the models again and is
     stored as a run. The criteria are those of the run, or of --config. For each criterion that asks a model, the output
@@ -65,7 +65,7 @@ def judge(
 
     with Workspace.open(path) as workspace:
         options = {"config": config, "concurrency": concurrency, **judging}
-        judgements, interrupted, has_wrong_input = _judged(workspace, run, cases, options, repeat=repeat)
+        judgements, interrupted, has_wrong_input = _judge_again(workspace, run, cases, options, repeat=repeat)
         requires_all_samples = judging["require_all_samples"] or workspace.settings.judge.require_all_samples
     found = agreements(judgements)
     if report_format == "json":
@@ -84,12 +84,12 @@ def judge(
     return _FLIPPED if any(each.flips for each in found) else _SAME
 
 
-def _judged(
+def _judge_again(
     workspace: Workspace, name: str, cases: Sequence[str], given: Execution, *, repeat: int
 ) -> tuple[Judgements, bool, bool]:
-    """The judgements, the original one first; whether the user stopped, and whether a file is wrong."""
+    """Return the judgements, the original one first; whether the user interrupted, and whether a file is wrong."""
     from workbench.cli.console import message
-    from workbench.cli.run_commands import command_line
+    from workbench.cli.run_commands import build_command_line
     from workbench.engine.plan import PlanError, RunOptions
     from workbench.model.identity import group_cases_by_name
     from workbench.model.text import pluralise, suggest_name
@@ -108,7 +108,7 @@ def _judged(
         raise PlanError(*(f"run {stored.run_id} has no case {each!r}{suggest_name(each, known)}" for each in unknown))
     chosen = {case for name in cases for case in known[name]}
     results = [each for each in results if not cases or (each.case.eval_id, each.case.occurrence) in chosen]
-    options = RunOptions.model_validate({**given, "command": command_line()})
+    options = RunOptions.model_validate({**given, "command": build_command_line()})
     ids, judged = [stored.run_id], [results]
     interrupted = has_wrong_input = False
     for time in range(1, repeat + 1):
@@ -118,14 +118,14 @@ def _judged(
                 message(text)
             calls = sum(workspace.estimate(plan).judge_calls.values()) * repeat
             message(
-                f"run {stored.run_id}: {pluralise(plan.total, 'case')} judged anew, about {pluralise(calls, 'call')}"
+                f"run {stored.run_id}: {pluralise(plan.total, 'case')} judged again, about {pluralise(calls, 'call')}"
             )
             if plan.total < len(results):
                 message(
-                    f"{pluralise(len(results) - plan.total, 'case')} cannot be judged again: nothing of it is stored"
+                    f"{pluralise(len(results) - plan.total, 'case')} cannot be judged again: the answers are not stored"
                 )
         run = workspace.start(plan)
-        _wait(run, label=f"judgement {time} of {repeat}")
+        _await_run(run, label=f"judgement {time} of {repeat}")
         ids.append(run.run_id)
         judged.append(run.results())
         interrupted, has_wrong_input = run.interrupted, has_wrong_input or run.has_wrong_input
@@ -134,8 +134,8 @@ def _judged(
     return Judgements(ids, judged), interrupted, has_wrong_input
 
 
-def _wait(run: Run, *, label: str) -> None:
-    """Listen to a run until it ends; standard error says how far it is."""
+def _await_run(run: Run, *, label: str) -> None:
+    """Wait until a run ends; show the progress on standard error."""
     import sys
 
     from workbench.cli.console import graceful_interrupt, message
@@ -143,46 +143,46 @@ def _wait(run: Run, *, label: str) -> None:
     from workbench.model.run_events import CaseFinished, Notice
     from workbench.report.text_report import spending_line
 
-    told = {*run.plan.notices, *run.plan.problems}
+    reported = {*run.plan.notices, *run.plan.problems}
     with Progress(total=run.plan.total, shown=sys.stderr.isatty()) as progress:
 
         def announce(text: str) -> None:
-            with progress.hidden():
+            with progress.pause():
                 message(text)
 
         with graceful_interrupt(run.cancel, announce=announce):
             for event in run.iter_events():
                 if isinstance(event, CaseFinished):
-                    progress.finished(event.status)
-                elif isinstance(event, Notice) and event.message not in told:
+                    progress.count_case(event.status)
+                elif isinstance(event, Notice) and event.message not in reported:
                     announce(event.message)
     message(f"{label}: run {run.run_id}")
     for spent in run.summary().models:
         message(spending_line(spent))
 
 
-# `workbench calibrate`: holds the judges of a run against labels that people gave.
+# `workbench calibrate`
 
 
 @click.command()
 @click.argument("labels", type=FILE)
-@click.option("--run", default="latest", show_default=True, help="The run whose judges are compared with the labels.")
-@click.option("--criterion", metavar="NAME", help="The criterion that all labels are about; rows need not name it.")
+@click.option("--run", default="latest", show_default=True, help="Run to compare with the labels.")
+@click.option("--criterion", metavar="NAME", help="Criterion of all labels; rows then need no criterion column.")
 @click.option(
     "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
 )
 @path_option
 def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: str, path: Path) -> int:
-    """Hold the judges of a run against labels that people gave.
+    """Compare the judges of a run with labels that people gave.
 
     LABELS is JSONL, CSV or JSON with the columns eval_id and label. The columns eval_set, repeat, turn (both counted
-    from 1), criterion and rubric say more exactly what a label is about. A label is pass or fail (also valid, yes, 1
+    from 1), criterion and rubric make a label more specific. A label is pass or fail (also valid, yes, 1
     ...), a rating, or CANDIDATE, BASELINE or TIE. The output has the confusion of labels and verdicts, precision and
     recall of the judge, Cohen's kappa, and every disagreement with the judge's reason.
     """
     from workbench.cli.console import write_document, write_lines
     from workbench.cli.history_commands import open_history
-    from workbench.report.calibration import calibrate as hold_against
+    from workbench.report.calibration import calibrate as compare_labels
     from workbench.report.calibration import calibration_lines, calibration_record
     from workbench.report.report_formats import dump
     from workbench.store.datasets.dataset_lint import read_labels
@@ -197,7 +197,7 @@ def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: s
             raise StoreError(get_history_path(root), "there are no runs yet")
         run_id = history.run(run).run_id
         results = list(history.results(run_id))
-    found = hold_against(given, results, criterion=criterion, run_id=run_id)
+    found = compare_labels(given, results, criterion=criterion, run_id=run_id)
     if report_format == "json":
         write_document(dump(calibration_record(run_id, found), indent=2) + "\n")
     else:
@@ -208,7 +208,7 @@ def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: s
 _AGREE, _DISAGREE, _UNREADABLE = 0, 1, 2
 
 
-# `workbench dialects`: what ADK, Vertex AI and agentevals say of the same tool calls, side by side.
+# `workbench dialects`
 
 
 @click.command()
@@ -229,7 +229,7 @@ def dialects(
     report_format: str,
     path: Path,
 ) -> int:
-    """Show what ADK, Vertex AI and agentevals say of the same tool calls.
+    """Compare the scores of ADK, Vertex AI and agentevals for the same tool calls.
 
     DATASET is that of `workbench score`: rows with predicted_trajectory and reference_trajectory, or an eval set of
     recorded sessions with --expected. RUN is the id of a run, the start of an id, or `latest`. No agent runs. The
@@ -244,11 +244,11 @@ def dialects(
 
     file = Path(what)
     if expected is not None and not file.is_file():
-        raise click.UsageError("--expected needs an eval set of recorded sessions to hold against it.")
+        raise click.UsageError("--expected needs DATASET, an eval set of recorded sessions, to compare with.")
     unread: dict[CaseInSet, str] = {}
     problems: list[str] = []
-    found = list(_of_dataset(file, expected, unread, problems) if file.is_file() else _of_run(what, path))
-    chosen = _chosen([*(each.at for each in found), *unread], cases, where=what)
+    found = list(_read_dataset(file, expected, unread, problems) if file.is_file() else _read_run(what, path))
+    chosen = _choose_cases([*(each.at for each in found), *unread], cases, where=what)
     found = [each for each in found if each.at in chosen]
     problems += [problem for at, problem in unread.items() if at in chosen]
     for problem in problems:
@@ -262,10 +262,10 @@ def dialects(
     return _DISAGREE if any(case.dialects.disagreements for case in found) else _AGREE
 
 
-def _of_dataset(
+def _read_dataset(
     file: Path, expected: Path | None, unread: dict[CaseInSet, str], problems: list[str]
 ) -> Iterator[NamedDialects]:
-    """The rows that can be read; what is wrong with the others goes to `unread`, with the files to `problems`."""
+    """Yield readable rows; add errors of rows to `unread`, and errors of files to `problems`."""
     from workbench.metrics.case_view import CaseView, JudgedCase
     from workbench.metrics.dialects import compare_dialects
     from workbench.report.dialect_table import NamedDialects
@@ -282,14 +282,14 @@ def _of_dataset(
         yield NamedDialects((each.eval_id, each.occurrence), compare_dialects(CaseView(judged)))
 
 
-def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
-    from workbench.cli.history_commands import stored_report
+def _read_run(run: str, path: Path) -> Iterator[NamedDialects]:
+    from workbench.cli.history_commands import read_report
     from workbench.metrics.case_view import CaseView, JudgedCase
     from workbench.metrics.dialects import compare_dialects
     from workbench.report.dialect_table import NamedDialects
     from workbench.store.project_discovery import find_root
 
-    for case in stored_report(find_root(path), run).cases:
+    for case in read_report(find_root(path), run).cases:
         turns = (case.expected.conversation if case.expected is not None else None) or ()
         result = case.result
         judged = JudgedCase(case=case.expected, expected=turns, execution=result.execution, is_row=result.is_row)
@@ -297,8 +297,8 @@ def _of_run(run: str, path: Path) -> Iterator[NamedDialects]:
         yield NamedDialects((key.eval_id, key.occurrence), compare_dialects(CaseView(judged)), case.result.repeat)
 
 
-def _chosen(found: Sequence[CaseInSet], cases: tuple[str, ...], *, where: str) -> Set[CaseInSet]:
-    """Those that were asked for. Raises PlanError for a case that is not there."""
+def _choose_cases(found: Sequence[CaseInSet], cases: tuple[str, ...], *, where: str) -> Set[CaseInSet]:
+    """Return the selected cases. Raises PlanError for a case that does not exist."""
     from workbench.engine.plan import PlanError
     from workbench.model.identity import group_cases_by_name
     from workbench.model.text import suggest_name

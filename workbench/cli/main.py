@@ -19,33 +19,33 @@ from workbench import __version__
 from workbench.cli.arguments import LONGEST_NAME, path_exists
 from workbench.cli.console import drop_output, message, prepare_streams, write_text
 
-# The top of the command line: commands whose modules are imported when they are used, and `workbench PATH`.
+# The commands, whose modules are imported when they are used, and `workbench PATH`.
 
 COMMANDS = {
     "run": ("workbench.cli.run_commands:run", "Run eval cases and report the verdicts."),
     "watch": ("workbench.cli.watch_commands:watch", "Watch the project and run what a change affects."),
     "explain": (
         "workbench.cli.watch_commands:explain",
-        "Say why a case would run after the last changes, or would not.",
+        "Explain why a case would or would not run after the last changes.",
     ),
     "eval": ("workbench.cli.run_commands:evaluate", "Evaluate an agent: the arguments and flags of `adk eval`."),
     "simulate": ("workbench.cli.simulate_command:simulate", "Play conversation scenarios without judging them."),
     "score": ("workbench.cli.score_commands:score", "Judge recorded responses and trajectories; no agent runs."),
     "dialects": (
         "workbench.cli.judge_commands:dialects",
-        "Show what ADK, Vertex AI and agentevals say of the same tool calls.",
+        "Compare the scores of ADK, Vertex AI and agentevals for the same tool calls.",
     ),
     "judge": (
         "workbench.cli.judge_commands:judge",
-        "Judge stored answers again, and say how far the judgements agree.",
+        "Judge stored answers again, and measure how far the judgements agree.",
     ),
     "calibrate": (
         "workbench.cli.judge_commands:calibrate",
-        "Hold the judges of a run against labels that people gave.",
+        "Compare the judges of a run with labels that people gave.",
     ),
     "schema": ("workbench.cli.schema:schema", "Print the JSON Schema of a kind of file, for editors."),
     "eval-set": ("workbench.cli.evalset_commands:eval_set", "Create, extend, migrate and validate eval sets."),
-    "dataset": ("workbench.cli.dataset_commands:dataset", "Look through datasets, and convert them."),
+    "dataset": ("workbench.cli.dataset_commands:dataset", "Check and convert datasets."),
     "history": ("workbench.cli.history_commands:history", "List earlier runs, or show one of them."),
     "report": ("workbench.cli.history_commands:report", "Write an earlier run as JSON, JUnit XML, Markdown or CSV."),
     "compare": (
@@ -60,18 +60,18 @@ COMMANDS = {
     "demo": ("workbench.cli.score_commands:demo", "Try the sample agents."),
     "completion": ("workbench.cli.main:completion", "Print the completion script for a shell."),
 }
-"""Where each command is, and its help: listing the commands imports none of them."""
+"""Location and summary of each command, so that listing them imports nothing."""
 
 
 class LazyGroup(click.Group):
-    """The commands above; what is none of them is a path to open."""
+    """The commands above; any other word is a path to open."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The commands, in the order of their use."""
+        """Return the commands in the order of their use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
-        """A command, imported now; with underscores too, as ADK spells them."""
+        """Import and return a command; underscores are accepted too, as in ADK."""
         known = COMMANDS.get(cmd_name.replace("_", "-"))
         if known is None:
             return None
@@ -81,18 +81,18 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        """The list of commands in `--help`."""
+        """Write the list of commands of `--help`."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments begin with; a path that exists is opened."""
+        """Return the command of the first argument; an existing path means `open`."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             if not path_exists(name):
-                ctx.fail(_no_such_command_or_path(name))
+                ctx.fail(_explain_unknown_command(name))
             return "open", open_command, args
         return super().resolve_command(ctx, args)
 
@@ -105,22 +105,22 @@ def open_command(path: Path) -> int:
 
 
 def open_screen(path: Path) -> int:
-    """Open the terminal application. Raises click.ClickException where there is no terminal."""
+    """Open the terminal application. Raises click.ClickException without a terminal."""
     import sys
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.ClickException(
-            f"opening {path} needs a terminal, and standard input or output is none. "
+            f"opening {path} needs a terminal, but standard input or output is not one. "
             f"Without one, use `workbench run {path}`; `workbench --help` lists all commands."
         )
-    # Textual reads it as it is imported. At its own 60 frames a second what a key does is painted up to 33 ms later.
+    # Textual reads this at import. With its default of 60 frames a second, a key press is painted up to 33 ms later.
     os.environ.setdefault("TEXTUAL_FPS", "120")
     from workbench.tui.app import run
 
     return run(path)
 
 
-def _no_such_command_or_path(name: str) -> str:
+def _explain_unknown_command(name: str) -> str:
     close = difflib.get_close_matches(name.replace("_", "-"), COMMANDS, n=1, cutoff=0.6)
     looks_like_path = "/" in name or "." in name
     if close and not looks_like_path:
@@ -132,7 +132,7 @@ def _no_such_command_or_path(name: str) -> str:
 
 
 def normalise_option(token: str) -> str:
-    """Options are the same with underscores and with dashes, as ADK's scripts have them."""
+    """Accept options with underscores, as in scripts for ADK."""
     return token.replace("_", "-")
 
 
@@ -143,7 +143,7 @@ CONTEXT_SETTINGS: dict[str, Any] = {
 }
 
 
-# The entry point `workbench`: parses the command line, and turns every error into one message and an exit status.
+# The entry point: parses the command line, and turns every error into a message and an exit status.
 
 WRONG = 2
 INTERRUPTED = 130
@@ -173,58 +173,58 @@ def cli(context: click.Context, debug: bool) -> int | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return the exit status; the console script passes it to `sys.exit`."""
     prepare_streams()
-    # What a command reads and makes stays until it ends: looking through it for garbage is mostly in vain.
+    # Most objects of a command live until it ends: frequent garbage collection finds little.
     gc.set_threshold(20_000, 20, 100)
     try:
         status = cli.main(args=arguments, prog_name="workbench", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        _say_usage(error)
+        _report_usage_error(error)
         return WRONG
     except (KeyboardInterrupt, click.Abort):
         message("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has gone; that is their right
+    except BrokenPipeError:  # the reader of our output is gone, which is no error
         drop_output()
         return 0
-    except Exception as error:  # whatever a command did not expect must not reach people as a traceback
+    except Exception as error:  # users must not get a traceback of an unexpected error
         if os.environ.get(_DEBUG_VARIABLE):
             raise
-        if _is_of_output(error):
+        if _is_output_error(error):
             drop_output()
-        _say(error)
+        _report_error(error)
         return WRONG
     return status if isinstance(status, int) else 0
 
 
-def _is_of_output(error: Exception) -> bool:
-    """Whether standard output took no more: errors of files have a name, and are told where files are opened."""
+def _is_output_error(error: Exception) -> bool:
+    """Return True if standard output failed. Errors of other files have a file name."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
     return isinstance(error, OSError) and error.filename is None and error.errno in full
 
 
-def _say_usage(error: click.ClickException) -> None:
+def _report_usage_error(error: click.ClickException) -> None:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         message(f"{context.get_usage()}\nTry `{context.command_path} --help`.\n", prefix="")
     message(error.format_message())
 
 
-def _say(error: Exception) -> None:
-    """One message: the error's own words where it was made for people, else what happened and how to learn more."""
-    if isinstance(error, _errors_for_people()):
+def _report_error(error: Exception) -> None:
+    """Report an error: its own text if it is meant for users, else what happened and how to get a traceback."""
+    if isinstance(error, _find_user_errors()):
         message(str(error))
-    elif isinstance(error, OSError) and _is_of_output(error):
+    elif isinstance(error, OSError) and _is_output_error(error):
         message(f"the output could not be written: {error.strerror}")
     else:
         message(
-            f"this is a fault of workbench: {type(error).__name__}: {error}\n"
+            f"this is a bug in workbench: {type(error).__name__}: {error}\n"
             f"Run it again with {_DEBUG_VARIABLE}=1 for the traceback, and please report it."
         )
 
 
-def _errors_for_people() -> tuple[type[Exception], ...]:
-    """Errors whose text is a message for people. Imported only here: the way without errors need not load them."""
+def _find_user_errors() -> tuple[type[Exception], ...]:
+    """Return the error types whose text is meant for users. They are imported only after an error."""
     from workbench.engine.plan import PlanError
     from workbench.model.criteria import InvalidConfig
     from workbench.store.errors import StoreError
@@ -236,37 +236,36 @@ if __name__ == "__main__":
     sys.exit(main())
 
 
-# Where the sample agents are: inside the package when it was installed from a wheel, beside it in a checkout.
+# The sample agents: inside the package if it was installed from a wheel, next to it in a checkout.
 
 
-def bundled_folder(name: str) -> Path:
-    """The folder of that name that comes with workbench. Raises FileNotFoundError for a broken installation."""
+def find_bundled_folder(name: str) -> Path:
+    """Return a folder that comes with workbench. Raises FileNotFoundError for a broken installation."""
     package = Path(workbench.__file__).parent
     for folder in (package / "_bundled" / name, package.parent / name):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(f"{name} does not come with this installation of workbench; install it again")
+    raise FileNotFoundError(f"this installation of workbench lacks {name}; install it again")
 
 
-# `workbench completion SHELL`: what a shell needs to complete our commands and options.
+# `workbench completion`
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
-    """Print the completion script for a shell.
+    """Print the completion script for a shell. Write it to this file:
 
     \b
-    bash: workbench completion bash > ~/.local/share/bash-completion/completions/workbench
-    zsh:  workbench completion zsh > a folder of $fpath, as _workbench
-    fish: workbench completion fish > ~/.config/fish/completions/workbench.fish
+    bash: ~/.local/share/bash-completion/completions/workbench
+    zsh:  _workbench in a folder of $fpath
+    fish: ~/.config/fish/completions/workbench.fish
     """
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
     assert kind is not None  # click knows all shells of the choice above
     completer = kind(cli, {}, "workbench", "_WORKBENCH_COMPLETE")
-    # `source_template % source_vars()` is what `source()` gives, without asking which bash is installed here: the
-    # script may be for another machine.
+    # As `source()`, but without a check of the installed bash: the script may be for another machine.
     write_text(completer.source_template % completer.source_vars())
     return 0

@@ -1,4 +1,4 @@
-"""Results printed while a run goes on."""
+"""Prints the results of a run, and its progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workbench.report.run_report import SYMBOLS, ReportedCase, RunReport, Stream
 from workbench.report.text_report import Style, VerdictTable, cell_length, quota_wait_text, spending_text
 from workbench.report.turn_diff import format_calls
 
-# Where the results of a run go: as they come to standard output, and as a document to a file.
+# Results as they arrive on standard output, and as a document in a file.
 
 TEXT = "text"
 CHOICES = (TEXT, *FORMATS)
@@ -43,17 +43,17 @@ _SUFFIXES = {
 
 
 class Printer(Protocol):
-    """Puts the results of one run on standard output."""
+    """Prints the results of one run."""
 
-    def finished(self, case: ReportedCase) -> None:
-        """A case ended; cases come in the order in which they end."""
+    def print_case(self, case: ReportedCase) -> None:
+        """Print a case. Cases come in the order in which they end."""
 
-    def closed(self, report: StreamedRun | RunReport) -> None:
-        """The run ended."""
+    def print_report(self, report: StreamedRun | RunReport) -> None:
+        """Print the rest, at the end of the run."""
 
 
 class TablePrinter:
-    """The verdict table: prints each case as soon as all before it (in `order`) have been printed."""
+    """Prints the verdict table: each case as soon as all cases before it in `order` are printed."""
 
     def __init__(self, table: VerdictTable, order: list[object]) -> None:
         self._table = table
@@ -61,32 +61,32 @@ class TablePrinter:
         self._next = 0
         self._waiting: dict[object, ReportedCase] = {}
 
-    def finished(self, case: ReportedCase) -> None:
-        """Print what can be printed now."""
-        self._waiting[job_of(case)] = case
+    def print_case(self, case: ReportedCase) -> None:
+        """Print the case and its successors if their turn has come."""
+        self._waiting[get_job(case)] = case
         lines: list[str] = []
         while self._next < len(self._order) and self._order[self._next] in self._waiting:
             lines += self._table.lines(self._waiting.pop(self._order[self._next]))
             self._next += 1
         write_lines(lines)
 
-    def closed(self, report: StreamedRun | RunReport) -> None:
-        """Print the rest (a run that was ended early has gaps) and the totals."""
+    def print_report(self, report: StreamedRun | RunReport) -> None:
+        """Print the remaining cases (an interrupted run has gaps) and the totals."""
         rest = [self._waiting[job] for job in self._order[self._next :] if job in self._waiting]
         lines = [line for case in rest for line in self._table.lines(case)]
         write_lines([*lines, *self._table.closing(report)])
 
 
 class LinePrinter:
-    """JSON lines, each as its case ends."""
+    """Prints JSON lines, each as its case ends."""
 
-    def finished(self, case: ReportedCase) -> None:
+    def print_case(self, case: ReportedCase) -> None:
         """Print the line of the case."""
         from workbench.report.report_formats import case_line
 
         write_document(case_line(case))
 
-    def closed(self, report: StreamedRun | RunReport) -> None:
+    def print_report(self, report: StreamedRun | RunReport) -> None:
         """Print the line of the run."""
         from workbench.report.report_formats import run_line
 
@@ -94,48 +94,48 @@ class LinePrinter:
 
 
 class DocumentPrinter:
-    """A document that can only be written when everything is known."""
+    """Prints a document at the end of the run."""
 
     def __init__(self, report_format: str) -> None:
         self._format = report_format
 
-    def finished(self, case: ReportedCase) -> None:
-        """Nothing yet."""
+    def print_case(self, case: ReportedCase) -> None:
+        """Print nothing yet."""
 
-    def closed(self, report: StreamedRun | RunReport) -> None:
+    def print_report(self, report: StreamedRun | RunReport) -> None:
         """Print the document."""
         assert isinstance(report, RunReport)  # `Display.needs_cases`
         write_document(write_report(report, self._format))
 
 
-def job_of(case: ReportedCase) -> object:
-    """What tells one result of a run from the others."""
+def get_job(case: ReportedCase) -> object:
+    """Return what identifies a result within its run."""
     return case.result.case, case.result.repeat
 
 
 def stdout_style(*, plain: bool, verbose: bool) -> Style:
-    """How to print people's text on standard output."""
+    """Return the style of text on standard output."""
     width = shutil.get_terminal_size(fallback=(Style.width, 24)).columns
     return Style(colour=wants_colour(sys.stdout, plain=plain), verbose=verbose, width=width)
 
 
-def format_for(report_format: str | None, output: Path | None) -> str:
-    """The format that was asked for, else the one that the name of the file tells."""
+def choose_format(report_format: str | None, output: Path | None) -> str:
+    """Return the requested format, else that of the file name, else text."""
     if report_format is not None:
         return report_format
     return _SUFFIXES.get(output.suffix.lower(), TEXT) if output is not None else TEXT
 
 
 def save_report(report: RunReport, report_format: str, output: Path, *, table_text: str) -> bool:
-    """Write the document to a file; says so where that is not possible, and whether it was."""
+    """Write a report to a file. Return False, with a message, if that fails."""
     text = table_text if report_format == TEXT else write_report(report, report_format)
     return save_pieces([text], report_format, output)
 
 
 def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool:
-    """As `save_report`, for a document that need not be in memory as a whole.
+    """As `save_report`, for a document in pieces.
 
-    A file is replaced as a whole or not at all; a pipe or device is written to.
+    A file is replaced as a whole or not at all; a pipe or device is written directly.
     """
     from workbench.store.errors import StoreError, make_os_error
     from workbench.store.files import write_in_pieces
@@ -158,23 +158,23 @@ def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool
 
 
 def require_writable(output: Path) -> None:
-    """Refuse, before anything has run, a file that cannot be written afterwards. Raises PlanError."""
+    """Raise PlanError before the run if the output file cannot be written afterwards."""
     from workbench.engine.plan import PlanError
 
     if output.is_dir():
         raise PlanError(f"--output {output}: it is a folder, expected a file")
     if not output.parent.is_dir():
-        raise PlanError(f"--output {output}: there is no folder {output.parent}")
+        raise PlanError(f"--output {output}: the folder {output.parent} does not exist")
 
 
 def table_lines(report: RunReport, *, style: Style, name_width: int) -> list[str]:
-    """The verdict table of a finished run."""
+    """Return the verdict table of a finished run."""
     table = VerdictTable(style=style, name_width=name_width, criteria=report.criteria)
     lines = [line for cases in report.by_eval_set().values() for case in cases for line in table.lines(case)]
     return [*lines, *table.closing(report)]
 
 
-# What `adk eval` prints, for scripts and eyes that are used to it. Lines that ADK prints are the same here.
+# The output of `workbench eval`. Lines that `adk eval` prints too are the same.
 
 _STARS = "*" * 69
 _DASHES = "-" * 69
@@ -182,8 +182,8 @@ _COLUMN = 28
 _WIDTH = 80
 
 
-def criteria_line(config: EvalConfig) -> str:
-    """The line before a run: by what it is judged."""
+def format_criteria(config: EvalConfig) -> str:
+    """Return the line with the criteria, printed before a run."""
     criteria = {
         criterion.metric: criterion.threshold
         if not criterion.options
@@ -200,8 +200,8 @@ _COUNTED_AS = {
 }
 
 
-def summary_lines(report: StreamedRun | RunReport) -> list[str]:
-    """The summary after a run: a case that ran and did not pass counts as failed, as in ADK."""
+def format_summary(report: StreamedRun | RunReport) -> list[str]:
+    """Return the summary of a run. A case that ran and did not pass counts as failed, as in ADK."""
     counts: dict[str, Counter[str]] = {}
     for outcome in report.outcomes:
         counts.setdefault(outcome.eval_set_id, Counter())[_COUNTED_AS.get(outcome.status, "failed")] += 1
@@ -217,8 +217,8 @@ def summary_lines(report: StreamedRun | RunReport) -> list[str]:
     return lines
 
 
-def detailed_lines(cases: Iterable[ReportedCase]) -> Iterator[str]:
-    """Everything about each case: `--print_detailed_results`."""
+def format_details(cases: Iterable[ReportedCase]) -> Iterator[str]:
+    """Yield everything about each case, for `--print_detailed_results`."""
     for case in cases:
         result = case.result
         yield _STARS
@@ -235,10 +235,10 @@ def detailed_lines(cases: Iterable[ReportedCase]) -> Iterator[str]:
             )
             notes = (metric.reason, metric.hint, samples_text(metric))
             yield from (neutralise(redact(f"  {note}")) for note in notes if note)
-        yield from _invocations(case)
+        yield from _format_invocations(case)
 
 
-def _invocations(case: ReportedCase) -> Iterator[str]:
+def _format_invocations(case: ReportedCase) -> Iterator[str]:
     turns = case.result.execution.turns
     if not turns:
         return
@@ -249,35 +249,35 @@ def _invocations(case: ReportedCase) -> Iterator[str]:
         yield ""
         yield f"Invocation {index + 1} of {len(turns)}"
         expected = conversation[index] if index < len(conversation) else None
-        fields = _fields(expected, turn.invocation)
-        # Metrics that judge the case as a whole have no score of a turn.
+        fields = _list_fields(expected, turn.invocation)
+        # Metrics of whole cases have no scores of turns.
         per_turn = [metric for metric in case.result.metrics if index < len(metric.per_invocation)]
-        fields += [(metric.name, _score(metric.per_invocation[index])) for metric in per_turn]
+        fields += [(metric.name, _format_score(metric.per_invocation[index])) for metric in per_turn]
         for label, value in fields:
-            yield from _field_lines(label, value)
+            yield from _format_field(label, value)
     yield ""
 
 
-def _fields(expected: Invocation | None, actual: Invocation) -> list[tuple[str, str]]:
+def _list_fields(expected: Invocation | None, actual: Invocation) -> list[tuple[str, str]]:
     fields = [("prompt", actual.user_content.text())]
     if expected is not None:
-        fields.append(("expected_response", _response(expected)))
-    fields.append(("actual_response", _response(actual)))
+        fields.append(("expected_response", _get_response(expected)))
+    fields.append(("actual_response", _get_response(actual)))
     if expected is not None:
         fields.append(("expected_tool_calls", format_calls(expected)))
     return [*fields, ("actual_tool_calls", format_calls(actual))]
 
 
-def _response(invocation: Invocation) -> str:
+def _get_response(invocation: Invocation) -> str:
     return invocation.final_response.text() if invocation.final_response is not None else ""
 
 
-def _score(score: InvocationScore) -> str:
+def _format_score(score: InvocationScore) -> str:
     return f"undefined: {score.reason}" if score.score is None else str(score.score)
 
 
-def _field_lines(label: str, value: str) -> Iterator[str]:
-    """`label: value`, its further lines below the first."""
+def _format_field(label: str, value: str) -> Iterator[str]:
+    """Yield `label: value`, with further lines indented."""
     safe = redact(neutralise(value))
     lines = [part for line in safe.splitlines() or ["(none)"] for part in textwrap.wrap(line, _WIDTH) or [""]]
     prefix = f"  {neutralise(label)}: ".ljust(_COLUMN)
@@ -285,32 +285,32 @@ def _field_lines(label: str, value: str) -> Iterator[str]:
     yield from (" " * len(prefix) + line for line in lines[1:])
 
 
-# Documents of very many cases: each case is written to a temporary file when it ends, and read back at the end.
+# Documents of many cases: each case is kept in a temporary file until the end.
 
 _PIECES = 500
 
 
 class JsonSpool:
-    """The document of `--format json`. It is a printer, for standard output, and gives the pieces of a file."""
+    """Collects the document of `--format json`. It is a printer, and returns the pieces for a file."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._places: dict[JobKey, int] = {}
 
-    def finished(self, case: ReportedCase) -> None:
-        """Keep the text of a case."""
+    def print_case(self, case: ReportedCase) -> None:
+        """Store the text of a case."""
         from workbench.report.report_formats import case_text
 
         self._places[JobKey(case=case.result.case, repeat=case.result.repeat)] = self._file.tell()
         self._file.write(case_text(case).encode("utf-8", errors="replace") + b"\n")
 
-    def closed(self, report: StreamedRun | RunReport) -> None:
+    def print_report(self, report: StreamedRun | RunReport) -> None:
         """Print the document."""
         for piece in self.pieces(report):
             write_document(piece)
 
     def pieces(self, report: StreamedRun | RunReport) -> Iterator[str]:
-        """The document, with the cases in the order of the report."""
+        """Yield the document, with cases in the order of the report."""
         from workbench.report.report_formats import json_pieces
 
         gathered: list[str] = []
@@ -327,7 +327,7 @@ class JsonSpool:
             yield self._file.readline().decode().rstrip("\n")
 
 
-# The progress line: one line on a terminal's standard error, drawn a few times a second by a thread of its own.
+# The progress line: one line on standard error, drawn several times a second by a thread.
 
 _INTERVAL = 0.15
 """Seconds between updates."""
@@ -337,7 +337,7 @@ _COUNTED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.N
 
 
 class Progress:
-    """Shows how far a run is, between `with` and its end. Where `shown` is false nothing is ever drawn."""
+    """Shows the progress of a run within `with`. Draws nothing if `shown` is false."""
 
     def __init__(self, *, total: int, shown: bool) -> None:
         self._total = total
@@ -363,34 +363,34 @@ class Progress:
             self._thread.join()
         self._clear()
 
-    def started(self, name: str) -> None:
-        """This case is running now."""
+    def show_case(self, name: str) -> None:
+        """Show a case as the present one."""
         self._current = name
 
-    def asked(self, models: Sequence[ModelSpending]) -> None:
-        """Models were asked so much until now."""
+    def show_spending(self, models: Sequence[ModelSpending]) -> None:
+        """Show the spending on models so far."""
         self._models = spending_text(models)
 
-    def importing(self, targets: Sequence[str]) -> None:
-        """The agents of these targets are being imported now."""
+    def show_imports(self, targets: Sequence[str]) -> None:
+        """Show that the agents of these targets are being imported."""
         self._importing = ", ".join(targets)
 
     @property
     def is_shown(self) -> bool:
-        """Whether anybody sees the line."""
+        """Whether the line is drawn."""
         return self._thread is not None
 
-    def waits(self, seconds: float) -> None:
-        """A model is not asked for so many seconds."""
+    def show_wait(self, seconds: float) -> None:
+        """Show that calls wait for this many seconds."""
         self._waits_until = time.monotonic() + seconds
 
-    def finished(self, status: CaseStatus) -> None:
-        """One more case ended."""
+    def count_case(self, status: CaseStatus) -> None:
+        """Count a case that ended."""
         self._counts[status] += 1
 
     @contextmanager
-    def hidden(self) -> Iterator[None]:
-        """While this is open the line is gone and something else may be printed."""
+    def pause(self) -> Iterator[None]:
+        """Hide the line in this context, so that other text can be printed."""
         with self._lock:
             self._clear()
             yield
@@ -415,7 +415,7 @@ class Progress:
             self._visible = False
 
     def text(self, elapsed: float) -> str:
-        """The line after so many seconds."""
+        """Return the line after `elapsed` seconds."""
         done = sum(self._counts.values())
         filled = _BAR * done // self._total
         counts = [f"{SYMBOLS[status]}{self._counts[status]}" for status in _COUNTED if self._counts[status]]

@@ -24,7 +24,7 @@ from workbench.cli.printers import (
     Printer,
     Progress,
     TablePrinter,
-    format_for,
+    choose_format,
     require_writable,
     save_pieces,
     save_report,
@@ -61,7 +61,7 @@ from workbench.report.run_report import CaseOutcome, ReportedCase, RunReport, St
 from workbench.report.text_report import Style, VerdictTable, quota_wait_text, width_of_names
 
 if TYPE_CHECKING:
-    from workbench.cli.arguments import Named
+    from workbench.cli.arguments import NamedArgument
     from workbench.engine.plan import Plan, PlannedCase, RunOptions, Selection
     from workbench.engine.plan_cost import JudgeCost, PlanCost
     from workbench.engine.run import Run
@@ -72,18 +72,18 @@ if TYPE_CHECKING:
     from workbench.store.settings import LoadedSettings
 
 
-# `workbench run`: run eval cases and report the verdicts.
+# `workbench run`
 
 _WRONG = 2
 _LATEST = "latest"
 
 
 class Opened(NamedTuple):
-    """A project with its settings, and what of it was named."""
+    """A project with its settings, and the split arguments of the command."""
 
     project: Project
     loaded: LoadedSettings
-    named: Sequence[Named]
+    named: Sequence[NamedArgument]
 
 
 @click.command()
@@ -142,39 +142,38 @@ def run(
     from workbench.engine.plan import RunOptions
 
     if resume is not None and resume != _LATEST and path_exists(resume):
-        what, resume = (resume, *what), _LATEST  # `--resume sets/a.evalset.json`: the value is optional
+        what, resume = (resume, *what), _LATEST  # `--resume sets/a.evalset.json`: not a run, but an eval set
     options = RunOptions.model_validate(
         {"config": config, **execution, **tools, **judging, **calls, "resume": resume},
     )
-    # Those of the last may well need no agent.
+    # With these options the cases may need no agent.
     begin = None if failed or dry_run or affected or resume is not None else partial(start_interpreters, options)
     workspace, named = open_workspace(what, target=target, begin=begin)
     with workspace:
         if dry_run:
             workspace.stay_offline()
-        # Without a choice of cases, those of the run to go on with.
+        # `--resume` without a selection means the cases of that run.
         chosen = bool(what or cases or target or failed) or resume is None
-        selections = selections_of(workspace, named, cases=cases) if chosen else []
+        selections = select_cases(workspace, named, cases=cases) if chosen else []
         meant = selections
         if failed:
-            selections = list(_failed_of(workspace, selections))
+            selections = list(_select_failed(workspace, selections))
         if chosen and not selections:
             from workbench.cli.console import message
 
-            problems = _problems_of_files(workspace, meant, options)
+            problems = _find_file_problems(workspace, meant, options)
             for problem in problems:
                 message(problem)
             click.echo("nothing to run: no case failed last time", err=True)
             return _WRONG if problems else 0
         if failed and not (dry_run or affected or resume is not None):
             workspace.start_interpreters(selections, options)
-        # What reports are made of takes its time to be imported, in which interpreters come up.
-
-        options = options.model_copy(update={"command": command_line()})
-        plan = plan_of(workspace, selections, options)
-        if failed:  # a case that cannot be read any more did not fail last time
+        # Interpreters start while the modules below are imported.
+        options = options.model_copy(update={"command": build_command_line()})
+        plan = make_plan(workspace, selections, options)
+        if failed:  # unreadable cases are not among the failed ones
             known = {*plan.problems, *(case.problem.message for case in plan.cases if case.problem is not None)}
-            more = [text for text in _problems_of_files(workspace, meant, options) if text not in known]
+            more = [text for text in _find_file_problems(workspace, meant, options) if text not in known]
             plan = replace(plan, problems=(*plan.problems, *more))
         if affected or resume is None:
             from workbench.watch.selector import reuse_unjudged, select_affected
@@ -183,15 +182,15 @@ def run(
         if dry_run:
             return _show_plan(plan, workspace.estimate(plan))
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
-        return carry_out(plan, workspace, display)[1]
+        return execute_plan(plan, workspace, display)[1]
 
 
 def open_workspace(
     what: tuple[str, ...], *, target: str | None, begin: Callable[[Opened], Resources] | None = None
-) -> tuple[Workspace, list[Named]]:
-    """The workspace that the arguments belong to, and the arguments split.
+) -> tuple[Workspace, list[NamedArgument]]:
+    """Open the workspace that the arguments belong to; return it with the split arguments.
 
-    `begin` may start something as soon as it is known what there is.
+    `begin` can start processes as soon as the project is known, before slow imports.
     """
     from workbench.cli.arguments import path_exists, split_argument
     from workbench.cli.case_selection import only_target, split_names
@@ -212,13 +211,13 @@ def open_workspace(
 
     project = narrow(project)
     resources = None if begin is None else begin(Opened(project, loaded, named))
-    from workbench.engine.workspace import Workspace  # which takes its time to be imported
+    from workbench.engine.workspace import Workspace  # a slow import
 
     return Workspace(project, loaded, narrow=narrow, resources=resources), named
 
 
 def start_interpreters(options: RunOptions, opened: Opened) -> Resources:
-    """Have the agents' interpreters come up while what plans and judges is imported; the plan says what is wrong."""
+    """Start the interpreters of the agents, to use the time of imports. The plan reports errors."""
     from workbench.cli.case_selection import select
     from workbench.engine.plan import PlanError, limits_of
     from workbench.engine.run_resources import Resources, agents_of
@@ -230,36 +229,38 @@ def start_interpreters(options: RunOptions, opened: Opened) -> Resources:
     return resources
 
 
-def plan_of(workspace: Workspace, selections: list[Selection], options: RunOptions) -> Plan:
-    """The plan; what is odd about the project is said beside it, once. Raises PlanError."""
+def make_plan(workspace: Workspace, selections: list[Selection], options: RunOptions) -> Plan:
+    """Make the plan, and print problems of the project that the plan does not report. Raises PlanError."""
     from workbench.cli.console import message
     from workbench.engine.plan import PlanError
 
-    said: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
     try:
         plan = workspace.plan(selections, options)
-        said = plan.problems
+        reported = plan.problems
     except PlanError as error:
-        said = error.problems
+        reported = error.problems
         raise
     finally:
         for problem in workspace.problems:
-            if problem not in said:
+            if problem not in reported:
                 message(problem)
     return plan
 
 
-def selections_of(workspace: Workspace, named: list[Named], *, cases: tuple[str, ...]) -> list[Selection]:
-    """The cases that the arguments mean; without any, all."""
+def select_cases(workspace: Workspace, named: list[NamedArgument], *, cases: tuple[str, ...]) -> list[Selection]:
+    """Return the cases that the arguments name; without arguments, all."""
     from workbench.cli.case_selection import only_cases, select
 
     selections = select(workspace.project, named)
     return only_cases(selections, cases, names_of=workspace.cases_by_name) if cases else selections
 
 
-def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
-    """Of these cases those whose newest verdicts are not all PASSED. A case that never ran did not fail, and what was
-    only played since takes no verdict away."""
+def _select_failed(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
+    """Select cases whose newest verdicts are not all PASSED.
+
+    A case that never ran did not fail. A later simulation does not replace a verdict.
+    """
     from workbench.cli.history_commands import open_history
     from workbench.engine.plan import Selection
     from workbench.model.results import CaseStatus
@@ -272,16 +273,16 @@ def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Se
         if any(job.status is not CaseStatus.PASSED for job in jobs):
             failed.setdefault(key.eval_set, []).append(key)
     for selection in selections:
-        if selection.eval_set not in failed:  # nor is it looked into, which may not be possible
+        if selection.eval_set not in failed:  # not read, because it may be unreadable
             continue
         keys = failed[selection.eval_set]
         named: Mapping[str, Set[CaseInSet]] = {}
-        with contextlib.suppress(StoreError):  # the plan says so, and the rest runs
+        with contextlib.suppress(StoreError):  # the plan reports it, and the rest runs
             named = workspace.cases_by_name(selection.eval_set)
             wanted = named if selection.cases is None else selection.cases
             meant = {case for name in wanted for case in named.get(name, ())}
             keys = [key for key in keys if (key.eval_id, key.occurrence) in meant]
-        # The name of a twin may be the id of another case: both twins are run then.
+        # The name of a duplicate may be the id of another case: then both duplicates run.
         chosen = tuple(
             key.name if named.get(key.name) == {(key.eval_id, key.occurrence)} else key.eval_id for key in keys
         )
@@ -289,8 +290,8 @@ def _failed_of(workspace: Workspace, selections: list[Selection]) -> Iterator[Se
             yield Selection(eval_set=selection.eval_set, cases=chosen)
 
 
-def _problems_of_files(workspace: Workspace, selections: Sequence[Selection], options: RunOptions) -> Sequence[str]:
-    """What is wrong with the files of these cases, whichever of them are run."""
+def _find_file_problems(workspace: Workspace, selections: Sequence[Selection], options: RunOptions) -> Sequence[str]:
+    """Return problems of the files of these cases, whether they run or not."""
     from workbench.engine.plan import PlanError
 
     try:
@@ -301,7 +302,7 @@ def _problems_of_files(workspace: Workspace, selections: Sequence[Selection], op
 
 
 def _show_plan(plan: Plan, cost: PlanCost) -> int:
-    """Print what would run. The exit status says whether all of it could."""
+    """Print the plan. Return the exit status, which says whether everything can run."""
     from workbench.cli.console import message, write_lines
     from workbench.model.text import one_line, pluralise
 
@@ -322,18 +323,18 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
         lines += [f"  {one_line(name)}" for name in ids]
     limits = plan.limits
     lines.append(
-        f"{pluralise(len(plan.cases), 'case')} x {limits.runs} = {plan.total}, {len(plan.stored)} kept from before; "
+        f"{pluralise(len(plan.cases), 'case')} x {limits.runs} = {plan.total}, {len(plan.stored)} reused; "
         f"{pluralise(plan.agent_turns, 'agent turn')}, {limits.concurrency} at a time, at most "
         f"{limits.timeout_seconds:g} s each, isolation by {limits.isolation}"
     )
-    lines += _estimates(cost)
-    lines += _on_models(plan)
+    lines += _format_cost(cost)
+    lines += _format_model_limits(plan)
     write_lines(lines)
     return _WRONG if problems else 0
 
 
-def _estimates(cost: PlanCost) -> Iterator[str]:
-    """What the run will take, as far as earlier ones tell, and what cannot judge."""
+def _format_cost(cost: PlanCost) -> Iterator[str]:
+    """Yield the estimated time and cost of the run, from earlier runs."""
     from workbench.model.text import pluralise
 
     for estimate, unit in ((cost.seconds, "s"), (cost.tokens, "tokens")):
@@ -342,45 +343,45 @@ def _estimates(cost: PlanCost) -> Iterator[str]:
             amount = f"about {estimate.amount:,.0f}" if estimate.amount >= 1 else "less than 1"
             yield f"{amount} {unit}, {known}"
     for user in cost.users:
-        often = "any number of" if user.at_most is None else f"at most {user.at_most:,}"
+        limit = "any number of" if user.at_most is None else f"at most {user.at_most:,}"
         conversations = pluralise(user.conversations, "conversation")
-        yield f"{often} answers of {user.model}, which plays the users of {conversations}"
+        yield f"{limit} answers of {user.model}, which plays the users of {conversations}"
     for metric, calls in cost.judge_calls.items():
         more = ", and those on conversations of any length" if cost.open_ended else ""
         yield f"about {pluralise(calls, 'judge call')} for {metric}{more}"
     for judge in cost.judges:
-        yield from _judge_lines(judge)
+        yield from _format_judge_cost(judge)
 
 
-def _judge_lines(judge: JudgeCost) -> Iterator[str]:
-    """What one judge model will be asked, and what that takes."""
+def _format_judge_cost(judge: JudgeCost) -> Iterator[str]:
+    """Yield the estimated calls of a judge model and their cost."""
     from workbench.model.text import one_line, pluralise
     from workbench.report.text_report import cost_text
 
     if judge.tokens is None:
-        takes = "tokens unknown: no earlier run tells"
+        takes = "tokens unknown: there is no earlier run"
     else:
         known = f"from earlier runs of {judge.tokens.known} of {pluralise(judge.tokens.of, 'case')}"
         takes = f"about {pluralise(round(judge.tokens.amount), 'token')}, {known}"
     cost = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
     more = f" and those on {pluralise(judge.open_ended, 'scenario')}" if judge.open_ended else ""
-    calls = f"about {pluralise(judge.calls, 'call')}{more} (known answers cost nothing)"
+    calls = f"about {pluralise(judge.calls, 'call')}{more} (cached answers cost nothing)"
     yield one_line(f"judge {judge.model}: {calls}, {takes}{cost}")
     if judge.price_unknown is not None:
         yield one_line(f"  {judge.price_unknown}")
 
 
-def _on_models(plan: Plan) -> Iterator[str]:
-    """Within which bounds models are asked."""
+def _format_model_limits(plan: Plan) -> Iterator[str]:
+    """Yield the limits of calls to judge and user models."""
     if plan.options.replay_calls is not None:
-        yield f"no model is asked: {plan.options.replay_calls} has their answers"
+        yield f"no model is called: answers come from {plan.options.replay_calls}"
     if plan.limits.max_model_calls is not None:
-        yield f"at most {plan.limits.max_model_calls:,} model calls in all; what would ask more ends in ERROR"
+        yield f"at most {plan.limits.max_model_calls:,} model calls in all; metrics beyond it end in ERROR"
     if plan.limits.max_model_cost is not None:
-        yield f"at most ${plan.limits.max_model_cost:g} for models; what would cost more ends in ERROR"
+        yield f"at most ${plan.limits.max_model_cost:g} for models; metrics beyond it end in ERROR"
 
 
-# Carries out a plan for the command line: shows progress, prints results as they come, gives the exit status.
+# Execution of a plan: progress, results, exit status.
 
 WRONG = 2
 JSON = "json"
@@ -388,51 +389,51 @@ JSON = "json"
 
 @dataclass(frozen=True, kw_only=True)
 class Display:
-    """How the results are to be shown, as the options say."""
+    """How to show the results, from the options."""
 
     report_format: str | None = None
     output: Path | None = None
     plain: bool = False
     verbose: bool = False
     details: bool = False
-    """Whether the command prints more about each case after the run."""
+    """True if the command prints details of each case after the run."""
 
     @property
     def document_format(self) -> str:
-        """The format of the document that is written to `output`, or else to standard output."""
-        return format_for(self.report_format, self.output)
+        """The format of the document, in `output` or on standard output."""
+        return choose_format(self.report_format, self.output)
 
     @property
     def stdout_format(self) -> str:
-        """What standard output shows: the document, unless that goes to a file."""
+        """The format of standard output: that of the document, or text if the document goes to a file."""
         return self.document_format if self.output is None else TEXT
 
     @property
     def needs_cases(self) -> bool:
-        """Whether all cases have to be in memory at the end; otherwise each is printed and freed when it ends."""
+        """Whether all cases must be in memory at the end; otherwise each is freed when it is printed."""
         if self.details or self.document_format == JSON:
             return self.details
         return self.output is not None or self.stdout_format not in (TEXT, "jsonl")
 
 
-def command_line() -> str:
-    """The command as it was typed, to be kept with the run; addresses without what gives access to them."""
+def build_command_line() -> str:
+    """Return the command as it was typed, to store with the run; addresses come without credentials."""
     from workbench.store.datasets.remote_data import is_address, shown_address
 
     return shlex.join(["workbench", *(shown_address(word) if is_address(word) else word for word in sys.argv[1:])])
 
 
-def carry_out(plan: Plan, workspace: Workspace, display: Display) -> tuple[StreamedRun | RunReport, int]:
-    """Run a plan to its end. Returns what happened, with its cases only if `display` needs them, and the exit status.
+def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[StreamedRun | RunReport, int]:
+    """Run a plan to its end. Return the report, with cases only if `display` needs them, and the exit status.
 
-    Raises PlanError where the results could not be written to where they are to go.
+    Raises PlanError before the run if the output cannot be written.
     """
     from workbench.engine.run import Holds
 
     if display.output is not None:
         require_writable(display.output)
-    names = [name_of(case, repeat) for case, repeat in _rows(plan)]
-    printer = _printer(plan, display, names=names)
+    names = [name_row(case, repeat) for case, repeat in _list_rows(plan)]
+    printer = _make_printer(plan, display, names=names)
     spool = JsonSpool() if display.output is not None and display.document_format == JSON else None
     progress = Progress(total=plan.total, shown=sys.stderr.isatty() and not display.plain)
     run = workspace.start(plan, holds=Holds.VERDICTS)
@@ -451,8 +452,8 @@ def carry_out(plan: Plan, workspace: Workspace, display: Display) -> tuple[Strea
     return report, status
 
 
-def _facts_of(run: Run, *, started_at: datetime | None, finished: RunFinished) -> dict[str, Any]:
-    """The fields of RunFacts for a finished run."""
+def _collect_facts(run: Run, *, started_at: datetime | None, finished: RunFinished) -> dict[str, Any]:
+    """Return the fields of RunFacts for a finished run."""
     from workbench.engine.history_recorder import versions
 
     return {
@@ -468,21 +469,21 @@ def _facts_of(run: Run, *, started_at: datetime | None, finished: RunFinished) -
     }
 
 
-def name_of(case: PlannedCase, repeat: int) -> str:
-    """What the row of a planned case is called."""
+def name_row(case: PlannedCase, repeat: int) -> str:
+    """Return the name of the row of a planned case."""
     return case.key.name + (f" [{repeat + 1}]" if repeat else "")
 
 
 def _follow(
     run: Run, printer: Printer, progress: Progress, *, keeps_cases: bool, spool: JsonSpool | None
 ) -> StreamedRun | RunReport:
-    """Listen to a run until it ends."""
-    collected = _Collected(run.plan, keeps_cases=keeps_cases)
+    """Print the events of a run until it ends; return the report."""
+    collected = _CaseCollector(run.plan, keeps_cases=keeps_cases)
     started_at: datetime | None = None
     finished: RunFinished | None = None
 
     def announce(text: str) -> None:
-        with progress.hidden():
+        with progress.pause():
             message(text)
 
     with progress, graceful_interrupt(run.cancel, announce=announce):
@@ -493,32 +494,32 @@ def _follow(
                 case Notice():
                     announce(event.message)
                 case CaseStarted():
-                    progress.started(str(event.case))
+                    progress.show_case(str(event.case))
                 case AgentsImporting():
-                    progress.importing(event.targets)
+                    progress.show_imports(event.targets)
                 case ModelsAsked():
-                    progress.asked(event.models)
+                    progress.show_spending(event.models)
                 case QuotaWait():
-                    progress.waits(event.seconds)
+                    progress.show_wait(event.seconds)
                     if not progress.is_shown:
                         announce(f"{event.model}: {quota_wait_text(event.seconds)}")
                 case CaseFinished():
                     case = collected.add(event)
-                    with progress.hidden():
-                        printer.finished(case)
+                    with progress.pause():
+                        printer.print_case(case)
                     if spool is not None:
-                        spool.finished(case)
-                    progress.finished(event.status)
+                        spool.print_case(case)
+                    progress.count_case(event.status)
                 case RunFinished():
                     finished = event
     assert finished is not None  # the last event of every run
-    report = collected.report(_facts_of(run, started_at=started_at, finished=finished))
-    printer.closed(report)
+    report = collected.report(_collect_facts(run, started_at=started_at, finished=finished))
+    printer.print_report(report)
     return report
 
 
-class _Collected:
-    """What the report of a run needs of the cases that ended: with `keeps_cases` all of it, else their outcomes."""
+class _CaseCollector:
+    """Collects finished cases for the report: whole cases with `keeps_cases`, otherwise their outcomes."""
 
     def __init__(self, plan: Plan, *, keeps_cases: bool) -> None:
         self._plan = plan
@@ -528,10 +529,10 @@ class _Collected:
         self._outcomes: dict[JobKey, CaseOutcome] = {}
 
     def add(self, event: CaseFinished) -> ReportedCase:
-        """Collect a case that ended, and return it to be printed."""
+        """Collect a case, and return it to be printed."""
         job = JobKey(case=event.case, repeat=event.repeat)
         planned = self._planned[event.case]
-        # What a row expected comes with its result, and need not be made again.
+        # The result of a dataset row contains the expected case.
         case = ReportedCase(event.result, event.result.expected_by_row or planned.case)
         if self._keeps_cases:
             self._cases[job] = case
@@ -540,20 +541,20 @@ class _Collected:
         return case
 
     def report(self, facts: Mapping[str, Any]) -> StreamedRun | RunReport:
-        """The report of the run, in the order of the plan; `facts` are the fields of RunFacts."""
+        """Return the report, in the order of the plan; `facts` are the fields of RunFacts."""
         jobs = [job for job, _ in self._plan.jobs]
         if self._keeps_cases:
             return RunReport(**facts, cases=[self._cases[job] for job in jobs if job in self._cases])
         return StreamedRun(**facts, outcomes=[self._outcomes[job] for job in jobs if job in self._outcomes])
 
 
-def _printer(plan: Plan, display: Display, *, names: Sequence[str]) -> Printer:
+def _make_printer(plan: Plan, display: Display, *, names: Sequence[str]) -> Printer:
     match display.stdout_format:
         case "text":
             criteria = {case.key.eval_set: case.config for case in plan.cases}
             style = stdout_style(plain=display.plain, verbose=display.verbose)
             table = VerdictTable(style=style, name_width=width_of_names(names), criteria=criteria)
-            return TablePrinter(table, [(case.key, repeat) for case, repeat in _rows(plan)])
+            return TablePrinter(table, [(case.key, repeat) for case, repeat in _list_rows(plan)])
         case "jsonl":
             return LinePrinter()
         case "json":
@@ -562,8 +563,8 @@ def _printer(plan: Plan, display: Display, *, names: Sequence[str]) -> Printer:
             return DocumentPrinter(other)
 
 
-def _rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
-    """The rows of the table: set by set, the repeats of a case below each other."""
+def _list_rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
+    """Return the rows of the table: set by set, with the repeats of a case next to each other."""
     sets: dict[str, list[PlannedCase]] = {}
     for case in plan.cases:
         sets.setdefault(case.key.eval_set, []).append(case)
@@ -575,13 +576,13 @@ def _rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
     ]
 
 
-# `workbench eval`: the arguments of `adk eval`. `docs/differences.md` lists where its decisions differ.
+# `workbench eval`: the arguments of `adk eval`. `docs/differences.md` lists different decisions.
 
 
 @click.command("eval")
 @click.argument("agent", type=FOLDER, metavar="AGENT_DIR")
 @click.argument("sets", nargs=-1, metavar="[EVAL_SET_FILE_OR_ID[:ID,ID]]...")
-@click.option("--config_file_path", type=click.Path(path_type=Path), help="The criteria; without it, test_config.json.")
+@click.option("--config_file_path", type=click.Path(path_type=Path), help="Criteria. Default: test_config.json.")
 @click.option("--print_detailed_results", is_flag=True, help="Print every turn of every case.")
 @case_option
 @adk_options
@@ -622,13 +623,13 @@ def evaluate(
     if not sets:
         raise PlanError(f"no eval set is named: give a file, or the id of a set in {agent}")
     _switch_features(enable=enable_features, disable=disable_features)
-    named = named_sets(agent, sets)
+    named = find_named_sets(agent, sets)
     project, loaded = project_of(agent, [name.path for name in named])
     options = RunOptions.model_validate({"config": config_file_path, **execution, **judging, **calls})
     resources = start_interpreters(options, Opened(project, loaded, named))
-    # What follows takes its time to be imported, in which the interpreter comes up.
+    # The interpreter starts while these modules are imported.
     from workbench.cli.console import write_lines
-    from workbench.cli.printers import criteria_line, detailed_lines, summary_lines
+    from workbench.cli.printers import format_criteria, format_details, format_summary
     from workbench.engine.workspace import Workspace
     from workbench.report.run_report import RunReport
 
@@ -636,7 +637,7 @@ def evaluate(
         selections = select(project, named)
         if cases:
             selections = only_cases(selections, cases, names_of=workspace.cases_by_name)
-        options = options.model_copy(update={"command": command_line()})
+        options = options.model_copy(update={"command": build_command_line()})
         plan = workspace.plan(selections, options)
         display = Display(
             report_format=report_format, output=output, plain=plain, verbose=verbose, details=print_detailed_results
@@ -644,18 +645,18 @@ def evaluate(
         as_text = display.stdout_format == "text"
         if as_text:
             configs = {case.config.source: case.config for case in plan.cases}
-            write_lines(map(criteria_line, configs.values()))
-        report, status = carry_out(plan, workspace, display)
+            write_lines(map(format_criteria, configs.values()))
+        report, status = execute_plan(plan, workspace, display)
     if as_text:
-        write_lines(summary_lines(report))
+        write_lines(format_summary(report))
         if print_detailed_results and isinstance(report, RunReport):
-            write_lines(detailed_lines(report.cases))
+            write_lines(format_details(report.cases))
     return status
 
 
-def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
-    """The sets by path, split from their cases. Raises PlanError for one that does not exist."""
-    from workbench.cli.arguments import LONGEST_NAME, Named, is_file, path_exists, split_argument
+def find_named_sets(agent: Path, sets: Iterable[str]) -> list[NamedArgument]:
+    """Return the eval sets by path, split from their cases. Raises PlanError for one that does not exist."""
+    from workbench.cli.arguments import LONGEST_NAME, NamedArgument, is_file, path_exists, split_argument
     from workbench.engine.plan import PlanError
     from workbench.model.text import shorten, suggest_name
     from workbench.store.filetypes import EVAL_SET_SUFFIX, derive_set_name
@@ -668,13 +669,13 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
 
     arguments = list(sets)
     by_path = split_argument(arguments[0], exists=path_exists) is not None
-    found: list[Named] = []
+    found: list[NamedArgument] = []
     problems = []
     for text in arguments:
         named = split_argument(text, exists=is_file if by_path else is_id)
         if named is not None:
-            cases = named.cases or None  # nothing after the colon means all, as in ADK
-            found.append(Named(named.name if by_path else str(path_of(named.name)), cases))
+            cases = named.cases or None  # an empty list means all, as in ADK
+            found.append(NamedArgument(named.name if by_path else str(path_of(named.name)), cases))
         elif (other := split_argument(text, exists=is_id if by_path else is_file)) is not None:
             wanted = str(path_of(other.name)) if by_path else derive_set_name(other.path)
             first = f"the first eval set, {arguments[0]}, is {'a file' if by_path else 'an id'}"
@@ -699,18 +700,18 @@ def named_sets(agent: Path, sets: Iterable[str]) -> list[Named]:
 
 
 def _switch_features(*, enable: Iterable[str], disable: Iterable[str]) -> None:
-    """Hand ADK's switches to the agents' processes, in the variables that ADK reads; report unknown ones."""
-    given = [("ENABLE", name) for name in _names_in(enable)] + [("DISABLE", name) for name in _names_in(disable)]
+    """Pass features of ADK to agent processes, in the variables that ADK reads; report unknown ones."""
+    given = [("ENABLE", name) for name in _split_names(enable)] + [("DISABLE", name) for name in _split_names(disable)]
     if not given:
         return
     from workbench.cli.console import message
-    from workbench.cli.doctor_command import unknown_features
+    from workbench.cli.doctor_command import report_unknown_features
 
     for word, name in given:
         os.environ[f"ADK_{word}_{name}"] = "1"
-    for sentence in unknown_features(dict.fromkeys(name for _, name in given)):
+    for sentence in report_unknown_features(dict.fromkeys(name for _, name in given)):
         message(sentence)
 
 
-def _names_in(lists: Iterable[str]) -> list[str]:
+def _split_names(lists: Iterable[str]) -> list[str]:
     return [name.strip() for text in lists for name in text.split(",") if name.strip()]

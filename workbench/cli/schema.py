@@ -1,4 +1,4 @@
-"""`workbench schema`: JSON Schemas with which editors check and complete our files."""
+"""The command `schema`: JSON Schemas with which editors check and complete our files."""
 
 from __future__ import annotations
 

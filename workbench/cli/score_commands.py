@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from workbench.report.run_report import RunReport, StreamedRun
 
 
-# `workbench score`: judges what was recorded; no agent runs.
+# `workbench score`
 
 
 @click.command()
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     "metrics",
     multiple=True,
     metavar="NAME[=THRESHOLD],...",
-    help="Metrics to judge by; repeatable. A metric without a threshold is reported and decides nothing.",
+    help="Metrics; repeatable. A metric without a threshold is reported and does not affect verdicts.",
 )
-@click.option("--config", type=FILE, help="File of criteria to judge by.")
+@click.option("--config", type=FILE, help="File of criteria.")
 @click.option("--expected", type=FILE, help="The eval set to compare DATASET, an eval set of recorded sessions, with.")
 @columns_option
 @judging_options
@@ -69,12 +69,12 @@ def score(
     """Judge recorded responses and trajectories; no agent runs.
 
     DATASET is JSONL, CSV, JSON or Parquet with the columns prompt, response, reference, predicted_trajectory and
-    reference_trajectory, as many as the metrics need, or an eval set of recorded sessions with --expected. It may also
-    be elsewhere: https://, gs://, s3://, or bq://PROJECT.DATASET.TABLE. A row that cannot be read is an ERROR.
+    reference_trajectory, as far as the metrics need them, or an eval set of recorded sessions with --expected. It may
+    also be remote: https://, gs://, s3://, or bq://PROJECT.DATASET.TABLE. A row that cannot be read is an ERROR.
 
-    Exit status: that of `workbench run`. Without any metric that has a threshold nothing is judged; the status is 1.
+    Exit status: that of `workbench run`. Without a metric with a threshold there are no verdicts; the status is 1.
     """
-    from workbench.cli.run_commands import Display, carry_out, command_line
+    from workbench.cli.run_commands import Display, build_command_line, execute_plan
     from workbench.engine.plan import RunOptions
     from workbench.engine.project_selection import root_of
     from workbench.engine.workspace import Workspace
@@ -83,31 +83,31 @@ def score(
 
     if metrics and config is not None:
         raise click.UsageError("--metrics and --config exclude each other.")
-    criteria = config_of(metrics) if metrics else None
+    criteria = parse_metrics(metrics) if metrics else None
     source = dataset.resolve() if isinstance(dataset, Path) else dataset
     root = root_of([source] if isinstance(source, Path) else [])
-    options = RunOptions.model_validate({"config": config, **judging, **calls, "command": command_line()})
-    # Nothing is discovered: what the project holds besides does not matter here.
+    options = RunOptions.model_validate({"config": config, **judging, **calls, "command": build_command_line()})
+    # The project is not read: only the dataset matters.
     with Workspace(Project(root=root, targets={}, eval_sets=()), load_settings(root)) as workspace:
         plan = workspace.plan_recorded(source, options, expected=expected, columns=columns, config=criteria)
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
-        return carry_out(plan, workspace, display)[1]
+        return execute_plan(plan, workspace, display)[1]
 
 
-def config_of(metrics: Iterable[str]) -> EvalConfig:
-    """The criteria of `--metrics NAME[=THRESHOLD],...`. Raises InvalidConfig for a threshold that is none."""
+def parse_metrics(metrics: Iterable[str]) -> EvalConfig:
+    """Parse `--metrics NAME[=THRESHOLD],...`. Raises InvalidConfig for an invalid threshold."""
     from workbench.model.criteria import EvalConfig, read_criterion
 
     criteria: list[Criterion] = []
     for text in (each for given in metrics for each in given.split(",") if each.strip()):
         name, equals, threshold = text.partition("=")
         if any(criterion.metric == name.strip() for criterion in criteria):
-            raise click.UsageError(f"the metric {name.strip()} is given twice.")
+            raise click.UsageError(f"duplicate metric {name.strip()!r}; give it once.")
         criteria.append(read_criterion(name.strip(), threshold.strip() if equals else None))
     return EvalConfig(criteria=tuple(criteria), source="--metrics")
 
 
-# `workbench demo`: the sample agents, in the terminal application or headless.
+# `workbench demo`
 
 _EXPECTED = "expected.json"
 _NOT_COPIED = ("__pycache__", ".workbench", ".adk", ".gitkeep", ".pytest_cache")
@@ -121,8 +121,8 @@ _INTERRUPTED = 130
 def demo(*, path: Path | None, plain: bool, headless: bool) -> int:
     """Try the sample agents.
 
-    In a terminal this opens the application on a copy of them. Without one it runs all their eval sets, prints the
-    verdicts, and exits with 0 when they are as the samples are meant to come out, designed failures included.
+    In a terminal this opens the application on a copy of them. Without one it runs all their eval sets and prints the
+    verdicts. Exit status 0: all verdicts are as expected, designed failures included.
     """
     folder = sample_folder(path)
     message(f"the sample agents are in {folder}")
@@ -134,14 +134,14 @@ def demo(*, path: Path | None, plain: bool, headless: bool) -> int:
 
 
 def sample_folder(path: Path | None) -> Path:
-    """A copy of the samples that may be changed: in `path`, else in the user's cache.
+    """Return a copy of the samples that may be edited: in `path`, else in the cache of the user.
 
-    An existing copy is kept as it is; a new version of the samples goes to a folder of its own.
+    An existing copy is not changed; a new version of the samples gets a new folder.
     """
-    from workbench.cli.main import bundled_folder
+    from workbench.cli.main import find_bundled_folder
     from workbench.store.errors import make_os_error
 
-    source = bundled_folder("sample_agents")
+    source = find_bundled_folder("sample_agents")
     if path is None:
         from platformdirs import user_cache_path
 
@@ -153,7 +153,7 @@ def sample_folder(path: Path | None) -> Path:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".workbench-demo-") as temporary:
             copy = Path(temporary) / "samples"
             shutil.copytree(source, copy, ignore=shutil.ignore_patterns(*_NOT_COPIED))
-            # A folder that appears at once: nobody ever sees half of it.
+            # The folder appears complete.
             copy.rename(path)
     except OSError as error:
         if (path / "workbench.toml").exists():  # another demo was faster
@@ -163,7 +163,7 @@ def sample_folder(path: Path | None) -> Path:
 
 
 def _digest(folder: Path) -> str:
-    """A short hash of all files of a folder that are copied."""
+    """Return a short hash of the files that are copied."""
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.is_file() and not set(file.relative_to(folder).parts) & set(_NOT_COPIED):
@@ -172,30 +172,30 @@ def _digest(folder: Path) -> str:
 
 
 def _run_all(folder: Path, *, plain: bool) -> int:
-    from workbench.cli.run_commands import Display, carry_out, command_line
+    from workbench.cli.run_commands import Display, build_command_line, execute_plan
     from workbench.engine.plan import RunOptions, Selection
     from workbench.engine.workspace import Workspace
 
     with Workspace.open(folder) as workspace:
         for problem in workspace.problems:
             message(problem)
-        left_out = _left_out(workspace)
+        left_out = _find_skipped_sets(workspace)
         chosen = [
             Selection(eval_set=entry.relative)
             for entry in workspace.project.eval_sets
             if entry.target is not None and entry.relative not in left_out
         ]
-        plan = workspace.plan(chosen, RunOptions(command=command_line()))
-        report, _ = carry_out(plan, workspace, Display(plain=plain))
+        plan = workspace.plan(chosen, RunOptions(command=build_command_line()))
+        report, _ = execute_plan(plan, workspace, Display(plain=plain))
     for eval_set, reason in left_out.items():
         write_lines([f"skipped: {eval_set}: {reason}"])
     if report.interrupted:
         return _INTERRUPTED
-    return _compare(folder, report, left_out)
+    return _check_verdicts(folder, report, left_out)
 
 
-def _left_out(workspace: Workspace) -> dict[str, str]:
-    """Eval sets whose agent needs an extra or a program that is not installed, with the reason."""
+def _find_skipped_sets(workspace: Workspace) -> dict[str, str]:
+    """Return eval sets whose agent needs a missing extra or program, with the reason."""
     from workbench.cli.doctor_command import missing_extra
     from workbench.model.target import AgentKind
 
@@ -219,36 +219,32 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _compare(folder: Path, report: StreamedRun | RunReport, left_out: dict[str, str]) -> int:
-    """Say whether every verdict is as meant; the exit status."""
-    meant = _meant_verdicts(folder)
+def _check_verdicts(folder: Path, report: StreamedRun | RunReport, left_out: dict[str, str]) -> int:
+    """Print whether every verdict is as expected; return the exit status."""
+    expected = _read_expected_verdicts(folder)
     came_out = {(outcome.case.eval_set, outcome.case.eval_id): outcome.status.value for outcome in report.outcomes}
     wrong = [
-        f"not as meant: {eval_set}:{eval_id}: expected {status}, got {came_out.get((eval_set, eval_id), 'no verdict')}"
-        for (eval_set, eval_id), status in meant.items()
+        f"unexpected: {eval_set}:{eval_id}: expected {status}, got {came_out.get((eval_set, eval_id), 'no verdict')}"
+        for (eval_set, eval_id), status in expected.items()
         if eval_set not in left_out and came_out.get((eval_set, eval_id)) != status
     ]
     wrong += [
-        f"not as meant: {eval_set}:{eval_id}: nothing is said about it"
-        for eval_set, eval_id in came_out.keys() - meant.keys()
+        f"unexpected: {eval_set}:{eval_id}: expected.json does not list this case"
+        for eval_set, eval_id in came_out.keys() - expected.keys()
     ]
     if wrong:
-        write_lines(
-            [*wrong, f"{len(wrong)} verdicts are not as the samples mean them; was something changed in {folder}?"]
-        )
+        write_lines([*wrong, f"{len(wrong)} verdicts are not as expected; was a file changed in {folder}?"])
         return 1
     failing = sum(status != "PASSED" for status in came_out.values())
-    write_lines(
-        [f"all {len(came_out)} verdicts are as the samples mean them, {failing} designed failures and errors included"]
-    )
+    write_lines([f"all {len(came_out)} verdicts are as expected, {failing} designed failures and errors included"])
     return 0
 
 
-def _meant_verdicts(folder: Path) -> dict[tuple[str, str], str]:
-    """What the expected.json of each sample says, by eval set (relative to the folder) and case."""
-    meant: dict[tuple[str, str], str] = {}
+def _read_expected_verdicts(folder: Path) -> dict[tuple[str, str], str]:
+    """Read the expected.json of each sample, by eval set (relative to the folder) and case."""
+    expected: dict[tuple[str, str], str] = {}
     for file in sorted(folder.rglob(_EXPECTED)):
         for name, cases in json.loads(file.read_text(encoding="utf-8")).items():
             eval_set = Path(os.path.relpath(file.parent / name, folder)).as_posix()
-            meant.update({(eval_set, eval_id): status for eval_id, status in cases.items()})
-    return meant
+            expected.update({(eval_set, eval_id): status for eval_id, status in cases.items()})
+    return expected

@@ -1,4 +1,4 @@
-"""Options that several commands have, and how cases are selected."""
+"""Options that several commands share, with the same names and explanations."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any, TypeVar, cast
 
 import click
 
-# Options that several commands share, so that they are spelt and explained the same everywhere.
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
 Tools = Mapping[str, Path | str | None]
-"""What `tool_options` gives."""
+"""The values of `tool_options`."""
 Execution = Mapping[str, int | float | str | Path | None]
-"""What `execution_options`, `judging_options` and `recording_options` give."""
+"""The values of `execution_options`, `judging_options` and `recording_options`."""
 
-# The formats of `report_formats` and "text"; named here, as `--help` need not import these.
+# The formats of `report_formats` and "text"; repeated here so that `--help` does not import them.
 FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv")
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -55,7 +53,7 @@ def _read_columns(context: click.Context, parameter: click.Parameter, value: tup
 
 
 dataset_argument: Option = click.argument("dataset", callback=_find_dataset)
-"""A file that is there, or the address of a dataset elsewhere, which stays text."""
+"""An existing file as a path, or the address of a remote dataset as text."""
 columns_option: Option = click.option(
     "--columns",
     multiple=True,
@@ -74,17 +72,17 @@ config_option: Option = click.option("--config", type=FILE, help="Criteria for a
 
 
 def case_options(command: Command) -> Command:
-    """The cases to run, `--case`, `--target`: which cases are meant, and by which agent."""
+    """Add the arguments, `--case` and `--target`: which cases, and by which agent."""
     options: list[Option] = [
         click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]..."),
         case_option,
         click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set."),
     ]
-    return _with(options, command)
+    return _add_options(options, command)
 
 
 def display_options(command: Command) -> Command:
-    """`--format`, `--output`, `--plain`, `--verbose`: how results are shown."""
+    """Add `--format`, `--output`, `--plain`, `--verbose`: how results are shown."""
     options: list[Option] = [
         click.option(
             "--format",
@@ -104,13 +102,13 @@ def display_options(command: Command) -> Command:
             help="Show tracebacks, what agents wrote to stdout and stderr, and the samples of judges.",
         ),
     ]
-    return _with(options, command)
+    return _add_options(options, command)
 
 
 def execution_options(command: Command) -> Command:
-    """`--runs`, `--concurrency`, `--timeout`, `--isolation`: how cases are run. Defaults come from workbench.toml.
+    """Add `--runs`, `--concurrency`, `--timeout`, `--isolation`: how cases run. Defaults come from workbench.toml.
 
-    The command gets them together as `execution`, by the names that they have in RunOptions.
+    The command gets them as `execution`, by their names in RunOptions.
     """
 
     @wraps(command)
@@ -130,13 +128,13 @@ def execution_options(command: Command) -> Command:
             help="A process for each case (default), or one for all cases of an agent.",
         ),
     ]
-    return cast(Command, _with(options, with_execution))
+    return cast(Command, _add_options(options, with_execution))
 
 
 def tool_options(command: Command) -> Command:
-    """`--simulate-tools`, `--record-tools`, `--replay-tools`, `--unrecorded`: what answers in place of tools.
+    """Add `--simulate-tools`, `--record-tools`, `--replay-tools`, `--unrecorded`: simulated and recorded tools.
 
-    The command gets them together as `tools`, by the names that they have in RunOptions.
+    The command gets them as `tools`, by their names in RunOptions.
     """
 
     @wraps(command)
@@ -174,14 +172,13 @@ def tool_options(command: Command) -> Command:
             help="What to do with a call that is not in that file: end the case in ERROR (default), or call the tool.",
         ),
     ]
-    return cast(Command, _with(options, with_tools))
+    return cast(Command, _add_options(options, with_tools))
 
 
 def judging_options(command: Command) -> Command:
-    """`--no-cache`, `--max-model-calls`, `--max-model-cost`, `--require-all-samples`: how models that judge or play
-    users are asked.
+    """Add `--no-cache`, `--max-model-calls`, `--max-model-cost`, `--require-all-samples`: judge and user models.
 
-    The command gets them together as `judging`, by the names that they have in RunOptions.
+    The command gets them as `judging`, by their names in RunOptions.
     """
 
     @wraps(command)
@@ -214,7 +211,7 @@ def judging_options(command: Command) -> Command:
         click.option(
             "--max-model-cost",
             type=click.FloatRange(min=0),
-            callback=_finite,
+            callback=_check_finite,
             metavar="DOLLARS",
             help="Maximum cost of these calls in US dollars.",
         ),
@@ -224,19 +221,19 @@ def judging_options(command: Command) -> Command:
             help="Exit with status 3 if a verdict rests on fewer judge samples than num_samples.",
         ),
     ]
-    return cast(Command, _with(options, with_judging))
+    return cast(Command, _add_options(options, with_judging))
 
 
 def recording_options(command: Command) -> Command:
-    """`--record-calls`, `--replay-calls`: what models answer, written to a file or taken from it.
+    """Add `--record-calls`, `--replay-calls`: write the answers of models to a file, or read them from one.
 
-    The command gets them together as `calls`, by the names that they have in RunOptions.
+    The command gets them as `calls`, by their names in RunOptions.
     """
 
     @wraps(command)
     def with_calls(*, record_calls: Path | None, replay_calls: Path | None, **others: Any) -> Any:
         if record_calls is not None and replay_calls is not None:
-            raise click.UsageError("--record-calls and --replay-calls exclude each other: a replay asks nobody.")
+            raise click.UsageError("--record-calls and --replay-calls exclude each other: a replay calls no model.")
         return command(calls={"record_calls": record_calls, "replay_calls": replay_calls}, **others)
 
     options: list[Option] = [
@@ -253,11 +250,11 @@ def recording_options(command: Command) -> Command:
             help="Take the answers from this file and call no model; a missing answer is an ERROR.",
         ),
     ]
-    return cast(Command, _with(options, with_calls))
+    return cast(Command, _add_options(options, with_calls))
 
 
 def adk_options(command: Command) -> Command:
-    """Flags of ADK that scripts pass: understood, and refused only where ignoring them would do something else."""
+    """Add flags of ADK that scripts pass. A flag is refused only if ignoring it would change the result."""
     options: list[Option] = [
         click.option(
             "--eval_storage_uri",
@@ -272,21 +269,21 @@ def adk_options(command: Command) -> Command:
             help="Accepted for ADK's scripts: workbench writes no log.",
         ),
     ]
-    return _with(options, command)
+    return _add_options(options, command)
 
 
 def feature_options(command: Command) -> Command:
-    """`--enable_features`, `--disable_features`: ADK's switches, handed to ADK agents in its own variables."""
+    """Add `--enable_features`, `--disable_features`: switches of ADK, passed to agents in its variables."""
     options: list[Option] = [
         click.option("--enable_features", multiple=True, help="Comma-separated features of ADK to enable."),
         click.option("--disable_features", multiple=True, help="Comma-separated features of ADK to disable."),
     ]
-    return _with(options, command)
+    return _add_options(options, command)
 
 
-def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+def _check_finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no amount.", ctx=context, param=parameter)
+        raise click.BadParameter(f"{value} is not a finite amount.", ctx=context, param=parameter)
     return value
 
 
@@ -300,11 +297,8 @@ def _refuse_storage(context: click.Context, parameter: click.Parameter, value: s
         )
 
 
-def _with(options: list[Option], command: Command) -> Command:
+def _add_options(options: list[Option], command: Command) -> Command:
     decorated: Command = command
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
-
-
-# From what was written on the command line to the project and the cases that are meant.

@@ -1,4 +1,4 @@
-"""`workbench simulate`: play conversation scenarios without judging them."""
+"""The command `simulate`."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def simulate(
 ) -> int:
     """Play conversation scenarios without judging them.
 
-    A model plays the user of each scenario, by its plan and persona, and talks to the agent until it has finished or
-    the limit of turns is reached. One conversation is shown as it happens; of several each is shown when it has ended.
-    They are kept in the history: the next `workbench run` judges those same conversations.
+    A model plays the user of each scenario, by its plan and persona, until the plan is done or the limit of turns is
+    reached. A single conversation is shown live, several are shown as they end. Conversations are stored in the
+    history, and the next `workbench run` judges them.
 
     Exit status: 0 all came to an end; 2 the command, configuration or a file is wrong; 3 some ended in ERROR;
     130 interrupted.
     """
     from workbench.cli.console import graceful_interrupt, message
-    from workbench.cli.run_commands import command_line, open_workspace, plan_of, selections_of
+    from workbench.cli.run_commands import build_command_line, make_plan, open_workspace, select_cases
     from workbench.engine.plan import RunOptions, scenarios_of
     from workbench.model.results import CaseStatus
     from workbench.report.text_report import spending_line
@@ -78,9 +78,9 @@ def simulate(
     with workspace:
         asked = {**execution, **judging, **calls, **tools}
         options = RunOptions.model_validate(
-            {"config": config, **asked, "scores": False, "adk_results": False, "command": command_line()}
+            {"config": config, **asked, "scores": False, "adk_results": False, "command": build_command_line()}
         )
-        plan = scenarios_of(plan_of(workspace, selections_of(workspace, named, cases=cases), options))
+        plan = scenarios_of(make_plan(workspace, select_cases(workspace, named, cases=cases), options))
         run = workspace.start(plan)
         with graceful_interrupt(run.cancel, announce=message):
             _follow(run, is_live=plan.total == 1 and report_format == "text", as_json=report_format == "jsonl")
@@ -88,7 +88,7 @@ def simulate(
             message(spending_line(spent))
         results = run.results()
         if keep_in is not None:
-            _keep(run, keep_in)
+            _save_conversations(run, keep_in)
         if run.interrupted:
             return _INTERRUPTED
         if run.has_wrong_input:
@@ -112,10 +112,10 @@ def _follow(run: Run, *, is_live: bool, as_json: bool) -> None:
             else:
                 write_lines([ending(event.result)] if is_live else conversation_lines(event.result))
         elif is_live:
-            write_lines(_live(event))
+            write_lines(_format_event(event))
 
 
-def _live(event: RunEvent) -> Iterator[str]:
+def _format_event(event: RunEvent) -> Iterator[str]:
     from workbench.model.run_events import CaseStarted, InvocationFinished, UserSpoke
     from workbench.model.text import one_line
     from workbench.report.run_report import answer_lines, user_lines
@@ -130,8 +130,8 @@ def _live(event: RunEvent) -> Iterator[str]:
             yield from answer_lines(event.result)
 
 
-def _keep(run: Run, path: Path) -> None:
-    """Write the conversations that came to their end into a set. Raises StoreError."""
+def _save_conversations(run: Run, path: Path) -> None:
+    """Add the finished conversations to an eval set. Raises StoreError."""
     from workbench.cli.console import message
     from workbench.engine.chat_session import keep_conversations
     from workbench.model.text import pluralise

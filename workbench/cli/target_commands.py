@@ -1,4 +1,4 @@
-"""`workbench target add`: write a new agent into `workbench.toml`, asking for what was not said."""
+"""The command `target`: adds an agent to `workbench.toml`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASKED = "asked for in a terminal"
 
 
 class _KindChoice(click.Choice[str]):
-    """The kinds, spelt and shown as workbench.toml has them: with dashes they are understood, as all options are."""
+    """The kinds as in workbench.toml; dashes are accepted instead of underscores, as in all options."""
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002 - as click calls it
         return str(choice).replace("-", "_")
@@ -48,7 +48,7 @@ def target() -> None:
 def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: tuple[str, ...], path: Path) -> int:
     """Add an agent called NAME to the settings of the project, at the end of workbench.toml.
 
-    It need not be there yet: what is missing is said.
+    The agent need not exist yet; the command reports what is missing.
     """
     from workbench.store.errors import StoreError, shown_path
     from workbench.store.project_discovery import find_root
@@ -58,7 +58,7 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
     asks = sys.stdin.isatty()
     missing = [word for word, given in (("NAME", name), ("--kind", kind), ("--target", location)) if given is None]
     if missing and not asks:
-        raise click.UsageError(f"without a terminal nothing is asked: {', '.join(missing)} must be given")
+        raise click.UsageError(f"missing {', '.join(missing)}, which can only be asked for in a terminal")
     kind = kind or click.prompt("kind", type=_KindChoice(_KINDS), err=True)
     name = name or click.prompt("name", err=True)
     patterns = eval_sets
@@ -76,19 +76,19 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
             patterns = tuple(usual)
         file = add_target(described(where), root)
     except StoreError as error:
-        if error.line is not None:  # of the file that is there, not of what was asked for
+        if error.line is not None:  # an error in the existing file, not in the arguments
             raise
         raise click.UsageError(": ".join(part for part in (error.place, error.message) if part)) from None
     write_lines([f"target {name} is in {shown_path(file)}"])
-    for problem in _missing(described(where), root):
+    for problem in _find_missing(described(where), root):
         message(problem)
-    message("`workbench doctor --check` says whether it can be reached")
+    message("`workbench doctor --check` checks whether the agent can be reached")
     return 0
 
 
-def _missing(target: NewTarget, root: Path) -> Iterator[str]:
-    """What of the agent is not there, as `doctor` says it, one sentence each. Nothing is imported or asked."""
-    from workbench.cli.doctor_command import health_of
+def _find_missing(target: NewTarget, root: Path) -> Iterator[str]:
+    """Yield what the agent lacks, as `doctor` reports it. Imports and calls nothing."""
+    from workbench.cli.doctor_command import check_targets
     from workbench.store.errors import StoreError
     from workbench.store.project_discovery import make_configured_target
     from workbench.store.settings import FILE_NAME, TargetSettings
@@ -99,11 +99,11 @@ def _missing(target: NewTarget, root: Path) -> Iterator[str]:
     except StoreError as error:
         yield f"{FILE_NAME}: targets.{target.name}.target: {error}"
         return
-    yield from health_of([configured], ask=False)[target.name].problems
+    yield from check_targets([configured], ask=False)[target.name].problems
 
 
 def _ask(kind: str, check: Callable[[str], None]) -> str:
-    """Where the agent is: asked until it fits the kind."""
+    """Ask for the location of the agent until it fits the kind."""
     from workbench.store.errors import StoreError
     from workbench.store.settings import LOCATIONS
 

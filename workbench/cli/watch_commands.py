@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from workbench.watch.watch_session import WatchSession
 
 
-# `workbench watch`: watch mode without the terminal application, a line for each verdict.
+# `workbench watch`
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ _LOOK_FOR_READER = 1.0  # seconds
     "report_format",
     type=click.Choice(("text", "jsonl")),
     default="text",
-    help="Lines for people, or one JSON object a line.",
+    help="Text, or one JSON object a line.",
 )
 @click.option("--plain", is_flag=True, help="No colours.")
 @click.option(
@@ -94,13 +94,13 @@ def watch(
 ) -> int:
     """Watch the project and run what a change affects.
 
-    At the start, verdicts of earlier runs that still hold are shown as such, and the other cases run. Then every save
-    runs the cases that it affects, and no others; one that only changes what is expected is judged again without
-    running the agent. The arguments are those of `workbench run`. A project without a case is watched until it has
-    one. Ctrl-C ends the watch.
+    At the start, current verdicts of earlier runs are shown as stored, and the other cases run. Then every save runs
+    the cases it affects, and no others. If only expected values changed, cases are judged again without running the
+    agent. The arguments are those of `workbench run`. A project without cases is watched until it has some. Ctrl-C
+    ends the watch.
     """
     from workbench.cli.console import INTERRUPTED, READER_GONE, has_reader, message
-    from workbench.cli.run_commands import command_line, open_workspace, selections_of
+    from workbench.cli.run_commands import build_command_line, open_workspace, select_cases
     from workbench.engine.plan import NoCases, RunOptions
     from workbench.engine.project_selection import is_marked
     from workbench.watch.watch_plan import drop_remote_sets
@@ -109,19 +109,19 @@ def watch(
     workspace, named = open_workspace(what, target=target)
     options = RunOptions.model_validate(
         {
-            "config": None if config is None else config.resolve(),  # by which a change of it is known
+            "config": None if config is None else config.resolve(),  # absolute, as paths of changes are
             **execution,
             **judging,
-            "command": command_line(),
+            "command": build_command_line(),
             "adk_results": False,
         }
     )
 
     def select(space: Workspace) -> Sequence[Selection]:
-        return selections_of(space, named, cases=cases)
+        return select_cases(space, named, cases=cases)
 
     def refuse_mistakes(look: Callable[[], object]) -> None:
-        """Raise what is wrong with the cases that were asked for; a project that has none yet is watched until then."""
+        """Raise errors of the selection; a project may have no cases yet."""
         try:
             look()
         except NoCases:
@@ -133,15 +133,15 @@ def watch(
         refuse_mistakes(lambda: workspace.plan(drop_remote_sets(select(workspace), workspace.project), options))
 
     with workspace:
-        said = workspace.problems
-        for problem in said:
+        reported = workspace.problems
+        for problem in reported:
             message(problem)
-        refuse_mistakes(lambda: select(workspace))  # at once; more is known when the watch has planned the cases
+        refuse_mistakes(lambda: select(workspace))  # early; the watch finds further mistakes when it plans
         session = WatchSession(workspace, select, options, off_loop=_in_thread)
+        printer: WatchPrinter = WatchTextPrinter(plain=plain, verbose=verbose, reported=reported)
         if report_format == "jsonl":
-            _listen(session, JsonLines(open_history=workspace.history), refuse_nothing=refuse_nothing)
-        else:
-            _listen(session, TextLines(plain=plain, verbose=verbose, said=said), refuse_nothing=refuse_nothing)
+            printer = WatchJsonPrinter(open_history=workspace.history)
+        _listen(session, printer, refuse_nothing=refuse_nothing)
     return INTERRUPTED if has_reader() else READER_GONE
 
 
@@ -151,10 +151,10 @@ async def _in_thread(function: Callable[[], T]) -> T:
     return await asyncio.to_thread(function)
 
 
-def _listen(session: WatchSession, lines: Lines, *, refuse_nothing: Callable[[], None]) -> None:
-    """Print what happens until Ctrl-C or SIGTERM, or until nobody reads it.
+def _listen(session: WatchSession, printer: WatchPrinter, *, refuse_nothing: Callable[[], None]) -> None:
+    """Print events until Ctrl-C or SIGTERM, or until the reader of the output is gone.
 
-    `refuse_nothing` may raise where there is no case to begin with.
+    `refuse_nothing` is called if there is no case at the start, and may raise.
     """
     import asyncio
     import contextlib
@@ -167,7 +167,7 @@ def _listen(session: WatchSession, lines: Lines, *, refuse_nothing: Callable[[],
         async for event in session.events():
             if isinstance(event, WatchStarted) and not event.total:
                 refuse_nothing()
-            lines.show(event)
+            printer.show(event)
 
     async def until_stopped() -> None:
         def look_for_reader() -> None:
@@ -178,7 +178,7 @@ def _listen(session: WatchSession, lines: Lines, *, refuse_nothing: Callable[[],
 
         listening = asyncio.ensure_future(listen())
         for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt it is
+            with contextlib.suppress(NotImplementedError):  # Windows raises KeyboardInterrupt
                 asyncio.get_running_loop().add_signal_handler(number, listening.cancel)
         look_for_reader()
         with contextlib.suppress(asyncio.CancelledError):
@@ -188,20 +188,20 @@ def _listen(session: WatchSession, lines: Lines, *, refuse_nothing: Callable[[],
         asyncio.run(until_stopped())
 
 
-# The lines that `workbench watch` prints: for people, or as JSON.
+# The output of `workbench watch`, as text or JSON.
 
 _MOST_PATHS = 3
-_WRITTEN_TOGETHER = 100  # lines: the reader is woken for each writing
+_WRITTEN_TOGETHER = 100  # lines written at once, because each write wakes the reader
 
 
-class Lines(ABC):
-    """Prints what a watch tells.
+class WatchPrinter(ABC):
+    """Prints the events of a watch.
 
-    Not that something was saved which nobody has ever used, nor how things stand where that was said last: these lines
-    may go into a file of the project themselves, or somebody may write a log there.
+    Skips changes of unused files, and a summary equal to the last line: the output itself, or a log, may be written to
+    a file of the project.
     """
 
-    _last: AllKnown | None = None  # without what was spent; None where something else was told after it
+    _last: AllKnown | None = None  # without spending; None after any other line
 
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
@@ -211,29 +211,29 @@ class Lines(ABC):
             isinstance(event, ChangeSeen) and not event.is_used
         ):
             return
-        if not isinstance(event, AllKnown) or event.summary.models or _standing(event) != self._last:
+        if not isinstance(event, AllKnown) or event.summary.models or _drop_spending(event) != self._last:
             self._print(event)
-        self._last = _standing(event) if isinstance(event, AllKnown) else None
+        self._last = _drop_spending(event) if isinstance(event, AllKnown) else None
 
     @abstractmethod
     def _print(self, event: WatchEvent | QuotaWait) -> None: ...
 
 
-class JsonLines(Lines):
-    """One object a line, with its `kind`; a verdict has the case as `workbench run --format json` writes it."""
+class WatchJsonPrinter(WatchPrinter):
+    """Prints one object a line, with its `kind`; a verdict has its case as in `workbench run --format json`."""
 
     def __init__(self, *, open_history: Callable[[], History]) -> None:
-        """Of verdicts that hold, what the agents did is read from the history."""
+        """`open_history` is used to read the executions of reused verdicts."""
         self._open_history = open_history
 
     def _print(self, event: WatchEvent | QuotaWait) -> None:
         if isinstance(event, VerdictKnown):
             case = ReportedCase(event.result, event.case)
-            write_document(_verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save))
+            write_document(_format_verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save))
         elif isinstance(event, VerdictsReused):
             with self._open_history() as history:
                 lines = (
-                    _verdict("stored", ReportedCase(result, event.planned[job].case), holds=True, seconds=None)
+                    _format_verdict("stored", ReportedCase(result, event.planned[job].case), holds=True, seconds=None)
                     for job, result in read_results(history, event.verdicts)
                 )
                 while several := "".join(islice(lines, _WRITTEN_TOGETHER)):
@@ -242,21 +242,21 @@ class JsonLines(Lines):
             _write(event.model_dump(mode="json"))
 
 
-class TextLines(Lines):
-    """Lines for people: verdicts and changes to standard output, what went wrong beside the cases to standard error."""
+class WatchTextPrinter(WatchPrinter):
+    """Prints text: verdicts and changes to standard output, problems to standard error."""
 
-    def __init__(self, *, plain: bool, verbose: bool, said: Iterable[str]) -> None:
-        """`said` are problems that were told before anything was watched: the watch will tell some of them too."""
+    def __init__(self, *, plain: bool, verbose: bool, reported: Iterable[str]) -> None:
+        """`reported` are problems that were printed before the watch started, which reports some of them again."""
         self._style = stdout_style(plain=plain, verbose=verbose)
-        self._said = set(said)
+        self._reported = set(reported)
 
     def _print(self, event: WatchEvent | QuotaWait) -> None:
         if isinstance(event, QuotaWait):
             message(f"{event.model}: {quota_wait_text(event.seconds)}")
         elif isinstance(event, Notice):
-            if event.message not in self._said:
+            if event.message not in self._reported:
                 message(event.message)
-            self._said.discard(event.message)  # where it is wrong again later, that is news
+            self._reported.discard(event.message)  # report it if it occurs again later
         else:
             write_lines(self._lines(event))
 
@@ -266,7 +266,7 @@ class TextLines(Lines):
             files, folders = pluralise(event.files, "file"), pluralise(event.folders, "folder")
             yield self._style.paint(f"watching {files} in {folders}{how}; Ctrl-C ends", "2")
         elif isinstance(event, ChangeSeen):
-            yield self._style.paint(f"{_time()}  {one_line(_change(event))}", "1")
+            yield self._style.paint(f"{_format_now()}  {one_line(_format_change(event))}", "1")
         elif isinstance(event, SourceBroken):
             place = event.path if event.line is None else f"{event.path}:{event.line}"
             waits = "1 case waits" if event.cases == 1 else f"{event.cases} cases wait"
@@ -278,9 +278,9 @@ class TextLines(Lines):
                 partly = (PARTLY_JUDGED,) if verdict.job.misses_samples else ()
                 yield self._headline(verdict.job.status, job, "(stored)", *partly)
         elif isinstance(event, AllKnown):
-            stale = f", {event.stale} without a verdict that holds" if event.stale else ""
+            stale = f", {event.stale} stale" if event.stale else ""
             total = pluralise(event.summary.total, "case")
-            yield self._style.paint(f"{_time()}  {total}: {counts_text(event.summary)}{stale}", "2")
+            yield self._style.paint(f"{_format_now()}  {total}: {counts_text(event.summary)}{stale}", "2")
             for spent in event.summary.models:
                 yield self._style.paint(f"          {one_line(spending_line(spent))}", "2")
 
@@ -299,33 +299,33 @@ class TextLines(Lines):
                 yield from (f"    {line}" for line in explain_at_length(case))
 
     def _headline(self, status: CaseStatus, job: JobKey, *more: str) -> str:
-        words = "  ".join((f"{SYMBOLS[status]} {status.value}", one_line(_name(job)), *more))
+        words = "  ".join((f"{SYMBOLS[status]} {status.value}", one_line(_format_job(job)), *more))
         return self._style.paint(words, _COLOURS.get(status, "0"))
 
 
 _COLOURS = {CaseStatus.PASSED: "32", CaseStatus.FAILED: "31", CaseStatus.ERROR: "35", CaseStatus.NOT_EVALUATED: "33"}
 
 
-def _standing(event: AllKnown) -> AllKnown:
-    """How all cases stand, without what it took to know that."""
+def _drop_spending(event: AllKnown) -> AllKnown:
+    """Return the event without the spending on models."""
     return event.model_copy(update={"summary": event.summary.model_copy(update={"models": ()})})
 
 
-def _verdict(source: str, case: ReportedCase, *, holds: bool, seconds: float | None) -> str:
-    told = {"kind": "verdict", "source": source, "holds": holds, "seconds_since_save": seconds}
-    return case_line(case, told)
+def _format_verdict(source: str, case: ReportedCase, *, holds: bool, seconds: float | None) -> str:
+    extra = {"kind": "verdict", "source": source, "holds": holds, "seconds_since_save": seconds}
+    return case_line(case, extra)
 
 
 def _write(data: dict[str, Any]) -> None:
     write_document(dump(data) + "\n")
 
 
-def _name(job: JobKey) -> str:
+def _format_job(job: JobKey) -> str:
     repeat = f" [{job.repeat + 1}]" if job.repeat else ""
     return f"{job.case}{repeat}"
 
 
-def _change(event: ChangeSeen) -> str:
+def _format_change(event: ChangeSeen) -> str:
     shown = ", ".join(event.paths[:_MOST_PATHS])
     more = f" and {len(event.paths) - _MOST_PATHS} more" if len(event.paths) > _MOST_PATHS else ""
     parts = []
@@ -335,18 +335,18 @@ def _change(event: ChangeSeen) -> str:
         parts.append(f"{event.judged} of {event.total} only judged")
     if event.waiting:
         parts.append(f"{event.waiting} of {event.total} wait")
-    what = "; ".join(parts) or f"concerns none of {pluralise(event.total, 'case')}"
+    what = "; ".join(parts) or f"affects none of {pluralise(event.total, 'case')}"
     why = f": {event.reason}" if event.reason else ""
     if event.held:
-        why += f". None of it runs by itself: {event.held}; `workbench run --affected` runs it"
+        why += f". Not run by itself: {event.held}; `workbench run --affected` runs it"
     return f"{shown or 'the project'}{more} saved - {what}{why}"
 
 
-def _time() -> str:
+def _format_now() -> str:
     return f"{datetime.now():%H:%M:%S}"
 
 
-# `workbench explain`: why a case would run after the last changes, or would not.
+# `workbench explain`
 
 _WRONG = 2
 
@@ -355,29 +355,29 @@ _WRONG = 2
 @case_options
 @click.option("--verbose", is_flag=True, help="List everything that the verdict depends on.")
 def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None, verbose: bool) -> int:
-    """Say why a case would run after the last changes, or would not.
+    """Explain why a case would or would not run after the last changes.
 
     The arguments are those of `workbench run`. Nothing runs. A verdict stays current until something changes that the
     case used: code that ran, modules, files, folders, environment variables, packages, or the case itself.
     """
     from workbench.cli.console import message, write_lines
-    from workbench.cli.run_commands import open_workspace, plan_of, selections_of
+    from workbench.cli.run_commands import make_plan, open_workspace, select_cases
     from workbench.engine.plan import RunOptions
     from workbench.watch.selector import decide_plan
 
     workspace, named = open_workspace(what, target=target)
     with workspace:
         workspace.stay_offline()
-        plan = plan_of(workspace, selections_of(workspace, named, cases=cases), RunOptions())
+        plan = make_plan(workspace, select_cases(workspace, named, cases=cases), RunOptions())
         problems = plan.file_problems
         for text in (*plan.notices, *problems):
             message(text)
         for decision in decide_plan(workspace, plan):
-            write_lines(_lines(workspace, decision, verbose=verbose))
+            write_lines(_explain_decision(workspace, decision, verbose=verbose))
     return _WRONG if problems else 0
 
 
-def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
+def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
     from workbench.model.text import neutralise
     from workbench.report.run_report import PARTLY_JUDGED
     from workbench.watch.selector import Action
@@ -385,10 +385,10 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
     from workbench.watch.watch_events import describe_reason
 
     does = {
-        Action.NOTHING: "would not run: its verdict holds",
+        Action.NOTHING: "would not run: its verdict is current",
         Action.JUDGE: "would only be judged again",
         Action.RUN: "would run",
-        Action.WAIT: "waits until its source can be compiled",
+        Action.WAIT: "waits: its source cannot be compiled",
         Action.LEAVE: "would not run in watch mode; `workbench run --affected` runs it",
     }
     state = Snapshot()
@@ -406,12 +406,12 @@ def _lines(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterat
     yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}{partly}")
     number = verdict.scoring_dependencies if is_recorded else verdict.dependencies
     rows = () if number is None else workspace.verdicts.rows_of(number)
-    nothing = "nothing but what was recorded and its criteria" if is_recorded else "nothing that is known"
-    yield from _dependencies(workspace, rows, nothing=nothing, verbose=verbose)
+    nothing = "nothing except the recording and its criteria" if is_recorded else "unknown"
+    yield from _format_dependencies(workspace, rows, nothing=nothing, verbose=verbose)
 
 
-def _dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, verbose: bool) -> Iterator[str]:
-    """How many rows of each kind there are, and with `verbose` all of them."""
+def _format_dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, verbose: bool) -> Iterator[str]:
+    """Yield the number of rows of each kind; with `verbose`, all rows."""
     from workbench.model.text import neutralise
     from workbench.watch.watch_events import name_kind
 
@@ -423,10 +423,10 @@ def _dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: str, ve
     if verbose:
         prefix = f"{workspace.root}/"
         width = max(map(len, counts), default=0)
-        yield from (neutralise(f"    {name_kind(row.kind):<{width}}  {_shown_key(row, prefix)}") for row in found)
+        yield from (neutralise(f"    {name_kind(row.kind):<{width}}  {_format_key(row, prefix)}") for row in found)
 
 
-def _shown_key(row: Dependency, prefix: str) -> str:
+def _format_key(row: Dependency, prefix: str) -> str:
     from workbench.model.identity import DependencyKind
 
     key = row.key.replace(prefix, "")

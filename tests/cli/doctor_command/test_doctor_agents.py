@@ -32,7 +32,7 @@ def test_a_program_is_looked_for(workbench: CommandLine) -> None:
     assert done.status == 2
     assert f"    runs {sys.executable}\n" in done.out
     assert f"    runs {workbench.root / 'agent.sh'}\n" in done.out
-    assert "  gone: the program 'no-such-program' is not there, or may not be run\n" in done.out
+    assert "  gone: the program 'no-such-program' does not exist or is not executable\n" in done.out
 
 
 def test_programs_are_started_and_asked_nothing_only_when_told_to(workbench: CommandLine) -> None:
@@ -49,7 +49,7 @@ def test_programs_are_started_and_asked_nothing_only_when_told_to(workbench: Com
     assert not (workbench.root / "started").exists()
     asked = workbench("doctor", "--check")
 
-    assert quiet.out.count("    whether it starts is asked with --check\n") == 4
+    assert quiet.out.count("    --check tests whether it starts\n") == 4
     assert asked.out.count("    starts\n") == 1
     assert (workbench.root / "started").exists() and not (workbench.root / "asked").exists()
     assert "ended with exit status 1 before it had answered: ModuleNotFoundError: No module named" in asked.out
@@ -81,7 +81,7 @@ def test_what_a_recorded_target_holds_is_read(workbench: CommandLine) -> None:
     assert "  gone: gone.evalset.json: cannot read it: there is no such file or folder\n" in done.out
     assert "  broken: broken.evalset.json:" in done.out
     assert "  rows.jsonl:2:" in done.out
-    assert "  rows.jsonl: 2 more rows (`workbench dataset lint` names them all)\n" in done.out
+    assert "  rows.jsonl: 2 more rows (`workbench dataset lint` lists all)\n" in done.out
     assert "there.evalset.json:" not in done.out.partition("problems:")[2]
     assert "good.jsonl:" not in done.out.partition("problems:")[2]
 
@@ -109,7 +109,7 @@ def test_datasets_elsewhere_are_opened_when_told_to_and_a_silent_one_holds_up_no
         assert asked == []
         done = workbench("doctor", "--check")
 
-    assert quiet.out.count("    whether it can be reached is asked with --check\n") == 5
+    assert quiet.out.count("    --check tests whether it can be reached\n") == 5
     assert done.status == 2
     assert f"  {site}/rows.jsonl: far\n    reached\n" in done.out
     assert done.out.count("    not reached\n") == 4
@@ -135,7 +135,7 @@ def test_the_card_of_an_agent_is_read_when_told_to(workbench: CommandLine) -> No
 
         done = workbench("doctor", "--check")
 
-    assert "    reached: its card tells of lamps\n" in done.out
+    assert "    reached: agent card of lamps\n" in done.out
     assert "  none: " in done.out and "is no agent card: expected an object with a name" in done.out
     assert agent.executor.contexts == []
 
@@ -229,9 +229,9 @@ def test_a_url_is_asked_only_when_told_to(workbench: CommandLine) -> None:
         quiet, asked = workbench("doctor"), workbench("doctor", "--check")
 
     assert "cannot be reached" not in quiet.out
-    assert quiet.out.count("    whether it can be reached is asked with --check\n") == 2
+    assert quiet.out.count("    --check tests whether it can be reached\n") == 2
     assert asked.status == 2
-    assert "    reached: something answers there (status 501)\n" in asked.out
+    assert "    reached: the server answers (status 501)\n" in asked.out
     assert f"  gone: {nobody} cannot be reached: " in asked.out
 
 
@@ -259,7 +259,7 @@ def test_an_extra_that_is_missing_is_named(workbench: CommandLine, monkeypatch: 
 
     assert done.status == 2
     assert '  chain: the extra langchain is not installed: pip install "agent-eval-workbench[langchain]"\n' in done.out
-    assert "    needs langchain_core in its own interpreter, which is not looked into\n" in done.out
+    assert "    needs langchain_core in its own interpreter, which is not checked\n" in done.out
 
 
 @pytest.mark.parametrize(

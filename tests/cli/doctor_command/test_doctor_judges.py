@@ -115,7 +115,7 @@ def test_a_missing_key_is_no_problem_where_a_script_stands_in(
     done = workbench("doctor", "--check")
 
     assert (done.status, server.calls) == (0, [])
-    assert "    where it has no key, script.json answers in its place" in done.out
+    assert "    without a key, scripted replies come from script.json" in done.out
     assert "    not asked: there is no key for it" in done.out
 
 

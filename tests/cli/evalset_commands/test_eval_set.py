@@ -118,7 +118,7 @@ def test_a_persona_that_adk_refuses_is_not_added(workbench: CommandLine, persona
         (["migrate", "home/light.evalset.json", "home/light.evalset.json"], "exists"),
         (["migrate", "missing.json", "new.json"], "missing.json"),
         (["validate", "missing.json"], "missing.json"),
-        (["generate-eval-cases", "home", "../x"], "no eval set id"),
+        (["generate-eval-cases", "home", "../x"], "is not an eval set id"),
         (["generate-eval-cases", "home", "a-b"], "letters, digits and underscores"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from workbench.cli.printers import summary_lines
+from workbench.cli.printers import format_summary
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import RunSummary
@@ -100,7 +100,7 @@ def test_cancelled_and_skipped_cases_are_not_run_in_the_summary_and_never_failed
     whole = outcomes("whole", "PASSED", "FAILED", "ERROR", "NOT_EVALUATED")
     report = StreamedRun(run_id="r", summary=RunSummary(), outcomes=[*stopped, *whole])
 
-    assert summary_lines(report)[2:] == [
+    assert format_summary(report)[2:] == [
         "stopped:", "  Tests passed: 1", "  Tests failed: 0", "  Tests not run: 3",
         "whole:", "  Tests passed: 1", "  Tests failed: 3",
     ]  # fmt: skip

@@ -104,8 +104,8 @@ def test_a_dry_run_says_what_judges_will_be_asked(workbench: CommandLine, folder
     workbench("run")
     after = workbench("run", "--dry-run", "--max-model-calls", "3", "--max-model-cost", "0.5").out
 
-    at_most = "judge gemini-2.5-flash: about 4 calls (known answers cost nothing)"
-    assert f"{at_most}, tokens unknown: no earlier run tells\n" in before
+    at_most = "judge gemini-2.5-flash: about 4 calls (cached answers cost nothing)"
+    assert f"{at_most}, tokens unknown: there is no earlier run\n" in before
     assert f"{at_most}, about 48 tokens, from earlier runs of 2 of 2 cases, about $0.0000" in after
     assert "at most 3 model calls in all" in after
     assert "at most $0.5 for models" in after

@@ -215,7 +215,7 @@ def test_nothing_after_the_colon_is_not_everything(workbench: CommandLine) -> No
     done = workbench("run", "home/light.evalset.json:")
 
     assert (done.status, done.out) == (2, "")
-    assert "no case stands after the colon" in done.error
+    assert "there is no case after the colon" in done.error
 
 
 def test_a_misspelt_setting_makes_no_run_green(workbench: CommandLine) -> None:
@@ -254,7 +254,7 @@ def test_a_dry_run_of_one_case_speaks_of_one(workbench: CommandLine) -> None:
 
     done = workbench("run", "home/light.evalset.json:on", "--dry-run")
 
-    assert "1 case x 1 = 1, 0 kept from before; 1 agent turn, " in done.out
+    assert "1 case x 1 = 1, 0 reused; 1 agent turn, " in done.out
     assert "from earlier runs of 1 of 1 case\n" in done.out
 
 
@@ -345,7 +345,7 @@ def test_resume_goes_on_with_the_cases_of_the_interrupted_run(workbench: Command
     planned = workbench("run", "--resume", "--dry-run")
     done = workbench("run", "--resume", "--format", "json")
 
-    assert "2 cases x 1 = 2, 1 kept from before" in planned.out
+    assert "2 cases x 1 = 2, 1 reused" in planned.out
     assert statuses(done).keys() == {"first", "long"}
     assert "1 of 2 results taken from it" in done.error
 

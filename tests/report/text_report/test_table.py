@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.cli.printers import summary_lines
+from workbench.cli.printers import format_summary
 from workbench.model.criteria import default_config
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import (
@@ -248,7 +248,7 @@ def test_of_many_differences_the_first_are_listed(
 def test_the_summary_of_adk_does_not_count_what_did_not_run_as_failed(
     make_report: MakeReport, every_status: list[ReportedCase]
 ) -> None:
-    lines = summary_lines(make_report(every_status))
+    lines = format_summary(make_report(every_status))
 
     assert lines[-3:] == ["  Tests passed: 1", "  Tests failed: 3", "  Tests not run: 2"]
 

@@ -13,7 +13,7 @@ from tests.engine.run_judging.test_judge_metrics import LOUDER, answer
 from tests.engine.run_judging.test_judges import METRIC, server, verdict
 from tests.llm.servers import Server, gemini_error
 from tests.watch.watched import Folder, watching
-from workbench.cli.watch_commands import TextLines
+from workbench.cli.watch_commands import WatchTextPrinter
 
 __all__ = ["server"]  # a fixture
 
@@ -52,7 +52,7 @@ async def test_stored_verdicts_that_lack_samples_say_so(
     folder.cases(good="good")
     numbers = itertools.count()
     server.answer = lambda call: verdict(call) if next(numbers) == 0 else gemini_error(503, "overloaded")
-    lines = TextLines(plain=True, verbose=False, said=())
+    lines = WatchTextPrinter(plain=True, verbose=False, reported=())
 
     async with watching(folder.root) as watched:
         for event in (await watched.until_quiet()).events:
@@ -75,7 +75,7 @@ async def test_waiting_for_quota_is_said(folder: Folder, server: Server, capsys:
     numbers = itertools.count()
     busy = gemini_error(429, "slow down", retry_delay="1.2s")
     server.answer = lambda call: busy if next(numbers) == 0 else verdict(call)
-    lines = TextLines(plain=True, verbose=False, said=())
+    lines = WatchTextPrinter(plain=True, verbose=False, reported=())
 
     async with watching(folder.root) as watched:
         await watched.until_shown(good="PASSED")
