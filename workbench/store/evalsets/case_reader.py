@@ -33,6 +33,7 @@ from workbench.store.json.json_text import BrokenJson, decode_tolerantly, guess_
 # Misspelt keys: an expectation under a misspelt key would silently be dropped, and the case would pass
 
 _ALIKE = 0.85
+_CONTENT = ("conversation", "conversation_scenario")
 
 
 def find_misspelt_keys(case: EvalCase, data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
@@ -50,12 +51,18 @@ def find_misspelt_keys(case: EvalCase, data: Mapping[str, Any]) -> Iterator[tupl
 
 
 def _find_misspelt_in_model(model: BaseModel, place: Place) -> Iterator[tuple[Place, str]]:
-    for key in model.model_extra or ():
+    absent = [field for field in type(model).model_fields if field not in model.model_fields_set]
+    for key, meant in _match_keys(model.model_extra or (), absent):
+        yield (*place, key), meant
+
+
+def _match_keys(keys: Iterable[str], fields: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each key that is almost the name of a field, with that name."""
+    for key in keys:
         name = to_snake(key)
-        absent = [field for field in type(model).model_fields if field not in model.model_fields_set]
-        for meant in get_close_matches(name.casefold(), absent, n=1, cutoff=_ALIKE):
+        for meant in get_close_matches(name.casefold(), fields, n=1, cutoff=_ALIKE):
             if not name.startswith(f"{meant}_"):  # `conversation_id` is a key of its own
-                yield (*place, key), meant
+                yield key, meant
 
 
 # Values that only a file can hold: lone surrogates, which have no UTF-8, and huge integers
@@ -175,10 +182,7 @@ def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
     if format is DocumentFormat.CURRENT:
         _refuse_wrong_shape(data)
         case = validate_data(EvalCase, data)
-        misspelt = [
-            Fault(place, f"the unknown key {place[-1]!r}", f"{meant!r} (did you mean that?)")
-            for place, meant in find_misspelt_keys(case, data)
-        ]
+        misspelt = [_make_key_fault(place, meant) for place, meant in find_misspelt_keys(case, data)]
         if misspelt:
             raise InvalidData(misspelt)
         return case
@@ -207,8 +211,15 @@ def _refuse_wrong_shape(data: Any) -> None:
     conversation = data.get("conversation")
     scenario = data.get("conversation_scenario", data.get("conversationScenario"))
     if (conversation is None) == (scenario is None):
-        found = "neither" if conversation is None else "both"
-        raise InvalidData([Fault((), found, "exactly one of conversation and conversation_scenario")])
+        unknown = [key for key in data if to_snake(key) not in EvalCase.model_fields]
+        found = _match_keys(unknown, _CONTENT) if conversation is None else ()
+        misspelt = [_make_key_fault((key,), meant) for key, meant in found]
+        count = "neither" if conversation is None else "both"
+        raise InvalidData(misspelt or [Fault((), count, "exactly one of conversation and conversation_scenario")])
+
+
+def _make_key_fault(place: Place, meant: str) -> Fault:
+    return Fault(place, f"the unknown key {place[-1]!r}", f"{meant!r} (did you mean that?)")
 
 
 def validate_data(model: type[Model], data: Any) -> Model:

@@ -194,6 +194,20 @@ def test_a_misspelt_expectation_is_a_fault_of_its_case(
         document.case(0)
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"), [("conversatoin", "conversation"), ("conversationScenrio", "conversation_scenario")]
+)
+def test_a_misspelt_conversation_is_named(file: Callable[..., Path], key: str, meant: str) -> None:
+    cases = [{"eval_id": "a", "conversation_id": 7, key: []}]
+
+    document = EvalSetDocument.open(file(json.dumps({"eval_set_id": "s", "eval_cases": cases}), "a.evalset.json"))
+
+    (wrong,) = document.entries
+    assert wrong.problem is not None
+    assert (wrong.problem.place, wrong.problem.found) == (f"eval_cases[0].{key}", f"the unknown key {key!r}")
+    assert wrong.problem.expected == f"{meant!r} (did you mean that?)"
+
+
 def test_keys_of_other_tools_are_no_fault(file: Callable[..., Path]) -> None:
     case = {"eval_id": "a", "conversation": [], "conversation_id": 7, "tags": ["x"], "owner": "me"}
 
