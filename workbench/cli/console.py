@@ -16,6 +16,16 @@ from types import FrameType
 
 from workbench.model.text import neutralise, redact
 
+# Exit statuses of all commands.
+
+WRONG = 2
+"""The command, the configuration or a file is wrong."""
+ERRORS = 3
+"""Some cases ended in ERROR, and none failed."""
+INTERRUPTED = 130
+READER_GONE = 141
+"""The reader of standard output is gone; the status that SIGPIPE causes."""
+
 # Standard streams: results go to standard output, everything else to standard error.
 
 
@@ -77,10 +87,6 @@ def write_document(text: str) -> None:
         drop_output()
 
 
-READER_GONE = 141
-"""The exit status of programs that end because the reader of their output is gone (SIGPIPE)."""
-
-
 def has_reader() -> bool:
     """Return False if the reader of standard output is known to be gone."""
     if _dropped:
@@ -115,8 +121,6 @@ def wants_colour(stream: object, *, plain: bool) -> bool:
 
 
 # Ctrl-C: the first one stops a run and keeps finished results, the second one ends the process at once.
-
-INTERRUPTED = 130
 
 
 @contextmanager

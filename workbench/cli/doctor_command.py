@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench import __version__
-from workbench.cli.console import write_lines
+from workbench.cli.console import WRONG, write_lines
 from workbench.model.target import AgentKind
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ _KEYS = (
     "OPENAI_API_KEY",
 )
 _MOST_ROWS = 5
-_WRONG = 2
 
 
 @click.command()
@@ -87,7 +86,7 @@ def doctor(path: Path, *, check: bool) -> int:
     lines += [f"{pluralise(len(problems), 'problem')}:" if problems else "no problems found"]
     lines += [f"  {problem}" for problem in problems]
     write_lines(redact(neutralise(line)) for line in lines)
-    return _WRONG if problems else 0
+    return WRONG if problems else 0
 
 
 def _describe_machine() -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.console import message, write_document, write_lines
+from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines
 from workbench.cli.shared_options import FILE, FOLDER, Execution, SummaryGroup, adk_options, recording_options
 from workbench.store.filetypes import EVAL_SET_SUFFIX
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 
 # `workbench eval-set generate-eval-cases`
-
-_WRONG = 2
-_ERROR = 3
 
 # Those of workbench.model.evalset; repeated here so that `--help` does not import it.
 _PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
@@ -131,7 +128,7 @@ def generate_eval_cases(
             generated = _generate(workspace, wanted, document, options)
         except GenerationError as error:
             message(str(error))
-            return _ERROR if error.is_outage else _WRONG
+            return ERRORS if error.is_outage else WRONG
     if dry_run:
         write_document(_format_scenarios(generated.scenarios))
         return 0
@@ -405,7 +402,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
         f"{pluralise(errors, 'error')}, {pluralise(len(problems) - errors, 'warning')}" if problems else "nothing wrong"
     )
     message(f"{pluralise(len(files), 'file')}: {found}")
-    return _WRONG if errors else 0
+    return WRONG if errors else 0
 
 
 def build_set_path(agent: Path, eval_set_id: str) -> Path:

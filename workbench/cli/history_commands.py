@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.console import message, write_document, write_lines
+from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines
 from workbench.cli.shared_options import FOLDER
 from workbench.store.errors import StoreError
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 
 # `workbench history` and `workbench report`
-
-_WRONG = 2
 
 path_option = click.option(
     "--path", type=FOLDER, default=Path(), help="A folder of the project. Default: the current one."
@@ -98,7 +96,7 @@ def report(*, run: str, report_format: str | None, output: Path | None, path: Pa
         write_document(write_report(shown, chosen))
     elif not save_report(shown, chosen, output, table_text=""):
         write_document(write_report(shown, chosen))
-        return _WRONG
+        return WRONG
     return 0
 
 
@@ -141,7 +139,7 @@ def _format_runs_json(runs: list[StoredRun]) -> str:
     return dump({"schema_version": SCHEMA_VERSION, "runs": entries}, indent=2) + "\n"
 
 
-_SAME, _WORSE, _ERRORS = 0, 1, 3
+_SAME, _WORSE = 0, 1
 
 
 # `workbench compare`
@@ -184,12 +182,8 @@ def compare(
 
 def _compare_runs(root: Path, before: str | None, after: str | None) -> RunComparison:
     from workbench.report.comparison import compare_stored
-    from workbench.store.errors import StoreError
-    from workbench.store.history.history_schema import get_history_path
 
-    with open_history(root) as history:
-        if history is None:
-            raise StoreError(get_history_path(root), "there are no runs yet")
+    with require_history(root) as history:
         return compare_stored(history, before, after)
 
 
@@ -200,7 +194,7 @@ def _compute_status(comparison: RunComparison) -> int:
     worse = [case.after.status for case in comparison.of(Change.REGRESSION) if case.after is not None]
     if not worse:
         return _SAME
-    return _ERRORS if all(status is CaseStatus.ERROR for status in worse) else _WORSE
+    return ERRORS if all(status is CaseStatus.ERROR for status in worse) else _WORSE
 
 
 # Earlier runs, read from the history.
@@ -224,6 +218,17 @@ def open_history(root: Path) -> Iterator[History | None]:
         history.close()
 
 
+@contextmanager
+def require_history(root: Path) -> Iterator[History]:
+    """Open the history of a project. Raises StoreError if nothing has run yet."""
+    from workbench.store.history.history_schema import get_history_path
+
+    with open_history(root) as history:
+        if history is None:
+            raise StoreError(get_history_path(root), "there are no runs yet")
+        yield history
+
+
 def read_runs(root: Path, *, limit: int) -> list[StoredRun]:
     """Read the newest runs, newest first."""
     with open_history(root) as history:
@@ -236,11 +241,8 @@ def read_report(root: Path, run_id: str) -> RunReport:
     from workbench.engine.plan import Limits
     from workbench.report.run_report import ReportedCase, report_of
     from workbench.store.evalsets.evalset_document import EvalSetDocument
-    from workbench.store.history.history_schema import get_history_path
 
-    with open_history(root) as history:
-        if history is None:
-            raise StoreError(get_history_path(root), "there are no runs yet")
+    with require_history(root) as history:
         run = history.run(run_id)
         results = list(history.results(run.run_id))
     expected = ExpectedCases(lambda relative: EvalSetDocument.open(root / relative))

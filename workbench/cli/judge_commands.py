@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli.console import ERRORS, INTERRUPTED, WRONG
 from workbench.cli.history_commands import path_option
 from workbench.cli.shared_options import FILE, Execution, case_option, config_option, judging_options
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.report.judge_agreement import Judgements
 
 
-_SAME, _FLIPPED, _WRONG, _ERRORS, _INTERRUPTED = 0, 1, 2, 3, 130
+_SAME, _FLIPPED = 0, 1
 
 
 # `workbench judge`
@@ -73,14 +74,14 @@ def judge(
     else:
         write_lines(agreement_lines(judgements, found))
     if interrupted:
-        return _INTERRUPTED
+        return INTERRUPTED
     if has_wrong_input:
-        return _WRONG
+        return WRONG
     anew = [metric for results in judgements.results[1:] for result in results for metric in result.metrics]
     if any(metric.status is MetricStatus.ERROR for metric in anew):
-        return _ERRORS
+        return ERRORS
     if requires_all_samples and any(metric.missing_samples is not None for metric in anew):
-        return _ERRORS
+        return ERRORS
     return _FLIPPED if any(each.flips for each in found) else _SAME
 
 
@@ -176,25 +177,20 @@ def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: s
     """Compare the judges of a run with labels that people gave.
 
     LABELS is JSONL, CSV or JSON with the columns eval_id and label. The columns eval_set, repeat, turn (both counted
-    from 1), criterion and rubric make a label more specific. A label is pass or fail (also valid, yes, 1
-    ...), a rating, or CANDIDATE, BASELINE or TIE. The output has the confusion of labels and verdicts, precision and
-    recall of the judge, Cohen's kappa, and every disagreement with the judge's reason.
+    from 1), criterion and rubric make a label more specific. A label is pass or fail (also valid, yes, 1 ...), a
+    rating, or CANDIDATE, BASELINE or TIE. The output has the confusion of labels and verdicts, precision and recall of
+    the judge, Cohen's kappa, and every disagreement with the judge's reason.
     """
     from workbench.cli.console import write_document, write_lines
-    from workbench.cli.history_commands import open_history
+    from workbench.cli.history_commands import require_history
     from workbench.report.calibration import calibrate as compare_labels
     from workbench.report.calibration import calibration_lines, calibration_record
     from workbench.report.report_formats import dump
     from workbench.store.datasets.dataset_lint import read_labels
-    from workbench.store.errors import StoreError
-    from workbench.store.history.history_schema import get_history_path
     from workbench.store.project_discovery import find_root
 
     given = read_labels(labels)
-    root = find_root(path)
-    with open_history(root) as history:
-        if history is None:
-            raise StoreError(get_history_path(root), "there are no runs yet")
+    with require_history(find_root(path)) as history:
         run_id = history.run(run).run_id
         results = list(history.results(run_id))
     found = compare_labels(given, results, criterion=criterion, run_id=run_id)

@@ -17,7 +17,7 @@ import click
 import workbench
 from workbench import __version__
 from workbench.cli.arguments import LONGEST_NAME, path_exists
-from workbench.cli.console import drop_output, message, prepare_streams, write_text
+from workbench.cli.console import INTERRUPTED, WRONG, drop_output, message, prepare_streams, write_text
 
 # The commands, whose modules are imported when they are used, and `workbench PATH`.
 
@@ -145,8 +145,6 @@ CONTEXT_SETTINGS: dict[str, Any] = {
 
 # The entry point: parses the command line, and turns every error into a message and an exit status.
 
-WRONG = 2
-INTERRUPTED = 130
 _DEBUG_VARIABLE = "WORKBENCH_DEBUG"
 
 

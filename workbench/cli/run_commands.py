@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workbench.cli.console import graceful_interrupt, message
+from workbench.cli.console import WRONG, graceful_interrupt, message
 from workbench.cli.printers import (
     TEXT,
     DocumentPrinter,
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
 
 # `workbench run`
 
-_WRONG = 2
 _LATEST = "latest"
 
 
@@ -165,7 +164,7 @@ def run(
             for problem in problems:
                 message(problem)
             click.echo("nothing to run: no case failed last time", err=True)
-            return _WRONG if problems else 0
+            return WRONG if problems else 0
         if failed and not (dry_run or affected or resume is not None):
             workspace.start_interpreters(selections, options)
         # Interpreters start while the modules below are imported.
@@ -330,7 +329,7 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
     lines += _format_cost(cost)
     lines += _format_model_limits(plan)
     write_lines(lines)
-    return _WRONG if problems else 0
+    return WRONG if problems else 0
 
 
 def _format_cost(cost: PlanCost) -> Iterator[str]:
@@ -383,7 +382,6 @@ def _format_model_limits(plan: Plan) -> Iterator[str]:
 
 # Execution of a plan: progress, results, exit status.
 
-WRONG = 2
 JSON = "json"
 
 

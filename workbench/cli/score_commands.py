@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench import __version__
-from workbench.cli.console import message, write_lines
+from workbench.cli.console import INTERRUPTED, message, write_lines
 from workbench.cli.shared_options import (
     FILE,
     Execution,
@@ -111,7 +111,6 @@ def parse_metrics(metrics: Iterable[str]) -> EvalConfig:
 
 _EXPECTED = "expected.json"
 _NOT_COPIED = ("__pycache__", ".workbench", ".adk", ".gitkeep", ".pytest_cache")
-_INTERRUPTED = 130
 
 
 @click.command()
@@ -190,7 +189,7 @@ def _run_all(folder: Path, *, plain: bool) -> int:
     for eval_set, reason in left_out.items():
         write_lines([f"skipped: {eval_set}: {reason}"])
     if report.interrupted:
-        return _INTERRUPTED
+        return INTERRUPTED
     return _check_verdicts(folder, report, left_out)
 
 

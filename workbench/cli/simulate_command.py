@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli.console import ERRORS, INTERRUPTED, WRONG
 from workbench.cli.shared_options import (
     Execution,
     Tools,
@@ -22,11 +23,6 @@ from workbench.cli.shared_options import (
 if TYPE_CHECKING:
     from workbench.engine.run import Run
     from workbench.model.run_events import RunEvent
-
-
-_WRONG = 2
-_ERROR = 3
-_INTERRUPTED = 130
 
 
 @click.command()
@@ -90,10 +86,10 @@ def simulate(
         if keep_in is not None:
             _save_conversations(run, keep_in)
         if run.interrupted:
-            return _INTERRUPTED
+            return INTERRUPTED
         if run.has_wrong_input:
-            return _WRONG
-        return _ERROR if any(result.status is CaseStatus.ERROR for result in results) else 0
+            return WRONG
+        return ERRORS if any(result.status is CaseStatus.ERROR for result in results) else 0
 
 
 def _follow(run: Run, *, is_live: bool, as_json: bool) -> None:

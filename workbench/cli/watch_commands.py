@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from pydantic import BaseModel
 
-from workbench.cli.console import message, write_document, write_lines
+from workbench.cli.console import INTERRUPTED, READER_GONE, WRONG, message, write_document, write_lines
 from workbench.cli.printers import stdout_style
 from workbench.cli.shared_options import Execution, case_options, config_option, execution_options, judging_options
 from workbench.model.identity import JobKey
@@ -99,7 +99,7 @@ def watch(
     agent. The arguments are those of `workbench run`. A project without cases is watched until it has some. Ctrl-C
     ends the watch.
     """
-    from workbench.cli.console import INTERRUPTED, READER_GONE, has_reader, message
+    from workbench.cli.console import has_reader
     from workbench.cli.run_commands import build_command_line, open_workspace, select_cases
     from workbench.engine.plan import NoCases, RunOptions
     from workbench.engine.project_selection import is_marked
@@ -348,8 +348,6 @@ def _format_now() -> str:
 
 # `workbench explain`
 
-_WRONG = 2
-
 
 @click.command()
 @case_options
@@ -374,7 +372,7 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
             message(text)
         for decision in decide_plan(workspace, plan):
             write_lines(_explain_decision(workspace, decision, verbose=verbose))
-    return _WRONG if problems else 0
+    return WRONG if problems else 0
 
 
 def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
