@@ -152,7 +152,7 @@ def read_persona_texts(project: Project) -> AdkPersonas:
 
 
 def report_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str]:
-    """Yield what was done with each scenario, in ADK's words; report ids that differ from ADK's on stderr."""
+    """Yield a message for each scenario, in ADK's words; report ids that differ from ADK's on stderr."""
     from workbench.model.text import pluralise
 
     for case in added:
@@ -236,7 +236,7 @@ def _add(
     eval_set_id: str,
     read_personas: Callable[[], AdkPersonas],
 ) -> Iterator[str]:
-    """Add scenarios and save; yield what was done, in ADK's words. Raises StoreError."""
+    """Add scenarios and save; yield messages in ADK's words. Raises StoreError."""
     from workbench.store.evalsets.new_evalsets import insert_scenarios, to_scenario
 
     is_new = document.stamp is None

@@ -659,11 +659,11 @@ def find_named_sets(agent: Path, sets: Iterable[str]) -> list[NamedArgument]:
     from workbench.model.text import shorten, suggest_name
     from workbench.store.filetypes import EVAL_SET_SUFFIX, derive_set_name
 
-    def path_of(text: str) -> Path:
+    def build_path(text: str) -> Path:
         return agent / f"{text}{EVAL_SET_SUFFIX}"
 
     def is_id(text: str) -> bool:
-        return bool(text) and "/" not in text and "\\" not in text and is_file(str(path_of(text)))
+        return bool(text) and "/" not in text and "\\" not in text and is_file(str(build_path(text)))
 
     arguments = list(sets)
     by_path = split_argument(arguments[0], exists=path_exists) is not None
@@ -673,9 +673,9 @@ def find_named_sets(agent: Path, sets: Iterable[str]) -> list[NamedArgument]:
         named = split_argument(text, exists=is_file if by_path else is_id)
         if named is not None:
             cases = named.cases or None  # an empty list means all, as in ADK
-            found.append(NamedArgument(named.name if by_path else str(path_of(named.name)), cases))
+            found.append(NamedArgument(named.name if by_path else str(build_path(named.name)), cases))
         elif (other := split_argument(text, exists=is_id if by_path else is_file)) is not None:
-            wanted = str(path_of(other.name)) if by_path else derive_set_name(other.path)
+            wanted = str(build_path(other.name)) if by_path else derive_set_name(other.path)
             first = f"the first eval set, {arguments[0]}, is {'a file' if by_path else 'an id'}"
             problems.append(f"{text}: files and ids cannot be mixed, and {first}; did you mean {wanted!r}?")
         elif by_path and path_exists(text) and Path(text).is_dir():
@@ -684,9 +684,9 @@ def find_named_sets(agent: Path, sets: Iterable[str]) -> list[NamedArgument]:
             )
         else:
             name = text.rpartition(":")[0] or text
-            place = "" if by_path else shorten(f", nor an eval set {path_of(name)}", LONGEST_NAME)
+            place = "" if by_path else shorten(f", nor an eval set {build_path(name)}", LONGEST_NAME)
             is_mixed = by_path and Path(name).name == name and not name.endswith(".json")  # an id among files
-            nearest = str(path_of(name)) if is_mixed else name
+            nearest = str(build_path(name)) if is_mixed else name
             known = [str(file) for file in Path(nearest).parent.glob("*.json")]
             if not by_path:
                 known += [derive_set_name(file) for file in agent.glob(f"*{EVAL_SET_SUFFIX}")]

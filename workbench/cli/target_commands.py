@@ -63,24 +63,24 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
     name = name or click.prompt("name", err=True)
     patterns = eval_sets
 
-    def described(where: str) -> NewTarget:
+    def describe(where: str) -> NewTarget:
         return NewTarget(name=str(name), kind=str(kind), location=where, eval_sets=patterns)
 
     try:
-        where = location if location is not None else _ask(str(kind), lambda text: check_target(described(text)))
+        where = location if location is not None else _ask(str(kind), lambda text: check_target(describe(text)))
         if not patterns:
             usual = get_default_eval_sets(str(kind), str(name))
             if asks and missing:
                 answer = click.prompt("eval sets (empty: by their place)", default=" ".join(usual), err=True)
                 usual = answer.split()
             patterns = tuple(usual)
-        file = add_target(described(where), root)
+        file = add_target(describe(where), root)
     except StoreError as error:
         if error.line is not None:  # an error in the existing file, not in the arguments
             raise
         raise click.UsageError(": ".join(part for part in (error.place, error.message) if part)) from None
     write_lines([f"target {name} is in {shown_path(file)}"])
-    for problem in _find_missing(described(where), root):
+    for problem in _find_missing(describe(where), root):
         message(problem)
     message("`workbench doctor --check` checks whether the agent can be reached")
     return 0

@@ -278,7 +278,7 @@ class WatchTextPrinter(WatchPrinter):
                 partly = (PARTLY_JUDGED,) if verdict.job.misses_samples else ()
                 yield self._headline(verdict.job.status, job, "(stored)", *partly)
         elif isinstance(event, AllKnown):
-            stale = f", {event.stale} stale" if event.stale else ""
+            stale = f", {event.stale} without a current verdict" if event.stale else ""
             total = pluralise(event.summary.total, "case")
             yield self._style.paint(f"{_format_now()}  {total}: {counts_text(event.summary)}{stale}", "2")
             for spent in event.summary.models:

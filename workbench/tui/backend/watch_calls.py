@@ -262,26 +262,26 @@ class _Words:
         return self._known[reason]
 
 
-# The verdict check: the shown verdicts are compared with how code, cases and criteria are now. Nothing runs.
+# The verdict check: compares the shown verdicts with present code, cases and criteria. Nothing runs.
 
-_AT_ONCE = 100  # cases that are planned before others may use the thread
+_BATCH_SIZE = 100  # cases that are planned before others may use the thread
 
 
 class VerdictCheck:
-    """Checks verdicts, a few at a time, without keeping others from the thread of the workspace for long."""
+    """Checks verdicts in batches, so that other calls of the workspace thread do not wait long."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
 
     async def check(self, shown: ShownVerdicts) -> AsyncIterator[CheckedVerdicts]:
-        """Check these verdicts. Cases that cannot be planned are left out. Raises StoreError."""
+        """Check these verdicts. Skip cases that cannot be planned. Raises StoreError."""
         workspace = await self._call(lambda workspace: workspace)
         if not get_history_path(workspace.root).exists():
             return
         checker: _Checker | None = None
         for eval_set, cases in _by_set(shown).items():
             waiting = iter(cases)
-            while some := list(islice(waiting, _AT_ONCE)):
+            while some := list(islice(waiting, _BATCH_SIZE)):
                 jobs = await self._call(lambda workspace, e=eval_set, s=some: _jobs(workspace, e, s, shown))  # type: ignore[misc]
                 if not jobs:
                     break
@@ -290,7 +290,7 @@ class VerdictCheck:
 
 
 class _Checker:
-    """Decides on threads of its own. What it has looked up on the disk counts for the whole check."""
+    """Decides on separate threads, with one snapshot of the files for the whole check."""
 
     def __init__(self, workspace: Workspace) -> None:
         from workbench.watch.selector import Selector
@@ -306,7 +306,7 @@ class _Checker:
 
         stale: dict[CaseKey, Sequence[str]] = {}
         current: dict[CaseKey, dict[int, CurrentVerdict]] = {}
-        missing: set[CaseKey] = set()  # they show no verdict, and have none for one of their repeats
+        missing: set[CaseKey] = set()  # no verdict is shown, and some repeat has no current one
         for job, case in jobs:
             places = shown[case.key]
             place = places.get(job.repeat)
@@ -326,10 +326,10 @@ class _Checker:
         return CheckedVerdicts(list({case.key: None for _, case in jobs}), stale, held)
 
     def _why_stale(self, decision: Decision) -> Sequence[str]:
-        """Why the verdict does not hold; nothing if it is only unknown whether it does, or on what it was given."""
+        """Return why a verdict is stale; empty if that is unknown, or if its dependencies are."""
         from workbench.watch.watch_events import describe_reason
 
-        newest = self._verdicts.newest(decision.job)  # None: forgotten, and cases that asked the same say how it stands
+        newest = self._verdicts.newest(decision.job)  # None: no longer stored, but an identical case has one
         if newest is not None and not newest.job.execution_key:
             return ()
         known = islice((reason for reason in decision.reasons if _is_known(reason)), _MAX_REASONS)
@@ -337,7 +337,7 @@ class _Checker:
 
 
 def _is_known(reason: Reason) -> bool:
-    """Return False for reasons to run a case again that say nothing about the verdict that it has."""
+    """Return False for reasons to run a case again that do not make its verdict stale."""
     from workbench.model.identity import DependencyKind
     from workbench.watch.selector import Why
 
@@ -356,9 +356,9 @@ def _by_set(cases: Iterable[CaseKey]) -> Mapping[str, list[CaseKey]]:
 def _jobs(
     workspace: Workspace, eval_set: str, cases: Sequence[CaseKey], shown: ShownVerdicts
 ) -> Sequence[tuple[JobKey, PlannedCase]]:
-    """The repeats that are shown of these cases, as a run would have them; of a case that shows none, those of a run.
+    """Return the jobs of the shown repeats of these cases; for a case without a shown repeat, all jobs of a run.
 
-    None where the set cannot run, or is not read by itself.
+    Return nothing if the set cannot run or is not read automatically.
     """
     unread = {entry.relative for entry in workspace.project.eval_sets if entry.address is not None}
     wanted = set(cases)
@@ -367,7 +367,7 @@ def _jobs(
     try:
         selection = Selection(eval_set=eval_set, cases=tuple({case.eval_id: None for case in cases}))
         plan = workspace.plan([selection], RunOptions())
-    except PlanError:  # a case is gone, or a file is wrong: that is said among the problems
+    except PlanError:  # a case or file is missing or wrong, which the problems list
         return ()
     repeats = range(plan.limits.runs)
     return [
