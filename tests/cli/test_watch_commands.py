@@ -93,7 +93,7 @@ def run(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
 
 
 @pytest.mark.parametrize("report_format", ["text", "jsonl"])
-def test_a_watch_that_nobody_reads_ends_and_stops_its_agents(folder: Folder, report_format: str) -> None:
+def test_a_watch_without_reader_ends_and_stops_its_agents(folder: Folder, report_format: str) -> None:
     folder.write(
         "agent.py",
         "import os, pathlib, time\n\n"
@@ -217,7 +217,7 @@ def test_lines_that_go_into_the_project_are_no_change_even_where_any_change_coun
     assert len(after.splitlines()) == 4  # that it watches, two verdicts, how all stand
 
 
-def test_a_log_that_somebody_writes_is_not_told(folder: Folder, watches: list[Watch]) -> None:
+def test_a_log_in_the_project_prints_nothing(folder: Folder, watches: list[Watch]) -> None:
     watch = Watch(folder, "--plain")
     watches.append(watch)
     watch.until("2 cases: 2 passed")
@@ -231,7 +231,7 @@ def test_a_log_that_somebody_writes_is_not_told(folder: Folder, watches: list[Wa
     assert "unused.py saved - affects none of 2 cases" in line
 
 
-def test_a_project_without_cases_is_watched_and_what_is_missing_is_said(tmp_path: Path, watches: list[Watch]) -> None:
+def test_a_project_without_cases_is_watched_and_reports_what_it_lacks(tmp_path: Path, watches: list[Watch]) -> None:
     folder = Folder(tmp_path)
     watch = Watch(folder, "--plain")
     watches.append(watch)
@@ -365,7 +365,7 @@ def test_a_dataset_that_is_named_is_judged_where_it_has_changed(
     assert "1 of 2 only judged: the case changed" in "".join(watch.until("2 cases: 1 passed, 1 failed"))
 
 
-def test_what_is_named_is_watched_wherever_it_is_and_may_go_and_come(tmp_path: Path, watches: list[Watch]) -> None:
+def test_named_files_are_watched_wherever_they_are_and_may_be_replaced(tmp_path: Path, watches: list[Watch]) -> None:
     folder = Folder(tmp_path / "project")
     folder.write("rows.jsonl", json.dumps({"eval_id": "a", "response": "a", "reference": "b"}))
     folder.write("../criteria.json", '{"criteria": {"exact_match": 1.0}}')

@@ -61,7 +61,7 @@ def test_an_agent_behind_http_that_is_slow_is_an_error_that_names_it(workbench: 
     assert case["error"]["message"] == f"took longer than 0.5 s, waiting for {server.url}/chat"
 
 
-def test_a_verdict_holds_until_what_is_asked_changes(workbench: CommandLine, make_turn: Turn) -> None:
+def test_a_verdict_is_current_until_the_input_changes(workbench: CommandLine, make_turn: Turn) -> None:
     workbench.add_set("web/set.evalset.json", {"one": [make_turn("hello", "hello")]})
 
     with serving(lambda call: Said({"response": call.body["prompt"], "predicted_trajectory": []})) as server:

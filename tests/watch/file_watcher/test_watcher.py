@@ -36,7 +36,7 @@ async def eyes(project: Path, scan: bool) -> AsyncIterator[Eyes]:
 
 
 @pytest.mark.parametrize("save", SAVES)
-async def test_every_way_of_saving_is_told(project: Path, eyes: Eyes, save: Callable[[Path, str], None]) -> None:
+async def test_every_way_of_saving_is_reported(project: Path, eyes: Eyes, save: Callable[[Path, str], None]) -> None:
     path = project / "tools/search.py"
     for number in range(3):
         save(path, f"content {number}")
@@ -68,7 +68,7 @@ async def test_a_save_names_the_file_and_nothing_else(project: Path, eyes: Eyes)
     assert all(change.at <= time.monotonic() for change in eyes.changes)
 
 
-async def test_saves_of_equal_length_within_one_second_are_all_told(project: Path, eyes: Eyes) -> None:
+async def test_saves_of_equal_length_within_one_second_are_all_reported(project: Path, eyes: Eyes) -> None:
     path = project / "agent.py"
     for number in range(10):
         path.write_text(f"version {number}")
@@ -86,7 +86,7 @@ async def test_a_time_of_change_in_the_past_or_future_hides_nothing(project: Pat
         await eyes.settle()
 
 
-async def test_what_appears_and_disappears_is_told_with_its_folder(project: Path, eyes: Eyes) -> None:
+async def test_added_and_removed_files_are_reported_with_their_folder(project: Path, eyes: Eyes) -> None:
     (project / "tools/new.py").write_text("")
     await eyes.see(project / "tools/new.py", project / "tools")
     await eyes.settle()
@@ -95,7 +95,7 @@ async def test_what_appears_and_disappears_is_told_with_its_folder(project: Path
     await eyes.see(project / "tools/search.py", project / "tools")
 
 
-async def test_a_burst_is_told_completely(project: Path, eyes: Eyes) -> None:
+async def test_a_burst_of_saves_is_reported_completely(project: Path, eyes: Eyes) -> None:
     paths = [project / f"tools/f{number}.py" for number in range(500)]
     for round_ in range(2):
         for path in paths:
@@ -104,7 +104,7 @@ async def test_a_burst_is_told_completely(project: Path, eyes: Eyes) -> None:
         await eyes.settle()
 
 
-async def test_thousands_of_files_at_once_are_told_completely(tmp_path: Path, scan: bool) -> None:
+async def test_thousands_of_files_at_once_are_reported_completely(tmp_path: Path, scan: bool) -> None:
     count = 5_000 if scan else 20_000  # more events than the queue of inotify holds
     project = tree(tmp_path / "project", *(f"d{number}/first.txt" for number in range(100)))
     paths = [project / f"d{number % 100}/f{number}.txt" for number in range(count)]
@@ -134,7 +134,7 @@ async def test_what_is_written_at_once_into_new_nested_folders_is_told(project: 
         eyes.forget()
 
 
-async def test_folders_that_grow_while_they_are_found_are_told_completely(project: Path, eyes: Eyes) -> None:
+async def test_folders_that_grow_during_a_scan_are_reported_completely(project: Path, eyes: Eyes) -> None:
     def grow() -> list[Path]:
         made = []
         for number in range(150):
@@ -148,9 +148,7 @@ async def test_folders_that_grow_while_they_are_found_are_told_completely(projec
     await eyes.see_all(made)
 
 
-async def test_a_folder_that_moves_within_out_and_in_is_told_with_all_in_it(
-    tmp_path: Path, project: Path, eyes: Eyes
-) -> None:
+async def test_a_folder_that_is_moved_is_reported_with_its_content(tmp_path: Path, project: Path, eyes: Eyes) -> None:
     tree(project, "tools/deep/x.py")
     await eyes.see(project / "tools/deep/x.py")
     await eyes.settle()
@@ -183,7 +181,7 @@ async def test_a_folder_that_is_replaced_by_another_stays_watched(tmp_path: Path
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])
-async def test_a_project_that_vanishes_and_returns_is_told_and_watched_again(
+async def test_a_project_that_vanishes_and_returns_is_watched_again(
     tmp_path: Path, project: Path, eyes: Eyes, how: str
 ) -> None:
     for number in range(2):
@@ -246,7 +244,7 @@ async def test_folders_come_and_go_with_the_gitignore_file(project: Path, eyes: 
     await eyes.see(project / "out/deep/y.py")
 
 
-async def test_what_is_left_out_is_not_told(project: Path, eyes: Eyes) -> None:
+async def test_excluded_files_are_not_reported(project: Path, eyes: Eyes) -> None:
     await eyes.settle()
     tree(project, "tools/search.py~", "tools/.search.py.swp", "tools/4913", "__pycache__/agent.pyc", ".venv/lib/x.py")
     tree(project, "node_modules/p/x.js", ".workbench/history.db", ".git/index", "tools/__pycache__/search.pyc")
@@ -257,7 +255,7 @@ async def test_what_is_left_out_is_not_told(project: Path, eyes: Eyes) -> None:
     assert not left
 
 
-async def test_links_are_told_by_the_paths_that_lead_there(tmp_path: Path, scan: bool) -> None:
+async def test_links_are_reported_by_the_paths_that_lead_there(tmp_path: Path, scan: bool) -> None:
     project = tree(tmp_path / "project", "agent.py")
     tree(tmp_path, "shared/lib/x.py", "far/prompt.md")
     (project / "shared").symlink_to(tmp_path / "shared")
@@ -284,7 +282,7 @@ async def test_import_origins_and_other_paths_are_watched(tmp_path: Path, scan: 
         await eyes.see(tmp_path / "library/src/new/x.py")
 
 
-async def test_what_a_case_uses_is_told_from_when_it_was_added(tmp_path: Path, project: Path, eyes: Eyes) -> None:
+async def test_changes_of_a_dependency_are_reported_once_it_is_added(tmp_path: Path, project: Path, eyes: Eyes) -> None:
     tree(project, ".cache/deep/data.json", ".cache/deep/other.json", ".cache/deep/listed/a")
     tree(tmp_path, "far/file.csv")
     used = [project / ".cache/deep/data.json", project / ".cache/deep/listed", tmp_path / "far/file.csv"]
@@ -344,7 +342,7 @@ async def test_a_slow_listener_gets_everything_in_one(project: Path, scan: bool)
         await changes.aclose()
 
 
-async def test_a_save_during_the_first_look_is_told(project: Path, scan: bool) -> None:
+async def test_a_save_during_the_first_scan_is_reported(project: Path, scan: bool) -> None:
     tree(project, *(f"d{number}/x.py" for number in range(200)))
     async with Watcher(Folders(project), scan=scan) as watcher:
         (project / "d1/x.py").write_text("other")

@@ -52,7 +52,7 @@ def files_of_the_other_branch(root: Path) -> list[Path]:
     return changed + [root / f"new{number}/deep/x.py" for number in range(30)]
 
 
-async def test_a_checkout_is_told_completely(repository: Path, scan: bool) -> None:
+async def test_a_checkout_is_reported_completely(repository: Path, scan: bool) -> None:
     async with watching(repository, scan=scan) as eyes:
         for branch in ("other", "main", "other"):
             await asyncio.to_thread(git, repository, "checkout", "-q", branch)
@@ -61,7 +61,9 @@ async def test_a_checkout_is_told_completely(repository: Path, scan: bool) -> No
 
 
 @pytest.mark.parametrize("kind", ["repository", "folder in it", "worktree", "submodule"])
-async def test_nothing_is_told_while_git_is_at_work(tmp_path: Path, repository: Path, scan: bool, kind: str) -> None:
+async def test_nothing_is_reported_while_git_changes_files(
+    tmp_path: Path, repository: Path, scan: bool, kind: str
+) -> None:
     work_tree, lock = repository, repository / ".git/index.lock"
     if kind == "worktree":
         work_tree, lock = tmp_path / "tree", repository / ".git/worktrees/tree/index.lock"
@@ -105,7 +107,7 @@ async def test_a_lock_that_was_left_behind_holds_nothing_up_for_long(
             await eyes.see(repository / "d1/f1.py")
 
 
-async def test_a_branch_switch_and_a_rebase_end_with_everything_told(repository: Path) -> None:
+async def test_a_branch_switch_and_a_rebase_are_reported_completely(repository: Path) -> None:
     async with watching(repository) as eyes:
         tree(repository, "mine.py")
         git(repository, "add", "-A")
@@ -144,7 +146,7 @@ def noise(tmp_path: Path) -> Iterator[Path]:
     thread.join()
 
 
-async def test_what_is_left_out_delays_nothing_however_busy_it_is(noise: Path) -> None:
+async def test_busy_excluded_files_delay_nothing(noise: Path) -> None:
     took = []
     async with watching(noise) as eyes:
         for number in range(20):
@@ -299,7 +301,7 @@ async def test_network_drives_are_scanned(tmp_path: Path, monkeypatch: pytest.Mo
         assert watcher.status.reason == f"nfs4 sends no events: {project}"
 
 
-def test_silent_file_systems_are_told_from_the_list_of_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_file_systems_are_found_in_the_list_of_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = (
         "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
         "90 22 0:52 / /mnt/c rw,noatime - 9p drvfs rw,dirsync\n"

@@ -30,7 +30,7 @@ def files(picture: Picture, root: Path) -> set[str]:
     return {os.path.relpath(path, root) for path in paths if Path(path).is_relative_to(root) and Path(path).is_file()}
 
 
-def test_all_of_a_project_is_watched_but_what_nobody_edits(tmp_path: Path) -> None:
+def test_a_project_is_watched_except_generated_files(tmp_path: Path) -> None:
     kept = ["agent.py", "prompts/system.md", "a/b/c/d.json", "env/settings.py", ".env", "target/agent.py", "build/x.py"]
     left = [
         *[".git/HEAD", ".hg/store", ".svn/entries", ".workbench/history.db", ".adk/eval_history/x.json"],
@@ -66,7 +66,7 @@ def test_a_folder_is_a_build_output_only_beside_the_file_that_builds_it(
         *["x.tmp", "sedAb12Cd", ".nfs000000000a1b2c3d00000001", ".DS_Store", "agent.pyc", ".coverage"],
     ],
 )
-def test_what_editors_and_systems_leave_beside_a_file_is_not_watched(tmp_path: Path, name: str) -> None:
+def test_temporary_files_of_editors_and_systems_are_not_watched(tmp_path: Path, name: str) -> None:
     tree(tmp_path, "agent.py", name)
 
     assert files(take(tmp_path), tmp_path) == {"agent.py"}
@@ -143,7 +143,7 @@ def test_a_nested_repository_has_rules_of_its_own(tmp_path: Path) -> None:
     assert files(take(tmp_path), tmp_path) == {".gitignore", "sub/a.log"}
 
 
-def test_folders_and_files_elsewhere_are_watched_where_somebody_asks(tmp_path: Path) -> None:
+def test_requested_folders_and_files_outside_the_project_are_watched(tmp_path: Path) -> None:
     tree(tmp_path, "project/agent.py", "library/src/lib/__init__.py", "library/.venv/x.py", "rules.md", "other.md")
     more = (tmp_path / "library/src", tmp_path / "rules.md", tmp_path / "project", tmp_path / "nothing/there.md")
 
@@ -153,7 +153,7 @@ def test_folders_and_files_elsewhere_are_watched_where_somebody_asks(tmp_path: P
     assert picture.missing == {str(tmp_path / "nothing/there.md")}
 
 
-def test_what_a_case_uses_is_watched_wherever_it_lies(tmp_path: Path) -> None:
+def test_dependencies_are_watched_wherever_they_are(tmp_path: Path) -> None:
     tree(
         tmp_path, "project/agent.py", "project/out/data.json", "project/out/more.json", "project/.cache/x", "far/a.csv"
     )

@@ -38,7 +38,7 @@ def test_every_way_of_saving_shows_once(tmp_path: Path, save: Callable[[Path, st
     assert look(found, tmp_path) == set()
 
 
-def test_what_came_and_what_went_shows_with_its_folder(tmp_path: Path) -> None:
+def test_added_and_removed_files_are_found_with_their_folder(tmp_path: Path) -> None:
     found = scanner(tree(tmp_path, "a/old.py", "b/x.py"))
     (tmp_path / "a/old.py").unlink()
     tree(tmp_path, "b/new.py", "c/d/e.py")
@@ -133,7 +133,7 @@ def test_an_event_says_that_a_path_is_other_whatever_kind_it_is(tmp_path: Path) 
     assert look(found, tmp_path) == set(), "events were taken in"
 
 
-def test_events_of_what_is_left_out_and_of_what_came_and_went_say_nothing(tmp_path: Path) -> None:
+def test_events_of_excluded_and_temporary_files_are_ignored(tmp_path: Path) -> None:
     found = scanner(tree(tmp_path, "a/x.py", "a/.gitignore"))
     (tmp_path / "a/.gitignore").write_text("*.log")
     look(found, tmp_path)
@@ -173,7 +173,7 @@ def test_a_file_behind_a_link_shows_by_the_link_too(tmp_path: Path) -> None:
     assert found.scan() == told
 
 
-def test_a_link_that_leads_elsewhere_shows(tmp_path: Path) -> None:
+def test_a_link_with_a_new_target_is_found(tmp_path: Path) -> None:
     tree(tmp_path, "a.md", "b.md", "one/x.py", "two/x.py")
     (tmp_path / "link.md").symlink_to("a.md")
     (tmp_path / "folder").symlink_to("one")
@@ -185,7 +185,7 @@ def test_a_link_that_leads_elsewhere_shows(tmp_path: Path) -> None:
     assert {"link.md", "folder/x.py"} <= look(found, tmp_path)
 
 
-def test_what_is_added_has_no_before_but_all_else_has(tmp_path: Path) -> None:
+def test_added_paths_have_no_earlier_state(tmp_path: Path) -> None:
     tree(tmp_path, "project/agent.py", "far/data.json", "project/.cache/x.json")
     folders = Folders(tmp_path / "project")
     found = scanner(folders)

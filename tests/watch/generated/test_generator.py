@@ -49,7 +49,7 @@ def test_equal_seeds_make_equal_packages_and_edits(tmp_path: Path) -> None:
     assert files_of(generate(tmp_path / "other", 8).root) != made[0][0]
 
 
-def test_a_package_that_nobody_edits_gives_the_same_twice(tmp_path: Path, oracle: Oracle) -> None:
+def test_an_unedited_package_gives_the_same_results_twice(tmp_path: Path, oracle: Oracle) -> None:
     for seed in range(4):
         project = make_project(tmp_path / str(seed), seed, oracle)
 
@@ -60,7 +60,7 @@ def test_a_package_that_nobody_edits_gives_the_same_twice(tmp_path: Path, oracle
         assert {"PASSED", "FAILED"} <= {outcome.verdict for outcome in outcomes.values()}
 
 
-def test_every_recipe_works_and_tells_its_numbers_apart(tmp_path: Path, oracle: Oracle) -> None:
+def test_every_recipe_works_and_distinguishes_its_numbers(tmp_path: Path, oracle: Oracle) -> None:
     for recipe in all_recipes():
         package = generate(tmp_path / recipe.name, 3, tools=(1, 1), recipes=[recipe.name])
         tools = [name for name, used in package.recipes.items() if used == recipe.name]

@@ -221,7 +221,7 @@ def test_an_exception_of_the_agent_is_a_verdict(known: Known) -> None:
     assert known.decide().action is Action.NOTHING
 
 
-def test_what_changed_while_it_ran_runs_again(known: Known) -> None:
+def test_a_case_runs_again_if_its_files_changed_during_the_run(known: Known) -> None:
     known.add(known.file("a.txt", "a"), certain=False)
 
     decision = known.decide()
@@ -229,7 +229,7 @@ def test_what_changed_while_it_ran_runs_again(known: Known) -> None:
     assert (decision.action, decision.reasons[0].why) == (Action.RUN, Why.TAINTED)
 
 
-def test_what_is_not_known_holds_only_until_the_next_change(known: Known) -> None:
+def test_unknown_dependencies_are_current_only_until_the_next_change(known: Known) -> None:
     known.add(known=False)
     assert known.decide().reasons[0].why is Why.UNKNOWN
 
@@ -238,7 +238,7 @@ def test_what_is_not_known_holds_only_until_the_next_change(known: Known) -> Non
     assert known.decide().action is Action.NOTHING
 
 
-def test_what_cannot_be_followed_holds_only_until_the_next_change(known: Known) -> None:
+def test_opaque_dependencies_are_current_only_until_the_next_change(known: Known) -> None:
     known.add(known.file("a.txt", "a"), ("opaque", "subprocess git", "-"))
     stale = known.decide()
     assert stale.action is Action.RUN
@@ -284,7 +284,7 @@ def test_what_agents_left_in_a_file_before_a_case_ran_is_no_longer_theirs(known:
     assert known.decide().verdict == earlier
 
 
-def test_a_listing_does_not_count_what_agents_wrote(known: Known) -> None:
+def test_a_listing_ignores_files_written_by_agents(known: Known) -> None:
     (known.root / "data").mkdir()
     known.file("data/a.txt", "a")
     folder = str(known.root / "data")
@@ -335,7 +335,7 @@ def test_source_that_cannot_be_compiled_waits_with_its_place(known: Known) -> No
     assert known.words(known.decide())[0] == "tools.py is gone"
 
 
-def test_rows_of_a_kind_that_nobody_knows_never_hold(known: Known) -> None:
+def test_rows_of_an_unknown_kind_are_never_current(known: Known) -> None:
     known.add(("moon", "phase", "full"))
 
     assert known.decide().action is Action.RUN
@@ -415,7 +415,7 @@ def _question(path: Path) -> Any:
     return Question("file", str(path), None)
 
 
-def test_what_is_known_of_sets_goes_with_the_sets(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caches_are_dropped_with_their_sets(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.engine.verdict_index._LATELY_USED", 3)
 
     for number in range(20):

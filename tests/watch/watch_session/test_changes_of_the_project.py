@@ -42,7 +42,7 @@ async def test_a_set_that_is_copied_with_its_size_and_time_is_read_again(folder:
         assert copied.verdicts == {"up_1": "PASSED"}
 
 
-async def test_source_that_cannot_be_compiled_is_said_once_and_nothing_runs(folder: Folder) -> None:
+async def test_source_that_cannot_be_compiled_is_reported_once_and_nothing_runs(folder: Folder) -> None:
     async with watching(folder.root) as watched:
         await watched.until_quiet()
 
@@ -197,7 +197,7 @@ async def test_it_is_said_whether_the_case_or_its_target_changed(folder: Folder)
         assert (case.change.run, case.change.reason) == (1, "the case changed")
 
 
-async def test_of_many_modules_that_were_looked_for_the_one_is_said_that_came(folder: Folder) -> None:
+async def test_the_module_that_was_added_is_named_among_many_lookups(folder: Folder) -> None:
     async with watching(folder.root) as watched:
         await watched.until_quiet()
 

@@ -42,7 +42,7 @@ async def test_a_change_that_costs_too_much_runs_nothing_until_the_user_says_so(
         assert (await watched.until_quiet()).verdicts == {"up_1": "FAILED", "up_2": "FAILED"}
 
 
-async def test_what_is_judged_again_costs_nothing(folder: Folder) -> None:
+async def test_rescoring_does_not_count_for_the_limits(folder: Folder) -> None:
     folder.write("workbench.toml", f"{SETTINGS}[watch]\nmax_cases_per_change = 0\n")
     async with watching(folder.root) as watched:
         await watched.until_quiet()
@@ -53,7 +53,7 @@ async def test_what_is_judged_again_costs_nothing(folder: Folder) -> None:
         assert len(judged.verdicts) == 3
 
 
-async def test_what_is_held_back_is_no_part_of_what_a_later_change_costs(folder: Folder) -> None:
+async def test_held_jobs_do_not_count_for_a_later_change(folder: Folder) -> None:
     folder.write("workbench.toml", f"{SETTINGS}[watch]\nmax_cases_per_change = 1\n")
     async with watching(folder.root) as watched:
         await watched.until_quiet()

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Folder:
     return made
 
 
-async def test_what_the_user_runs_on_the_code_as_it_is_the_watch_waits_for(folder: Folder) -> None:
+async def test_the_watch_waits_for_a_manual_run_on_the_present_code(folder: Folder) -> None:
     async with watching(folder.root) as watched:
         await watched.until_quiet()
         await _save_while_paused(watched, folder, agent(first=SLOW, second=SLOW, end=" + '!'"))
@@ -91,7 +91,7 @@ async def test_a_save_that_makes_the_users_run_old_has_the_watch_run_it(
         assert watched.shown() == {"first": "PASSED", "second": "FAILED"}
 
 
-async def test_what_the_user_stops_the_watch_runs_after_all(folder: Folder) -> None:
+async def test_the_watch_runs_cases_that_the_user_stopped_in_a_manual_run(folder: Folder) -> None:
     async with watching(folder.root) as watched:
         await watched.until_quiet()
         await _save_while_paused(watched, folder, agent(first=SLOW, second=0.1, end=" + '!'"))
@@ -108,7 +108,7 @@ async def test_what_the_user_stops_the_watch_runs_after_all(folder: Folder) -> N
         assert end.verdicts == {"first": "PASSED", "second": "FAILED"}
 
 
-async def test_what_waits_in_a_run_of_the_watch_is_left_to_the_users(folder: Folder) -> None:
+async def test_waiting_jobs_of_the_watch_are_left_to_a_manual_run(folder: Folder) -> None:
     async with watching(folder.root, concurrency=1) as watched:
         await watched.until_quiet()
         folder.write("agent.py", agent(first=SLOW, second=SLOW, end=" + '!'"))

@@ -34,9 +34,7 @@ async def test_a_save_runs_the_cases_that_ran_the_code_and_no_others(folder: Fol
         assert broken.first(AllKnown).summary.passed == 1
 
 
-async def test_that_the_system_tells_of_no_more_changes_is_said_once(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_loss_of_file_events_is_reported_once(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     def listen(_: object) -> file_watcher.Listener:
         raise file_watcher.EventsUnavailable(file_watcher._explain_failure(OSError(28, "OS file watch limit reached.")))
 
@@ -57,7 +55,7 @@ async def test_that_the_system_tells_of_no_more_changes_is_said_once(
         assert not changed.has(Notice)
 
 
-async def test_what_is_taken_back_costs_nothing(folder: Folder) -> None:
+async def test_an_undo_runs_nothing(folder: Folder) -> None:
     async with watching(folder.root) as watched:
         await watched.until_quiet()
         await watched.after(lambda: folder.write("tools.py", TOOLS.replace('PREFIX = ""', 'PREFIX = "x"')))
@@ -69,7 +67,7 @@ async def test_what_is_taken_back_costs_nothing(folder: Folder) -> None:
         assert not undone.has(WatchRunStarted)
 
 
-async def test_verdicts_that_hold_are_told_without_reading_what_the_agents_did(
+async def test_current_verdicts_are_reported_without_reading_executions(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watching(folder.root) as watched:
@@ -83,7 +81,7 @@ async def test_verdicts_that_hold_are_told_without_reading_what_the_agents_did(
     assert again.first(AllKnown).summary.metrics["exact_match"] == first.metrics["exact_match"]
 
 
-async def test_comments_and_layout_concern_nobody(folder: Folder) -> None:
+async def test_comments_and_layout_affect_no_case(folder: Folder) -> None:
     async with watching(folder.root) as watched:
         await watched.until_quiet()
 
@@ -151,7 +149,7 @@ async def test_a_case_that_runs_on_old_code_is_stopped_and_the_others_go_on(fold
         assert len([e for e in watched.events if isinstance(e, VerdictKnown)]) == 2
 
 
-async def test_nothing_runs_at_the_start_where_that_is_not_wanted(folder: Folder) -> None:
+async def test_nothing_runs_at_the_start_without_catching_up(folder: Folder) -> None:
     async with watching(folder.root, catches_up=False) as watched:
         start = await watched.until_quiet()
         assert start.verdicts == {}
@@ -161,7 +159,7 @@ async def test_nothing_runs_at_the_start_where_that_is_not_wanted(folder: Folder
         assert unrelated.verdicts == {}
 
 
-async def test_changes_while_paused_are_made_up_for(folder: Folder) -> None:
+async def test_changes_while_paused_run_after_resume(folder: Folder) -> None:
     async with watching(folder.root) as watched:
         await watched.until_quiet()
         watched.session.pause()
@@ -188,7 +186,7 @@ async def _exists(path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["begin_run", "finish_jobs"])
-async def test_a_full_disk_is_said_once_and_what_is_not_stored_runs_at_the_next_change(
+async def test_a_full_disk_is_reported_once_and_results_not_stored_run_at_the_next_change(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     def fail(*_: object) -> None:

@@ -87,7 +87,7 @@ def oracle(monkeypatch: pytest.MonkeyPatch) -> Iterator[Oracle]:
         yield oracle
 
 
-async def test_what_a_watch_takes_levels_off_and_in_the_end_it_is_right(tmp_path: Path, oracle: Oracle) -> None:
+async def test_a_long_watch_keeps_its_resources_and_is_right_at_the_end(tmp_path: Path, oracle: Oracle) -> None:
     scene = scene_of(make_project(tmp_path / "project", 1, oracle, tools=(10, 10), cases=(12, 12), without=_UNSTEADY))
     pauses = random.Random(1)
     taken: list[Taken] = []

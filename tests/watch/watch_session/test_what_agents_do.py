@@ -122,7 +122,7 @@ async def test_what_a_first_run_made_or_failed_to_write_counts_when_somebody_edi
             assert edited.verdicts == {case: "FAILED"}
 
 
-async def test_what_cannot_be_followed_runs_after_any_change(folder: Folder) -> None:
+async def test_a_case_with_opaque_dependencies_runs_after_any_change(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """

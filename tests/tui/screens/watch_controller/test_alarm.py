@@ -41,7 +41,7 @@ def saves_seen(watched: Watched) -> int:
     return sum("tools.py" in each.event.paths for each in watched.watch.changes)
 
 
-async def test_green_that_turns_red_is_said_once_for_each_change(
+async def test_an_alarm_is_raised_once_for_each_change(
     open_shop: Callable[..., Any], shop: Shop, written: list[str]
 ) -> None:
     async with open_shop() as watched:
@@ -64,7 +64,7 @@ async def test_green_that_turns_red_is_said_once_for_each_change(
 
 
 @pytest.mark.parametrize(("notify", "toasts", "rings"), [("off", 0, []), ("toast", 1, []), ("bell", 1, ["BEL"])])
-async def test_how_it_is_said_is_a_setting(
+async def test_the_kind_of_alarm_is_a_setting(
     open_shop: Callable[..., Any], shop: Shop, written: list[str], notify: str, toasts: int, rings: list[str]
 ) -> None:
     shop.save("workbench.toml", f'{(shop.path / "workbench.toml").read_text()}[watch]\nnotify = "{notify}"\n')
@@ -89,7 +89,7 @@ def test_cases_that_fail_within_a_moment_are_said_together() -> None:
     assert alarm.announce(now=20.0) is None
 
 
-def test_one_case_is_said_with_its_status_as_soon_as_no_more_can_come() -> None:
+def test_an_alarm_of_one_case_has_its_status() -> None:
     alarm = Alarm()
     alarm.add(key("one\x1b[31m"), CaseStatus.ERROR, now=10.0)
     alarm.is_complete = True

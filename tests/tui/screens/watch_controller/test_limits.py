@@ -14,7 +14,7 @@ from workbench.tui.state.watch_state import WatchMode
 DEARER = TOOLS.replace('"amount": 1', '"amount": 2')
 
 
-def test_nothing_of_the_watch_is_loaded_before_it_is_wanted() -> None:
+def test_no_module_of_the_watch_is_loaded_at_the_start() -> None:
     code = (
         "import sys, workbench.tui.app; "
         "print([name for name in sys.modules if name.startswith(('watchfiles', 'workbench.watch'))])"
@@ -25,7 +25,7 @@ def test_nothing_of_the_watch_is_loaded_before_it_is_wanted() -> None:
     assert done.stdout.strip() == "[]"
 
 
-async def test_more_than_a_change_may_cost_waits_for_a_key(open_shop: Callable[..., Any], shop: Shop) -> None:
+async def test_jobs_beyond_the_limits_wait_for_a_key(open_shop: Callable[..., Any], shop: Shop) -> None:
     shop.save("workbench.toml", f"{(shop.path / 'workbench.toml').read_text()}[watch]\nmax_cases_per_change = 1\n")
     async with open_shop() as watched:
         await watched.press("O")

@@ -36,7 +36,7 @@ async def test_a_save_runs_exactly_what_it_affects_and_says_why(open_shop: Open,
         assert watched.state.progress.total == 2
 
 
-async def test_what_an_undo_brings_back_is_there_at_once_and_nothing_runs(open_shop: Open, shop: Shop) -> None:
+async def test_an_undo_restores_verdicts_at_once_and_runs_nothing(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", DEARER)
         await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
@@ -115,7 +115,7 @@ async def test_a_run_by_hand_while_it_is_paused_makes_verdicts_that_hold(open_sh
         assert watched.standing("refund_2") is Standing.PASSED
 
 
-async def test_what_ran_by_hand_is_not_run_again_by_the_watch(open_shop: Open, shop: Shop) -> None:
+async def test_the_watch_does_not_rerun_cases_of_a_finished_manual_run(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         await watched.press("w")
         shop.save("tools.py", DEARER)
@@ -223,7 +223,7 @@ async def test_the_user_runs_cases_while_the_watch_does(open_shop: Open, shop: S
         await watched.until("why: tools.py: refund() changed")  # the run line shows the run that still goes on
 
 
-async def test_a_save_while_the_user_runs_cases_waits_for_nobody(open_shop: Open, shop: Shop) -> None:
+async def test_a_save_during_a_manual_run_does_not_wait(open_shop: Open, shop: Shop) -> None:
     shipped = '    return {"tool_name": "ship"'
     slow_ship = TOOLS.replace(shipped, f"    import time; time.sleep(30)\n{shipped}")
     async with open_shop(watches=False) as watched:
@@ -272,7 +272,7 @@ async def test_a_case_that_cannot_be_read_any_more_does_not_pass(open_shop: Open
         assert not watched.is_stale("ship_1")
 
 
-async def test_what_the_user_runs_is_not_run_by_the_watch_too(open_shop: Open, shop: Shop) -> None:
+async def test_the_watch_does_not_run_cases_of_a_manual_run(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         await watched.press("w", "O")
         refunded = '    return {"tool_name": "refund"'
@@ -289,7 +289,7 @@ async def test_what_the_user_runs_is_not_run_by_the_watch_too(open_shop: Open, s
         assert (watched.state.progress.why, watched.state.progress.total) == (None, 4)
 
 
-async def test_what_waits_in_the_users_run_when_the_watch_is_turned_on_runs_once(open_shop: Open, shop: Shop) -> None:
+async def test_jobs_that_wait_in_a_manual_run_at_the_start_run_once(open_shop: Open, shop: Shop) -> None:
     shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\nconcurrency = 1\n")
     async with open_shop(watches=False) as watched:
         slow_ship = TOOLS.replace(
@@ -369,7 +369,7 @@ async def test_a_project_without_cases_is_watched_until_it_has_some(open_app: Op
         await screen.until("✓ ship_1")
 
 
-async def test_a_watch_whose_cases_all_vanish_goes_on_and_takes_up_the_next(open_shop: Open, shop: Shop) -> None:
+async def test_a_watch_whose_cases_all_vanish_continues_with_the_next_case(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         (shop.path / "shop.evalset.json").unlink()
         await watched.until("there is no eval set")
@@ -384,7 +384,7 @@ async def test_a_watch_whose_cases_all_vanish_goes_on_and_takes_up_the_next(open
         assert not watched.is_stale("ship_1")
 
 
-async def test_whether_it_was_on_is_kept_with_the_layout(open_shop: Open) -> None:
+async def test_the_layout_stores_whether_the_watch_was_on(open_shop: Open) -> None:
     async with open_shop(runs=False) as watched:
         assert watched.screen.app.layout_now.watching
         await watched.press("alt+w")
@@ -400,7 +400,7 @@ async def test_the_header_is_as_long_as_there_is_room_for(open_shop: Open, width
         assert ("files" in watched.text.splitlines()[0]) == (width == 140)
 
 
-async def test_of_what_is_affected_the_selected_case_runs_first(open_shop: Open, shop: Shop) -> None:
+async def test_the_selected_case_runs_first(open_shop: Open, shop: Shop) -> None:
     shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\nconcurrency = 1\n")
     async with open_shop() as watched:
         await watched.go_to("refund_2")
