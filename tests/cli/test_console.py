@@ -1,4 +1,4 @@
-"""Standard output and error: readers that go away, encodings that lack characters, colours nobody asked for."""
+"""Standard output and error: missing readers, limited encodings, unwanted colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`workbench dataset`: what is wrong with a dataset, and the same in other formats."""
+"""`workbench dataset`: problems of a dataset, and conversion to other formats."""
 
 from __future__ import annotations
 

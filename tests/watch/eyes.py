@@ -1,4 +1,4 @@
-"""A watcher on real folders, and somebody who remembers all that it told."""
+"""A watcher on real folders, with a record of its changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def wait_until(condition: Callable[[], object]) -> None:
 
 
 class Eyes:
-    """What a watcher told since it was last asked to forget."""
+    """The recorded changes of a watcher."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -52,7 +52,7 @@ class Eyes:
                 continue
 
     async def see(self, *paths: Path) -> None:
-        """Wait until each of these was told, or that anything may have changed."""
+        """Wait until each of these paths was reported, or a change of everything."""
         await self.see_all(paths)
 
     async def see_all(self, paths: Iterable[Path]) -> None:

@@ -74,7 +74,7 @@ def turn(prompt: str) -> dict[str, Any]:
 
 
 class Watched:
-    """What a watch has told, and a way to wait for more."""
+    """The events of a watch, and ways to wait for more."""
 
     def __init__(self, session: WatchSession, workspace: Workspace) -> None:
         self.session = session
@@ -84,7 +84,7 @@ class Watched:
         self._news = asyncio.Event()
 
     async def listen(self) -> None:
-        """Take up what is told."""
+        """Collect events."""
         async for event in self.session.events():
             self.events.append(event)
             if isinstance(event, VerdictKnown):
@@ -94,15 +94,15 @@ class Watched:
             self._news.set()
 
     def shown(self) -> dict[str, str]:
-        """What was last told of each case, from the beginning."""
+        """Return the last reported status of each case."""
         return dict(self._shown)
 
     async def until_shown(self, **statuses: str) -> None:
-        """Wait until this is what was last told of these cases."""
+        """Wait until these are the last reported statuses."""
         await self._until(lambda: statuses.items() <= self._shown.items())
 
     async def until_quiet(self) -> Round:
-        """Wait until nothing is running or waiting; what was told since the last time."""
+        """Wait until nothing runs or waits; return the events since the last call."""
         await self._until(lambda: any(isinstance(event, AllKnown) for event in self.events))
         end = next(i for i, event in enumerate(self.events) if isinstance(event, AllKnown)) + 1
         told, self.events[:] = self.events[:end], self.events[end:]
@@ -118,7 +118,7 @@ class Watched:
         return await self.until_quiet()
 
     async def run_by_hand(self, *cases: str) -> ByHand:
-        """Run these cases one by one as the user does beside the watch, which is told of it."""
+        """Start a manual run of these cases, one by one, and report it to the watch."""
         plan = self.workspace.plan(
             [Selection(eval_set="set.evalset.json", cases=cases)], RunOptions(adk_results=False, concurrency=1)
         )
@@ -139,7 +139,7 @@ class Watched:
 
 
 class ByHand:
-    """A run of the user's, of which a watch is told until it is over."""
+    """A manual run whose events are reported to a watch until it ends."""
 
     def __init__(self, run: Run, session: WatchSession) -> None:
         self.run = run
@@ -166,7 +166,7 @@ class ByHand:
 
 
 class Round:
-    """What was told from a change until all was quiet again."""
+    """The events from a change until nothing runs or waits."""
 
     def __init__(self, events: Sequence[WatchEvent]) -> None:
         self.events = events
@@ -185,7 +185,7 @@ class Round:
 
     @property
     def change(self) -> ChangeSeen:
-        """What was said about the change."""
+        """The event of the change."""
         return self.first(ChangeSeen)
 
     def first(self, kind: type[T]) -> T:

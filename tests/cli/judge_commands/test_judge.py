@@ -1,4 +1,4 @@
-"""`workbench judge`: stored answers are judged again, and it is told how far the judgements agree."""
+"""`workbench judge`: stored answers are judged again, and the agreement is reported."""
 
 from __future__ import annotations
 

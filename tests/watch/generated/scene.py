@@ -1,4 +1,4 @@
-"""A project on disk while it is edited: files are saved as editors save them, and what was there before is kept."""
+"""A project on disk that is edited as editors do, with the earlier content of each file."""
 
 from __future__ import annotations
 

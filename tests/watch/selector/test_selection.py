@@ -1,4 +1,4 @@
-"""What is decided about a case, from verdicts made by hand and files as they are."""
+"""Decisions about a case, from constructed verdicts and real files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JOB = JobKey(case=CASE)
 
 
 class Known:
-    """Verdicts on one case, and what is decided about it."""
+    """Verdicts of one case, and the decision."""
 
     def __init__(self, root: Path, **target: Any) -> None:
         self.root = root
@@ -96,7 +96,7 @@ class Known:
         return stored
 
     def decide(self, *, asked: str = "asked", judged: str = "judged", **planned: Any) -> Decision:
-        """What is decided now."""
+        """Return the present decision."""
         self.selector.forget()
         case = PlannedCase(
             key=CASE,

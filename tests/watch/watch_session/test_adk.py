@@ -1,4 +1,4 @@
-"""Edits of a real ADK agent: after each what is run is what a full run finds to be another, no more and no less."""
+"""Edits of a real ADK agent: the watch runs exactly the cases whose result changes in a full run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases, sets, settings and agents that come, go, break and are mended while a watch goes on."""
+"""Cases, sets, settings and agents that are added, removed, broken and repaired during a watch."""
 
 from __future__ import annotations
 

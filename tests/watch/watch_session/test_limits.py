@@ -1,4 +1,4 @@
-"""What a watch does not run by itself: more than a change may cost, what was stopped, what is saved while paused."""
+"""Jobs that the watch does not start: beyond the limits, cancelled by the user, or saved while paused."""
 
 from __future__ import annotations
 

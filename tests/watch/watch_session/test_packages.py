@@ -1,4 +1,4 @@
-"""Libraries that are installed, replaced and edited while a watch goes on."""
+"""Libraries that are installed, replaced and edited during a watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watch mode over what was recorded: rows and sessions are judged, and no agent runs."""
+"""Watch mode with recordings: rows and sessions are scored, and no agent runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two watches of one project: no case runs twice, and both tell every verdict."""
+"""Two watches of one project: no case runs twice, and both report every verdict."""
 
 from __future__ import annotations
 

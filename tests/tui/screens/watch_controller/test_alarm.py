@@ -1,4 +1,4 @@
-"""What is said when a case that passed fails: once for each change, so that it is heard elsewhere too."""
+"""Alarms if a passing case fails: once for each change, also outside the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is too much: changes that cost more than is wanted, and ten thousand cases."""
+"""Changes beyond the limits, and ten thousand cases."""
 
 from __future__ import annotations
 
