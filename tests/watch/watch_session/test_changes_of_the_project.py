@@ -234,7 +234,7 @@ async def test_what_the_target_comes_to_name_counts_for_older_verdicts(
             lambda: folder.write("workbench.toml", f'{settings}watch = ["{prompts.parent.parent}"]\n')
         )
         assert named.verdicts.keys() == {"up_1", "up_2", "down"}
-        assert "`watch` of its target" in named.change.reason
+        assert "its target has new paths" in named.change.reason
 
         changed = await watched.after(lambda: folder.write(str(prompts), "b"))
         assert changed.verdicts.keys() == {"up_1", "up_2", "down"}
