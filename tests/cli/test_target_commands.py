@@ -40,7 +40,7 @@ def test_a_target_is_added_at_the_end_and_nothing_else_changes(workbench: Comman
         ("function", "nowhere.agent:answer", "home2: there is no module nowhere.agent in "),
         ("adk", "no/such", "workbench.toml: targets.home2.target: no/such: there is no such agent: expected a folder"),
         ("recorded", "none.jsonl", "home2: none.jsonl: cannot read it: there is no such file or folder"),
-        ("command", "no-such-program", "home2: the program 'no-such-program' is not there"),
+        ("command", "no-such-program", "home2: the program 'no-such-program' does not exist"),
     ],
 )
 def test_what_is_not_there_is_added_and_said(workbench: CommandLine, kind: str, location: str, missing: str) -> None:

@@ -116,7 +116,7 @@ def test_a_missing_key_is_no_problem_where_a_script_stands_in(
 
     assert (done.status, server.calls) == (0, [])
     assert "    without a key, scripted replies come from script.json" in done.out
-    assert "    not asked: there is no key for it" in done.out
+    assert "    not asked: there is no key, and scripted replies are used" in done.out
 
 
 @pytest.mark.parametrize("options", [(), ("--check",)])

@@ -56,7 +56,7 @@ def test_every_command_refuses_json_nested_too_deeply(
 
     said = {command for command, done in told.items() if "nested deeper than 200 levels" in done.out + done.error}
     assert said == (set(told) if refused else set())
-    assert not [done.error for done in told.values() if "fault of workbench" in done.error]
+    assert not [done.error for done in told.values() if "bug in workbench" in done.error]
 
 
 def test_a_broken_case_does_not_hide_its_neighbours(workbench: CommandLine, make_turn: MakeTurn) -> None:
@@ -371,7 +371,7 @@ def test_an_argument_too_long_for_a_path_is_not_found(workbench: CommandLine, co
     done = workbench(*command, "z" * 5000)
 
     assert done.status == 2
-    assert "no such" in done.error and "fault of workbench" not in done.error
+    assert "no such" in done.error and "bug in workbench" not in done.error
     assert len(done.error) < 1000
 
 

@@ -146,7 +146,7 @@ def test_an_unknown_option_is_one_message(capsys: pytest.CaptureFixture[str]) ->
         (StoreError(Path("a.json"), "there is no such file"), 2, "workbench: a.json: there is no such file"),
         (InvalidConfig(place="criteria.x", found="nothing", expected="a number"), 2, "criteria.x: found nothing"),
         (KeyboardInterrupt(), 130, "interrupted"),
-        (ZeroDivisionError("oh"), 2, "fault of workbench: ZeroDivisionError: oh"),
+        (ZeroDivisionError("oh"), 2, "bug in workbench: ZeroDivisionError: oh"),
         (StoreError(Path("a\x1b[2Jb"), "is \x07 odd"), 2, "a␛[2Jb: is ␇ odd"),
     ],
 )
