@@ -207,7 +207,7 @@ def _span_facts(node: SpanNode, view: TraceView) -> Iterator[Block]:
         yield _fact("simulated", f"the tool was not called: {_ANSWERED.get(span.simulator, span.simulator)}")
     if span.error is not None:
         yield _fact("error", f"! {redact(safe(span.error))}", Style.ERROR)
-    yield _fact("event", redact(safe_line(view.find_link(node) or "no event is recorded for it")))
+    yield _fact("event", redact(safe_line(view.find_link(node) or "it became no event of its own that is recorded")))
     yield from _times(node, view)
     if node.tokens is not None:
         own = "none of its own" if node.own_tokens is None else f"{node.own_tokens:,} of its own"
