@@ -244,10 +244,10 @@ class FakeBackend:
         results = self.stored[case_key] if stored else ()
         return ReadCase(case_key, found, "" if found is not None else "it is gone", results)
 
-    async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
+    async def read_stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored.items()}
 
-    async def stopped(self) -> None:
+    async def find_stopped_run(self) -> None:
         """No earlier session left a run unfinished."""
 
     async def plan(
@@ -283,7 +283,7 @@ class FakeBackend:
     def contents(self) -> FakeBackend:
         return self
 
-    def judges_of(self, _eval_set: str) -> tuple[str, ...]:
+    def get_judges(self, _eval_set: str) -> tuple[str, ...]:
         return ()
 
     @property

@@ -35,7 +35,7 @@ from workbench.store.project_discovery import find_root
 from workbench.store.settings import LoadedSettings, load_settings
 from workbench.store.toml_files import Layout, Layouts
 from workbench.tui.backend.backend import Backend
-from workbench.tui.backend.project_calls import files_named_in
+from workbench.tui.backend.project_calls import find_named_files
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette, Result, is_leaving, wait_until_built
 from workbench.tui.key_table import PLACES, KeyPlace
 from workbench.tui.keys import bindings, check_keys, key_action, keys_of
@@ -188,7 +188,7 @@ class WorkbenchApp(App[None]):
         if self._theme_changes is not None:
             self.set_interval(_THEME_SECONDS, self._look_at_themes)
         # At once, for the process stops when the signal has been given.
-        self.app_suspend_signal.subscribe(self, lambda _: self._backend.keep_now(), immediate=True)
+        self.app_suspend_signal.subscribe(self, lambda _: self._backend.write_recovery_files(), immediate=True)
         self._quit_when_told()
         self._list_problems(self._problems)
         for problem in self._problems:
@@ -327,7 +327,7 @@ class WorkbenchApp(App[None]):
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 
     def _list_problems(self, messages: Sequence[str]) -> None:
-        files = files_named_in(messages, root=Path())
+        files = find_named_files(messages, root=Path())
         self._main.state.problems.show_messages(Source.APPEARANCE, messages, files=files)
 
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.tui.backend.document_calls import add_case, delete_cases, move_case, put_cases, rename_case, take_cases
+from workbench.tui.backend.document_calls import (
+    add_case,
+    append_cases,
+    copy_cases,
+    delete_cases,
+    move_case,
+    rename_case,
+)
 from workbench.tui.state.case_filter import (
     case_id_problem,
     copied_set_path,
@@ -66,8 +73,8 @@ def test_cases_keep_their_comments_in_another_set(tmp_path: Path, make: Any) -> 
     source = open_set(tmp_path, with_cases(CASE, CASE.replace('"a"', '"b"').replace("/* why */ ", "")))
     target = open_set(tmp_path, with_cases(), "t.evalset.json")
 
-    taken = take_cases(source, [make.key("b"), make.key("a")])
-    put_cases(target, taken)
+    taken = copy_cases(source, [make.key("b"), make.key("a")])
+    append_cases(target, taken)
     delete_cases(source, [make.key("a"), make.key("b")])
 
     assert (ids(source), ids(target)) == ([], ["a", "b"])
@@ -77,12 +84,12 @@ def test_cases_keep_their_comments_in_another_set(tmp_path: Path, make: Any) -> 
 
 def test_cases_are_refused_where_their_id_is_taken_or_the_format_is_another(tmp_path: Path, make: Any) -> None:
     source = open_set(tmp_path, with_cases(CASE))
-    taken = take_cases(source, [make.key("a")])
+    taken = copy_cases(source, [make.key("a")])
 
     with pytest.raises(StoreError, match="has a case 'a' already"):
-        put_cases(source, taken)
+        append_cases(source, taken)
     with pytest.raises(StoreError, match="format"):
-        put_cases(open_set(tmp_path, "[" + LEGACY[1:-1].replace('"a"', '"b"') + "]", "l.test.json"), taken)
+        append_cases(open_set(tmp_path, "[" + LEGACY[1:-1].replace('"a"', '"b"') + "]", "l.test.json"), taken)
 
 
 def test_a_case_that_is_gone_is_named(tmp_path: Path, make: Any) -> None:

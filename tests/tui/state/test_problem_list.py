@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from workbench.store.errors import StoreError
-from workbench.tui.backend.project_calls import files_named_in
+from workbench.tui.backend.project_calls import find_named_files
 from workbench.tui.state.problem_list import Problems, SetProblem, Source
 
 
@@ -36,7 +36,7 @@ def test_sentences_of_settings_lead_to_the_file_they_begin_with(problems: Proble
     (tmp_path / "workbench.toml").write_text("")
     messages = ["workbench.toml:4:2: no such key", "workbench.toml: [x] is unknown", "gone.toml: x", "[keys] q: no"]
 
-    problems.show_messages(Source.PROJECT, messages, files=files_named_in(messages, root=tmp_path))
+    problems.show_messages(Source.PROJECT, messages, files=find_named_files(messages, root=tmp_path))
 
     found = [(row.shown, row.line, row.message) for row in problems.rows]
     assert found == [

@@ -118,19 +118,19 @@ def add_scenarios(
     return workspace.documents.edit_and_save(eval_set, add, label=label)
 
 
-def text_of(scenario: ConversationScenario) -> str:
+def format_scenario(scenario: ConversationScenario) -> str:
     """A scenario as text to be edited."""
     return json.dumps(scenario.model_dump(mode="json", exclude_none=True), indent=2, ensure_ascii=False) + "\n"
 
 
-def fault_in(text: str) -> str | None:
+def check_scenario_text(text: str) -> str | None:
     """What keeps an edited text from being a scenario that can be played; None where nothing does."""
     from workbench.simulation.user_prompts import UserOptions, check_scenario
     from workbench.store.evalsets.case_reader import InvalidData
     from workbench.store.json.json_path import format_place
 
     try:
-        return check_scenario(scenario_in(text), UserOptions(model=""))
+        return check_scenario(parse_scenario(text), UserOptions(model=""))
     except json.JSONDecodeError as error:
         return f"line {error.lineno}, column {error.colno}: {error.msg}"
     except InvalidData as invalid:
@@ -138,7 +138,7 @@ def fault_in(text: str) -> str | None:
         return f"{format_place(fault.place)}: found {fault.found}, expected {fault.expected}"
 
 
-def scenario_in(text: str) -> ConversationScenario:
+def parse_scenario(text: str) -> ConversationScenario:
     """The scenario in a text that has no fault."""
     from workbench.store.evalsets.case_reader import validate_data
 

@@ -13,8 +13,8 @@ from workbench.engine.plan import Plan, PlanError
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
-from workbench.tui.backend.project_calls import is_kept, open_kept, open_row, problems_of_rows
-from workbench.tui.backend.workspace_thread import Call, aside
+from workbench.tui.backend.project_calls import find_row_problems, is_history_dataset, open_history_row, open_row
+from workbench.tui.backend.workspace_thread import Call, run_in_own_thread
 from workbench.tui.state.case_edits import Edit
 from workbench.tui.state.case_outline import Place, case_rows, get_value, legacy_rows, normalize_place, set_rows
 from workbench.tui.state.editor_state import Edited, Opened
@@ -63,9 +63,9 @@ def find_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     try:
         standing = documents.standing(eval_set)
     except IsDataset:
-        return _problems_of_dataset(workspace, eval_set)
+        return _find_dataset_problems(workspace, eval_set)
     except StoreError as error:
-        return [_of_error(error)]
+        return [_make_problem(error)]
     document = documents.document(eval_set)
     found: list[SetProblem] = []
     if standing.changed_on_disk:
@@ -75,7 +75,7 @@ def find_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
             )
         )
     if standing.problem is not None:
-        found.append(_of_error(standing.problem, note="; what is shown is its last good state"))
+        found.append(_make_problem(standing.problem, note="; what is shown is its last good state"))
     errors = document.errors if document.check_cases(0) else document.errors_here
     for item in errors[:MOST_PROBLEMS]:
         entry = None if item.case is None else document.entries[item.case]
@@ -96,19 +96,19 @@ def check_cases(workspace: Workspace, eval_set: str) -> bool:
         return True
 
 
-def _problems_of_dataset(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+def _find_dataset_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     try:
-        found = problems_of_rows(workspace, eval_set)
+        found = find_row_problems(workspace, eval_set)
     except NotLoaded:
         return []
     except StoreError as error:
-        return [_of_error(error)]
+        return [_make_problem(error)]
     more = len(found) - MOST_PROBLEMS
     rest = [SetProblem(found[0].path, f"{more:,} more problems")] if more > 0 else []
     return [*found[:MOST_PROBLEMS], *rest]
 
 
-def _of_error(error: StoreError, *, note: str = "") -> SetProblem:
+def _make_problem(error: StoreError, *, note: str = "") -> SetProblem:
     path = error.path if isinstance(error.path, Path) else None
     return SetProblem(path, error.message + note, place=error.place, line=error.line, column=error.column)
 
@@ -117,7 +117,7 @@ def _of_error(error: StoreError, *, note: str = "") -> SetProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenCase:
+class CopiedCase:
     """A case on its way to another set. `text` is given where its data would lose comments."""
 
     eval_id: str
@@ -128,7 +128,7 @@ class TakenCase:
 
 def add_case(document: EvalSetDocument, eval_id: str, *, after: CaseKey | None) -> None:
     """Insert a case of one empty turn, behind another or at the end."""
-    index = len(document) if after is None else index_of(document, after) + 1
+    index = len(document) if after is None else get_case_index(document, after) + 1
     if _is_legacy(document):
         data: dict[str, Any] = {"name": eval_id, "data": [{"query": "", "expected_tool_use": [], "reference": ""}]}
     else:
@@ -141,36 +141,36 @@ def rename_case(document: EvalSetDocument, key: CaseKey, eval_id: str) -> None:
     """Give a case another id."""
     if document.is_named_by_file:
         raise StoreError(document.path, "its one case has its name from the file: rename the eval set")
-    document.set_value((_name_key(document),), eval_id, case=index_of(document, key))
+    document.set_value((_name_key(document),), eval_id, case=get_case_index(document, key))
 
 
 def duplicate_case(document: EvalSetDocument, key: CaseKey, eval_id: str) -> None:
     """Insert a copy of a case after it, under another id."""
-    document.duplicate_case(index_of(document, key), eval_id=eval_id)
+    document.duplicate_case(get_case_index(document, key), eval_id=eval_id)
 
 
 def delete_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> None:
     """Remove cases."""
-    document.remove_cases(_indexes_of(document, keys))
+    document.remove_cases(_get_case_indexes(document, keys))
 
 
 def move_case(document: EvalSetDocument, key: CaseKey, by: int) -> None:
     """Move a case up (negative) or down in its set, as far as there is room."""
-    index = index_of(document, key)
+    index = get_case_index(document, key)
     document.move_case(index, min(max(index + by, 0), len(document) - 1))
 
 
-def take_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[TakenCase]:
+def copy_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[CopiedCase]:
     """Cases as another set can have them, in the order of this one; they stay here."""
     taken, pieces = [], document.pieces_of_cases()
-    for index in sorted(_indexes_of(document, keys)):
+    for index in sorted(_get_case_indexes(document, keys)):
         strict = pieces[index].strict
         text = None if strict else document.case_text(index)
-        taken.append(TakenCase(document.entries[index].eval_id, document.format, document.raw_case(index), text))
+        taken.append(CopiedCase(document.entries[index].eval_id, document.format, document.raw_case(index), text))
     return taken
 
 
-def put_cases(document: EvalSetDocument, cases: Sequence[TakenCase]) -> None:
+def append_cases(document: EvalSetDocument, cases: Sequence[CopiedCase]) -> None:
     """Add cases of another set at the end. Refused where an id is taken, and where the formats are not the same."""
     taken = {entry.eval_id for entry in document.entries}
     for case in cases:
@@ -185,12 +185,12 @@ def put_cases(document: EvalSetDocument, cases: Sequence[TakenCase]) -> None:
             document.set_case_text(len(document) - 1, case.text)
 
 
-def index_of(document: EvalSetDocument, key: CaseKey) -> int:
+def get_case_index(document: EvalSetDocument, key: CaseKey) -> int:
     """Where a case is in its file."""
-    return _indexes_of(document, [key])[0]
+    return _get_case_indexes(document, [key])[0]
 
 
-def _indexes_of(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[int]:
+def _get_case_indexes(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[int]:
     known = {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
     for key in keys:
         if (key.eval_id, key.occurrence) not in known:
@@ -242,8 +242,8 @@ def make_edit(workspace: Workspace, opened: Opened, edit: Edit, *, label: str) -
 
 def open_edited(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
     """Read a case or set with its unsaved edits. Return `known` if nothing has changed. Raises StoreError."""
-    if edited.case is not None and is_kept(workspace, edited.case):
-        return open_kept(workspace, edited, edited.case)
+    if edited.case is not None and is_history_dataset(workspace, edited.case):
+        return open_history_row(workspace, edited, edited.case)
     try:
         document = workspace.documents.document(edited.eval_set)
     except IsDataset:
@@ -296,14 +296,14 @@ def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
         rows=case_rows(data) if current else legacy_rows(data),
         revision=document.revision,
         is_changed=is_changed,
-        problem=_problem_among_others(document, index)
+        problem=_find_duplicate_id(document, index)
         if fault is None
-        else _sentence(fault.place, fault.found, fault.expected),
+        else _format_fault(fault.place, fault.found, fault.expected),
         note="" if current else _OLD_FORMAT,
     )
 
 
-def _problem_among_others(document: EvalSetDocument, index: int) -> str:
+def _find_duplicate_id(document: EvalSetDocument, index: int) -> str:
     """What is wrong with a case that is sound by itself: results cannot be told apart where two cases have one id."""
     eval_id = document.entries[index].eval_id
     if any(entry.eval_id == eval_id for entry in document.entries if entry.index != index):
@@ -332,23 +332,23 @@ def _apply(edit: Edit, document: EvalSetDocument, opened: Opened) -> str | None:
         if is_new and (not isinstance(set_id, str) or not set_id.strip()):
             return "eval_set_id: expected an id, which a set must have"
         return None
-    id_fault = _fault_of_id(document, opened.index, before, after)
+    id_fault = _check_id(document, opened.index, before, after)
     if id_fault is not None:
         return id_fault
     fault = document.find_fault(after)
     if fault is None:
         return None
     old = document.find_fault(before)
-    if old is not None and (fault == old or not _meet(fault.place, edit.cursor_place)):
+    if old is not None and (fault == old or not _overlaps(fault.place, edit.cursor_place)):
         return None
-    return _sentence(fault.place, fault.found, fault.expected)
+    return _format_fault(fault.place, fault.found, fault.expected)
 
 
 def _data(document: EvalSetDocument, opened: Opened) -> Any:
     return _header(document) if opened.index is None else document.raw_case(opened.index)
 
 
-def _fault_of_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> str | None:
+def _check_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> str | None:
     """What is wrong with a new id of a case: every case needs one of its own."""
     key = "eval_id" if _is_current(document) else "name"
     new = get_value(after, (key,))
@@ -367,13 +367,13 @@ def _is_current(document: EvalSetDocument) -> bool:
     return document.format is DocumentFormat.CURRENT
 
 
-def _meet(one: Place, other: Place) -> bool:
+def _overlaps(one: Place, other: Place) -> bool:
     """Whether one of two places is in the other."""
     shorter = min(len(one), len(other))
     return normalize_place(one)[:shorter] == normalize_place(other)[:shorter]
 
 
-def _sentence(place: Place, found: str, expected: str) -> str:
+def _format_fault(place: Place, found: str, expected: str) -> str:
     from workbench.store.json.json_path import format_place
 
     where = format_place(place)
@@ -393,7 +393,7 @@ def keep_typed_texts(workspace: Workspace, texts: Sequence[Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedRun:
     """A run that only scores again, with its jobs."""
 
     run: Run
@@ -408,39 +408,39 @@ class Accepting:
         self._edit = edit
         self._accepted: set[str] = set()  # eval sets that were accepted into
 
-    async def accept(self, wanted: Acceptance, *, label: str) -> Begun | str:
+    async def accept(self, wanted: Acceptance, *, label: str) -> StartedRun | str:
         """Edit and save the case, and score its result anew; why that could not be done, where the edit was made.
 
         Raises Refused, FileChanged and StoreError where it was not.
         """
 
-        def accept(workspace: Workspace) -> Begun | str:
+        def accept(workspace: Workspace) -> StartedRun | str:
             workspace.acceptances.accept(wanted, label=label)
             try:
                 plan = workspace.acceptances.plan_rescoring(wanted.result, judged=wanted.shown)
             except PlanError as error:
                 return str(error)
-            return _begin(workspace, plan)
+            return _start_run(workspace, plan)
 
         begun = await self._edit(accept)
         self._accepted.add(wanted.result.case.eval_set)
         return begun
 
-    async def score_undone(self, eval_sets: Collection[str]) -> Sequence[Begun]:
+    async def score_undone(self, eval_sets: Collection[str]) -> Sequence[StartedRun]:
         """Score results anew in these sets where accepting them was undone, or done again, since they were scored."""
         if self._accepted.isdisjoint(eval_sets):
             return []
 
-        def score(workspace: Workspace) -> Sequence[Begun]:
-            return [_begin(workspace, plan) for plan in workspace.acceptances.plans_after_undo(eval_sets)]
+        def score(workspace: Workspace) -> Sequence[StartedRun]:
+            return [_start_run(workspace, plan) for plan in workspace.acceptances.plans_after_undo(eval_sets)]
 
         return await self._call(score)
 
 
-def _begin(workspace: Workspace, plan: Plan) -> Begun:
+def _start_run(workspace: Workspace, plan: Plan) -> StartedRun:
     from workbench.engine.run import Holds
 
-    return Begun(workspace.start(plan, holds=Holds.VERDICTS), [job for job, _ in plan.jobs])
+    return StartedRun(workspace.start(plan, holds=Holds.VERDICTS), [job for job, _ in plan.jobs])
 
 
 # Reports saves of files that verdicts may depend on, for as long as no watch does. Nothing runs because of them.
@@ -461,11 +461,11 @@ class SavedFiles:
         Raises StoreError where the history cannot be read.
         """
         workspace = await self._call(lambda workspace: workspace)
-        watcher, sources = await aside(lambda: _watcher_of(workspace))
+        watcher, sources = await run_in_own_thread(lambda: _make_watcher(workspace))
         async with watcher:
             await sources.watch_dependencies()
             report()
-            learning = asyncio.create_task(_learn(sources, report))
+            learning = asyncio.create_task(_observe_new_dependencies(sources, report))
             try:
                 async for change in watcher.changes():
                     if _may_matter(change, sources):
@@ -475,7 +475,7 @@ class SavedFiles:
                 await asyncio.wait({learning})
 
 
-def _watcher_of(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
+def _make_watcher(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
     from workbench.watch.file_watcher import Watcher
     from workbench.watch.folder_scanner import Folders
     from workbench.watch.watch_session import WatchedSources
@@ -484,7 +484,7 @@ def _watcher_of(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
     return watcher, WatchedSources(watcher, workspace.verdicts, root=workspace.root)
 
 
-async def _learn(sources: WatchedSources, report: Callable[[], object]) -> None:
+async def _observe_new_dependencies(sources: WatchedSources, report: Callable[[], object]) -> None:
     """Observe what runs of this session have used, wherever it is."""
     while True:
         await asyncio.sleep(_LEARN)

@@ -21,7 +21,7 @@ from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import EvalSetEntry
-from workbench.tui.backend.workspace_thread import Call, aside
+from workbench.tui.backend.workspace_thread import Call, run_in_own_thread
 from workbench.tui.state.browser_list import (
     KEPT_READ_ONLY,
     CaseContent,
@@ -50,43 +50,43 @@ if TYPE_CHECKING:
     from workbench.store.project_discovery import EvalSetEntry
 
 
-# Datasets that a recorded target claims, as the screen shows them: their rows are cases that nobody edits here.
+# Datasets of recorded targets. Their rows are cases that cannot be edited.
 
 _READ_ONLY = "a dataset is shown and judged here, and not edited; `workbench dataset convert` makes an eval set of it"
 
 
-def revision_of(workspace: Workspace, eval_set: str) -> int:
-    """Another number after every change of the rows. Raises StoreError."""
+def get_revision(workspace: Workspace, eval_set: str) -> int:
+    """Return a number that changes with the rows. Raises StoreError."""
     return workspace.recordings.revision(eval_set)
 
 
 def list_rows(workspace: Workspace, listed: ListedSet) -> ListedSet:
-    """The set with the rows of its dataset as cases; the same object where nothing has changed. Raises StoreError."""
+    """List the rows of a dataset as cases. Return the same object if nothing changed. Raises StoreError."""
     found = workspace.recordings.of(listed.relative).cases
-    rows = tuple(case_row(_key(listed, item), item.problem or "") for item in found)
+    rows = tuple(case_row(_make_key(listed, item), item.problem or "") for item in found)
     if listed.cases == rows and listed.is_dataset and not listed.problem:
         return listed
     return replace(listed, problem="", cases=rows, is_dataset=True)
 
 
 def find_row(workspace: Workspace, key: CaseKey) -> RecordedCase | None:
-    """The row of a case. Raises StoreError."""
+    """Find the row of a case. Raises StoreError."""
     cases = workspace.recordings.of(key.eval_set).cases
     return next((item for item in cases if (item.eval_id, item.occurrence) == (key.eval_id, key.occurrence)), None)
 
 
-def contents_of_rows(workspace: Workspace, listed: ListedSet) -> Sequence[CaseContent]:
-    """What the rows can be found by. Raises StoreError."""
+def read_row_contents(workspace: Workspace, listed: ListedSet) -> Sequence[CaseContent]:
+    """Read what the filter searches in rows. Raises StoreError."""
     found = []
     for item in workspace.recordings.of(listed.relative).cases:
-        key = _key(listed, item)
+        key = _make_key(listed, item)
         found.append(content_of_broken(key, item.problem or "") if item.case is None else content_of(key, item.case))
     return found
 
 
 def open_row(workspace: Workspace, edited: Edited, known: Opened | None) -> Opened:
-    """A row, or the dataset itself, for looking at. Raises StoreError."""
-    revision = revision_of(workspace, edited.eval_set)
+    """Open a row, or the dataset itself, read-only. Raises StoreError."""
+    revision = get_revision(workspace, edited.eval_set)
     if known is not None and (known.edited, known.revision) == (edited, revision):
         return known
     item = None if edited.case is None else find_row(workspace, edited.case)
@@ -103,9 +103,9 @@ def open_row(workspace: Workspace, edited: Edited, known: Opened | None) -> Open
     )
 
 
-def problems_of_rows(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
-    """What is wrong with the rows. Raises StoreError."""
-    from workbench.store.datasets.remote_data import is_address  # the screen is there before what reads files
+def find_row_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
+    """List the problems of the rows. Raises StoreError."""
+    from workbench.store.datasets.remote_data import is_address  # loaded after the screen appears
 
     path = None if is_address(eval_set) else Path(workspace.root / eval_set)
     return [
@@ -118,26 +118,26 @@ def problems_of_rows(workspace: Workspace, eval_set: str) -> Sequence[SetProblem
     ]  # fmt: skip
 
 
-def _key(listed: ListedSet, item: RecordedCase) -> CaseKey:
+def _make_key(listed: ListedSet, item: RecordedCase) -> CaseKey:
     return CaseKey(target=listed.target, eval_set=listed.relative, eval_id=item.eval_id, occurrence=item.occurrence)
 
 
-# Datasets that were judged by themselves (`EvalTask`, `workbench score`), as far as the history keeps them.
+# Datasets that were scored without a target (`EvalTask`, `workbench score`), read from the history.
 
 _SAYS_NOTHING = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 
 
-def is_kept(workspace: Workspace, key: CaseKey) -> bool:
-    """Whether a case is a row of such a dataset."""
+def is_history_dataset(workspace: Workspace, key: CaseKey) -> bool:
+    """Return True if a case is a row of such a dataset."""
     if key.target != key.eval_set:
         return False
     return not any((entry.target, entry.relative) == (key.target, key.eval_set) for entry in _entries(workspace))
 
 
-def kept_sets(workspace: Workspace) -> Sequence[ListedSet]:
-    """The datasets, the newest first; none where the history cannot be read, which is told where it is read for all."""
+def list_history_datasets(workspace: Workspace) -> Sequence[ListedSet]:
+    """List the datasets, newest first. Empty if the history cannot be read, which reading all results reports."""
     if not get_history_path(workspace.root).exists():
-        return ()  # opening it would make one, and looking at a project must not write to it
+        return ()  # opening would create it, and viewing a project must not write to it
     try:
         with workspace.history() as history:
             found = history.list_dataset_runs()
@@ -151,26 +151,26 @@ def kept_sets(workspace: Workspace) -> Sequence[ListedSet]:
     ]
 
 
-def list_kept(workspace: Workspace, listed: ListedSet, kept: KeptRun) -> ListedSet:
-    """The dataset with the rows of its run as cases; the same object where they are known. Raises StoreError."""
+def list_history_rows(workspace: Workspace, listed: ListedSet, kept: KeptRun) -> ListedSet:
+    """List the rows of a run as cases. Return the same object if they are known. Raises StoreError."""
     if listed.cases is not None:
         return listed
     with workspace.history() as history, pause_gc():
         jobs = history.jobs(kept.run_id)
-    # They are stored as they ended, which with several at a time is in no order.
-    keys = dict.fromkeys(job.case for job in jobs if _is_of(listed, job.case) and job.status not in _SAYS_NOTHING)
+    # The history has them in the order in which they ended, which is random if cases run in parallel.
+    keys = dict.fromkeys(job.case for job in jobs if _is_in_set(listed, job.case) and job.status not in _SAYS_NOTHING)
     rows = sorted((case_row(key) for key in keys), key=lambda row: natural(row.label))
     return ListedSet(listed.relative, listed.target, tuple(rows), kept=kept)
 
 
-def read_kept(key: CaseKey, results: Sequence[CaseResult]) -> ReadCase:
-    """What there is of a row: its results, and what it expected then."""
+def make_history_case(key: CaseKey, results: Sequence[CaseResult]) -> ReadCase:
+    """Make the case of a row from its results, with the expectations of that time."""
     expected = results[0].expected_by_row if results else None
     return ReadCase(key, expected, stored=results, is_kept=True)
 
 
-def open_kept(workspace: Workspace, edited: Edited, key: CaseKey) -> Opened:
-    """What was asked in a row and what it expected, for looking at. Raises StoreError."""
+def open_history_row(workspace: Workspace, edited: Edited, key: CaseKey) -> Opened:
+    """Open a row read-only, with its prompts and stored expectations. Raises StoreError."""
     with workspace.history() as history:
         results = history.latest_results([key]).get(key, ())
     case = results[0].expected_by_row if results else None
@@ -179,7 +179,7 @@ def open_kept(workspace: Workspace, edited: Edited, key: CaseKey) -> Opened:
         turns = results[0].execution.turns if results else ()
         asked = [Invocation(user_content=turn.invocation.user_content) for turn in turns]
         case = EvalCase(eval_id=key.eval_id, conversation=asked)
-        note = "what was asked; no reference of the row is stored"
+        note = "only the prompts: no reference of the row is stored"
     data = case.model_dump(mode="json", exclude_defaults=True)
     return Opened(
         edited=edited,
@@ -193,8 +193,8 @@ def open_kept(workspace: Workspace, edited: Edited, key: CaseKey) -> Opened:
     )
 
 
-class ReadingKept:
-    """The way through the rows of a run, for what they can be found by. `close` is to be called."""
+class HistoryRowReader:
+    """Reads what the filter searches in the rows of a run, step by step. Must be closed."""
 
     def __init__(self, history: History, listed: ListedSet, kept: KeptRun) -> None:
         self._history = history
@@ -202,7 +202,7 @@ class ReadingKept:
         self._results = self._of_set(history.results(kept.run_id))
 
     def step(self, *, seconds: float) -> Sequence[CaseContent]:
-        """The next rows, as many as there is time for; nothing at the end. Raises StoreError."""
+        """Read rows for some seconds; nothing at the end. Raises StoreError."""
         found: list[CaseContent] = []
         until = time.monotonic() + seconds
         for result in self._results:
@@ -213,14 +213,14 @@ class ReadingKept:
         return found
 
     def close(self) -> None:
-        """Let go of the history."""
+        """Close the history."""
         self._history.close()
 
     def _of_set(self, results: Iterator[CaseResult]) -> Iterator[CaseResult]:
-        return (result for result in results if _is_of(self._listed, result.case))
+        return (result for result in results if _is_in_set(self._listed, result.case))
 
 
-def _is_of(listed: ListedSet, key: CaseKey) -> bool:
+def _is_in_set(listed: ListedSet, key: CaseKey) -> bool:
     return (key.target, key.eval_set) == listed.place
 
 
@@ -228,11 +228,11 @@ def _entries(workspace: Workspace) -> Sequence[EvalSetEntry]:
     return workspace.project.eval_sets
 
 
-# The files that sentences about problems begin with.
+# Files named in problem messages.
 
 
-def files_named_in(messages: Iterable[str], *, root: Path) -> dict[str, Path]:
-    """The files with which these sentences begin, by their names there, which are relative to `root`."""
+def find_named_files(messages: Iterable[str], *, root: Path) -> dict[str, Path]:
+    """Map the file names at the start of these messages to paths. The names are relative to `root`."""
     names = {name for message in messages if (name := named_in(message)) is not None}
     return {name: path for name in names if _is_file(path := root / name)}
 
@@ -240,27 +240,27 @@ def files_named_in(messages: Iterable[str], *, root: Path) -> dict[str, Path]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # a sentence may begin with anything
+    except (OSError, ValueError):  # a message may start with anything
         return False
 
 
-# The results that count: the newest of each case, but for cases of which an earlier verdict holds again.
+# Current results: the newest of each case, or an earlier one whose verdict is current again.
 
 EarlierVerdicts = Mapping[JobKey, ResultPlace]
-"""Where the results of such cases are stored: see `Board.earlier_verdicts`."""
+"""Where earlier results that are current again are stored: see `Board.earlier_verdicts`."""
 
 
-def counting_results(
+def read_current_results(
     history: History, cases: Collection[CaseKey], earlier: EarlierVerdicts
 ) -> dict[CaseKey, list[CaseResult]]:
-    """The results that count of these cases, by repeat, in the order of the cases. Raises StoreError."""
-    found = {case: results for case in cases if (results := earlier_results(history, case, earlier))}
+    """Read the current results of these cases, by repeat, in the order of the cases. Raises StoreError."""
+    found = {case: results for case in cases if (results := read_earlier_results(history, case, earlier))}
     found |= history.latest_judged_results([case for case in cases if case not in found])
     return {case: found[case] for case in cases if case in found}
 
 
-def earlier_results(history: History, case: CaseKey, earlier: EarlierVerdicts) -> list[CaseResult]:
-    """The earlier results of a case that count, by repeat; nothing if its newest do. Raises StoreError."""
+def read_earlier_results(history: History, case: CaseKey, earlier: EarlierVerdicts) -> list[CaseResult]:
+    """Read the earlier results of a case that are current, by repeat; none if its newest are. Raises StoreError."""
     found = []
     for job, place in sorted(earlier.items(), key=lambda item: item[0].repeat):
         result = history.result(*place) if job.case == case else None
@@ -269,44 +269,44 @@ def earlier_results(history: History, case: CaseKey, earlier: EarlierVerdicts) -
     return found
 
 
-def earlier_scores(history: History, earlier: EarlierVerdicts) -> Iterator[StoredScores]:
-    """The metrics of earlier results that count. Raises StoreError."""
+def read_earlier_scores(history: History, earlier: EarlierVerdicts) -> Iterator[StoredScores]:
+    """Read the metrics of earlier results that are current. Raises StoreError."""
     for job, place in earlier.items():
         scores = history.get_scores(*place)
         if scores is not None:
             yield scores._replace(job=scores.job._replace(key=job))
 
 
-# The project as it is listed: agents, eval sets, cases, and how they ended last.
+# The project: agents, eval sets, cases, and their last results.
 
 
 class Projects:
-    """What there is at one path. Methods raise what the workspace raises."""
+    """Reads the project at one path. Methods raise what the workspace raises."""
 
     def __init__(self, path: Path, call: Call) -> None:
         self._path = path
         self._call = call
-        self._listed: dict[str, tuple[Sequence[CaseEntry], ListedSet]] = {}  # the newest of each set, by its path
+        self._listed: dict[str, tuple[Sequence[CaseEntry], ListedSet]] = {}  # the last list of each set, by its path
 
     async def open(self) -> OpenedProject:
-        """Find the project. Raises StoreError."""
+        """Open the project. Raises StoreError."""
         return await self._call(self._project)
 
     async def reload(self) -> OpenedProject:
-        """Look again what there is."""
+        """Read the project again."""
         return await self._call(self._reload)
 
     async def list_set(self, listed: ListedSet) -> ListedSet:
-        """The set with its cases, or with what is wrong with its file; the same object where nothing has changed."""
+        """List the cases of a set, or the problem of its file. Return the same object if nothing changed."""
         return await self._call(lambda workspace: self._list_set(workspace, listed))
 
     async def read_address(self, listed: ListedSet) -> ListedSet:
-        """The dataset elsewhere with its rows, or with why they could not be read: read anew, however long it takes.
+        """Read the rows of a remote dataset again, or why they cannot be read. This may take long.
 
-        Raises StoreError where no target names it any more.
+        Raises StoreError if no target names the dataset any more.
         """
         read = await self._call(lambda workspace: workspace.recordings.reader(listed.relative))
-        reading = await aside(read)
+        reading = await run_in_own_thread(read)
 
         def keep(workspace: Workspace) -> ListedSet:
             workspace.recordings.keep(listed.relative, reading)
@@ -315,44 +315,44 @@ class Projects:
         return await self._call(keep)
 
     async def read_case(self, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> ReadCase:
-        """A case, or why it could not be read; `stored`: with its stored results, the newest or those in `earlier`."""
+        """Read a case, or why it cannot be read; with `stored`, also its results: those in `earlier` or the newest."""
         return await self._call(lambda workspace: _read_case(workspace, key, stored=stored, earlier=earlier))
 
-    async def stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
-        """How every case ended last. Raises StoreError."""
-        return await self._call(_stored_jobs)
+    async def read_stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
+        """Read the last result of every case. Raises StoreError."""
+        return await self._call(_read_stored_jobs)
 
-    async def verdicts_that_hold(self, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:
-        """Of these cases the stored verdicts that hold as everything is now, by repeat. Raises StoreError."""
-        return await self._call(lambda workspace: _verdicts_that_hold(workspace, keys))
+    async def find_current_verdicts(self, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:
+        """Find the stored verdicts of these cases that are current, by repeat. Raises StoreError."""
+        return await self._call(lambda workspace: _find_current_verdicts(workspace, keys))
 
     def _reload(self, workspace: Workspace) -> OpenedProject:
         workspace.refresh()
         return self._project(workspace)
 
     def _project(self, workspace: Workspace) -> OpenedProject:
-        """What the project has at or below the path that was given."""
+        """Describe the project at or below the given path."""
         project, path = workspace.project, self._path.resolve()
-        entries = [entry for entry in project.eval_sets if _is_within(entry.path, path)]
+        entries = [entry for entry in project.eval_sets if _is_inside(entry.path, path)]
         used = {entry.target for entry in entries}
         return OpenedProject(
             root=str(path),
             targets={
-                name: _facts(target)
+                name: _describe_target(target)
                 for name, target in project.targets.items()
-                if name in used or _is_within(target.path, path) or path == workspace.root
+                if name in used or _is_inside(target.path, path) or path == workspace.root
             },
             sets=(
-                *(_unread(entry, workspace.root) for entry in entries),
-                *self._gone(workspace),
-                *(kept_sets(workspace) if path.is_dir() else ()),
+                *(_make_listed_set(entry, workspace.root) for entry in entries),
+                *self._find_deleted_sets(workspace),
+                *(list_history_datasets(workspace) if path.is_dir() else ()),
             ),
             problems=tuple(workspace.problems),
-            files=files_named_in(workspace.problems, root=workspace.root),
+            files=find_named_files(workspace.problems, root=workspace.root),
         )
 
-    def _gone(self, workspace: Workspace) -> Iterator[ListedSet]:
-        """The sets whose files are gone while they have unsaved edits: they stay listed, and can be saved again."""
+    def _find_deleted_sets(self, workspace: Workspace) -> Iterator[ListedSet]:
+        """Find sets with unsaved edits whose files were deleted: they stay listed, and can be saved again."""
         there = {entry.relative for entry in workspace.project.eval_sets}
         for name in workspace.documents.dirty():
             if name not in there:
@@ -361,12 +361,12 @@ class Projects:
     def _list_set(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
         if listed.kept is not None:
             try:
-                return list_kept(workspace, listed, listed.kept)
+                return list_history_rows(workspace, listed, listed.kept)
             except StoreError as error:
                 return replace(listed, problem=str(error), cases=None)
         try:
             document = workspace.documents.document(listed.relative)
-            broken = workspace.documents.standing(listed.relative).problem  # what is listed is then the last good state
+            broken = workspace.documents.standing(listed.relative).problem  # then the list shows the last valid state
         except IsDataset:
             return self._list_dataset(workspace, listed)
         except StoreError as error:
@@ -402,9 +402,9 @@ class Projects:
 
 def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> ReadCase:
     try:
-        if is_kept(workspace, key):
-            return read_kept(key, _stored_results(workspace, key, {}))
-        results = _stored_results(workspace, key, earlier) if stored else ()
+        if is_history_dataset(workspace, key):
+            return make_history_case(key, _read_stored_results(workspace, key, {}))
+        results = _read_stored_results(workspace, key, earlier) if stored else ()
     except StoreError as error:
         return ReadCase(key, None, str(error))
     try:
@@ -429,37 +429,37 @@ def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult])
     return ReadCase(key, row.case, row.problem or "", results, is_row=bool(row.columns))
 
 
-def _stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
+def _read_stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
     if not get_history_path(workspace.root).exists():
-        return {}  # opening it would make one, and looking at a project must not write to it
+        return {}  # opening would create it, and viewing a project must not write to it
     with workspace.history() as history:
         return history.latest_jobs()
 
 
-def _verdicts_that_hold(workspace: Workspace, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:
+def _find_current_verdicts(workspace: Workspace, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:
     from workbench.watch.selector import find_current_verdicts
 
     wanted: dict[str, list[str]] = {}
     unread = {entry.relative for entry in workspace.project.eval_sets if entry.address is not None}
     for key in keys:
-        if key.eval_set in unread or is_kept(workspace, key):
-            continue  # nothing could be planned of it, or not without reading what nobody asked for
+        if key.eval_set in unread or is_history_dataset(workspace, key):
+            continue  # it cannot be planned, or only by reading a remote dataset
         wanted.setdefault(key.eval_set, []).append(key.eval_id)
     try:
         plan = workspace.plan(
             [Selection(eval_set=name, cases=tuple(ids)) for name, ids in wanted.items()], RunOptions()
         )
-    except PlanError:  # a case is gone, or a file is wrong: a run will say so
+    except PlanError:  # a case was deleted, or a file is invalid; a run reports it
         return {}
     return find_current_verdicts(workspace, plan)
 
 
-def _stored_results(workspace: Workspace, key: CaseKey, earlier: EarlierVerdicts) -> Sequence[CaseResult]:
+def _read_stored_results(workspace: Workspace, key: CaseKey, earlier: EarlierVerdicts) -> Sequence[CaseResult]:
     with workspace.history() as history:
-        return earlier_results(history, key, earlier) or history.latest_results([key]).get(key, ())
+        return read_earlier_results(history, key, earlier) or history.latest_results([key]).get(key, ())
 
 
-def _unread(entry: EvalSetEntry, root: Path) -> ListedSet:
+def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:
     config = "the default ones, for there is no test_config.json beside it"
     if entry.config is not None:
         config = str(entry.config.relative_to(root) if entry.config.is_relative_to(root) else entry.config)
@@ -473,12 +473,12 @@ def _unread(entry: EvalSetEntry, root: Path) -> ListedSet:
     )
 
 
-def _is_within(path: Path, folder: Path) -> bool:
+def _is_inside(path: Path, folder: Path) -> bool:
     resolved = path.resolve()
     return resolved == folder or folder in resolved.parents
 
 
-def _facts(target: Target) -> tuple[tuple[str, str], ...]:
+def _describe_target(target: Target) -> tuple[tuple[str, str], ...]:
     facts = [("agent", target.name), ("kind", target.kind.value), ("runs", target.location), ("in", str(target.path))]
     if target.python is not None:
         facts.append(("python", str(target.python)))
@@ -487,16 +487,16 @@ def _facts(target: Target) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in facts if value)
 
 
-# What is in the cases: what they are found by, and the hashes that tell whether their verdicts still hold.
+# Contents of cases: the texts that the filter searches, and the hashes that show stale verdicts.
 
-_STRETCH = 0.015  # seconds of reading after which others have their turn
+_STRETCH = 0.015  # seconds of reading, after which other calls get their turn
 
 
 @dataclass
-class _Known:
-    """What was read of a set last: of which content, for which target and criteria, and of each case by its text.
+class _CachedSet:
+    """The contents of a set by the text of each case, for one revision, target and criteria.
 
-    `revision` is 0 where not all of it has been read.
+    `revision` is 0 if the set was not read to its end.
     """
 
     revision: int
@@ -505,103 +505,103 @@ class _Known:
 
 
 class Contents:
-    """The contents of cases. What cannot be read is found by its text as the file has it."""
+    """Reads the contents of cases. The filter searches the raw text of a case that cannot be read."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _CachedSet] = {}
         self._judges: dict[str, tuple[str, ...]] = {}
-        self._kept: dict[str, tuple[str, int]] = {}  # by kept dataset: of which run it has been read, how many rows
+        self._kept: dict[str, tuple[str, int]] = {}  # by dataset: the run that was read, and its number of rows
 
-    def judges_of(self, eval_set: str) -> tuple[str, ...]:
-        """The models that the criteria of a set ask, as far as it has been read."""
+    def get_judges(self, eval_set: str) -> tuple[str, ...]:
+        """Return the judge models of a set; empty if it was not read yet."""
         return self._judges.get(eval_set, ())
 
     async def read(self, listed: ListedSet) -> AsyncIterator[Sequence[CaseContent]]:
-        """The cases of a set in stretches; nothing where they are as they were when they were read last.
+        """Read the cases of a set in batches; nothing if they have not changed since the last call.
 
-        Where the set changes meanwhile it ends; the set is then to be read again.
+        Stops if the set changes meanwhile; the caller reads it again.
         """
         if listed.kept is not None:
-            async for found in self._read_kept(listed, listed.kept):
+            async for found in self._read_history_rows(listed, listed.kept):
                 yield found
             return
-        reading = await self._call(lambda workspace: self._begin(workspace, listed))
+        reading = await self._call(lambda workspace: self._start_reading(workspace, listed))
         while reading is not None:
             found = await self._call(lambda _, reading=reading: reading.step())  # type: ignore[misc]
             if not found:
                 if reading.is_done:
-                    self._known[listed.relative] = reading.known()
+                    self._known[listed.relative] = reading.make_cache()
                 return
             yield found
 
-    async def _read_kept(self, listed: ListedSet, kept: KeptRun) -> AsyncIterator[Sequence[CaseContent]]:
+    async def _read_history_rows(self, listed: ListedSet, kept: KeptRun) -> AsyncIterator[Sequence[CaseContent]]:
         if listed.cases is None or self._kept.get(listed.relative) == (kept.run_id, len(listed.cases)):
             return
         try:
-            reading = await self._call(lambda workspace: ReadingKept(workspace.history(), listed, kept))
+            reading = await self._call(lambda workspace: HistoryRowReader(workspace.history(), listed, kept))
             try:
                 while found := await self._call(lambda _: reading.step(seconds=_STRETCH)):
                     yield found
             finally:
                 await self._call(lambda _: reading.close())
         except StoreError:
-            return  # its rows are found by their ids
+            return  # the filter searches their ids only
         self._kept[listed.relative] = (kept.run_id, len(listed.cases))
 
-    def _begin_rows(self, workspace: Workspace, listed: ListedSet) -> _ReadingRows | None:
+    def _start_reading_rows(self, workspace: Workspace, listed: ListedSet) -> _RowReader | None:
         try:
-            revision = revision_of(workspace, listed.relative)
+            revision = get_revision(workspace, listed.relative)
             known = self._known.get(listed.relative)
             if known is not None and known.revision == revision:
                 return None
-            return _ReadingRows(contents_of_rows(workspace, listed), revision)
+            return _RowReader(read_row_contents(workspace, listed), revision)
         except StoreError:
             self._known.pop(listed.relative, None)
             return None
 
-    def _begin(self, workspace: Workspace, listed: ListedSet) -> _Reading | _ReadingRows | None:
+    def _start_reading(self, workspace: Workspace, listed: ListedSet) -> _SetReader | _RowReader | None:
         try:
             document = workspace.document(listed.relative)
         except IsDataset:
-            return self._begin_rows(workspace, listed)
+            return self._start_reading_rows(workspace, listed)
         except StoreError:
             self._known.pop(listed.relative, None)
             return None
-        context = _context_of(workspace, listed, document)
-        self._judges[listed.relative] = _judges_of(context)
+        context = _make_set_context(workspace, listed, document)
+        self._judges[listed.relative] = _find_judges(context)
         known = self._known.get(listed.relative)
         hashes = None if context is None else context.hashes
         if known is None or known.context != hashes:
-            known = _Known(0, hashes, {})
+            known = _CachedSet(0, hashes, {})
         if known.revision == document.revision:
             return None
-        # Where the reading is given up half-way, the next one goes on from there.
-        self._known[listed.relative] = _Known(0, hashes, known.cases)
-        return _Reading(document, listed, context, known.cases)
+        # If reading stops half-way, the next call continues from here.
+        self._known[listed.relative] = _CachedSet(0, hashes, known.cases)
+        return _SetReader(document, listed, context, known.cases)
 
 
-class _ReadingRows:
-    """The rows of a dataset, which are read as they are listed: there is one stretch of them."""
+class _RowReader:
+    """Returns the rows of a dataset in one batch: listing has read them already."""
 
     def __init__(self, found: Sequence[CaseContent], revision: int) -> None:
         self._found = found
         self._revision = revision
         self.is_done = False
 
-    def known(self) -> _Known:
-        """What to keep of it."""
-        return _Known(self._revision, None, {})
+    def make_cache(self) -> _CachedSet:
+        """Make the entry for the cache."""
+        return _CachedSet(self._revision, None, {})
 
     def step(self) -> Sequence[CaseContent]:
-        """All rows, and nothing behind them."""
+        """Return all rows, then nothing."""
         found, self._found = self._found, ()
         self.is_done = not found
         return found
 
 
-class _Reading:
-    """The way through one set."""
+class _SetReader:
+    """Reads the contents of one set step by step."""
 
     def __init__(
         self, document: EvalSetDocument, listed: ListedSet, context: SetContext | None, known: dict[bytes, CaseContent]
@@ -616,15 +616,15 @@ class _Reading:
 
     @property
     def is_done(self) -> bool:
-        """Whether every case has been read, and still is what was read."""
+        """Whether every case was read, and the set has not changed since."""
         return self._next >= len(self._document) and self._revision == self._document.revision
 
-    def known(self) -> _Known:
-        """What to keep of it."""
-        return _Known(self._revision, None if self._context is None else self._context.hashes, self._read)
+    def make_cache(self) -> _CachedSet:
+        """Make the entry for the cache."""
+        return _CachedSet(self._revision, None if self._context is None else self._context.hashes, self._read)
 
     def step(self) -> Sequence[CaseContent]:
-        """The next cases, as many as there is time for; nothing at the end, and where the set is another by now."""
+        """Read the next cases for a short time; nothing at the end, or if the set has changed."""
         if self._revision != self._document.revision:
             return ()
         found: list[CaseContent] = []
@@ -657,7 +657,7 @@ class _Reading:
         return content_of(key, case, hashes)
 
 
-def _judges_of(context: SetContext | None) -> tuple[str, ...]:
+def _find_judges(context: SetContext | None) -> tuple[str, ...]:
     from workbench.engine.plan import is_scripted
 
     if context is None:
@@ -666,10 +666,10 @@ def _judges_of(context: SetContext | None) -> tuple[str, ...]:
     return tuple("a script" if is_scripted(context.target, model) else model for model in models)
 
 
-def _context_of(workspace: Workspace, listed: ListedSet, document: EvalSetDocument) -> SetContext | None:
-    """What a plan would judge the cases of a set by; None where there can be no plan.
+def _make_set_context(workspace: Workspace, listed: ListedSet, document: EvalSetDocument) -> SetContext | None:
+    """Make what a plan hashes besides the cases of a set; None if the set cannot be planned.
 
-    What a recorded target is judged by are its recordings, which are not read for this.
+    Also None for recorded targets: their hashes need the recordings, which are not read here.
     """
     from workbench.engine.plan import RunOptions, SetContext, with_models
     from workbench.engine.planner import ToolPlanner

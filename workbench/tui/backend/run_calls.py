@@ -22,7 +22,12 @@ from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunPart
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
-from workbench.tui.backend.project_calls import EarlierVerdicts, counting_results, earlier_scores, is_kept
+from workbench.tui.backend.project_calls import (
+    EarlierVerdicts,
+    is_history_dataset,
+    read_current_results,
+    read_earlier_scores,
+)
 from workbench.tui.backend.workspace_thread import Call
 from workbench.tui.state.group_scores import GroupSpread, spread_of
 from workbench.tui.state.history_state import CaseHistory, ContentKeys
@@ -87,7 +92,7 @@ class Runs:
 
         return await self._call(plan)
 
-    async def stopped(self) -> StoppedRun | None:
+    async def find_stopped_run(self) -> StoppedRun | None:
         """The newest run, if it was stopped before its end. Raises StoreError."""
 
         def find(workspace: Workspace) -> StoppedRun | None:
@@ -113,10 +118,10 @@ class Runs:
             return run, [job for job, _ in planned.plan.jobs]
 
         run, jobs = await self._call(start)
-        self.adopt(run)
+        self.track(run)
         return run, jobs
 
-    def adopt(self, run: Run) -> None:
+    def track(self, run: Run) -> None:
         """A run goes on that may be told something, whoever has started it."""
         self._runs = {name: other for name, other in self._runs.items() if not other.is_over}
         self._runs[run.run_id] = run
@@ -156,7 +161,7 @@ class PlannedJudging:
 
 
 @dataclass(frozen=True, slots=True)
-class BegunJudging:
+class StartedJudging:
     """The run that judges again, with its jobs and what it was planned from."""
 
     run: Run
@@ -179,12 +184,12 @@ def plan_judging(workspace: Workspace, case: CaseKey) -> PlannedJudging:
     return PlannedJudging(plan, run.run_id, results, calls, asks=workspace.settings.run.confirm != "never")
 
 
-def start_judging(workspace: Workspace, planned: PlannedJudging) -> BegunJudging:
+def start_judging(workspace: Workspace, planned: PlannedJudging) -> StartedJudging:
     """Start a planned judging. Raises PlanError and StoreError."""
-    return BegunJudging(workspace.start(planned.plan), [job for job, _ in planned.plan.jobs], planned)
+    return StartedJudging(workspace.start(planned.plan), [job for job, _ in planned.plan.jobs], planned)
 
 
-async def describe_agreement(begun: BegunJudging) -> str | None:
+async def describe_agreement(begun: StartedJudging) -> str | None:
     """Wait for the judging, and describe how far it agrees with the one before; None if it was stopped."""
     from workbench.report.judge_agreement import Judgements, agreements, outcome_text
 
@@ -214,7 +219,7 @@ class Criteria:
         def read(workspace: Workspace) -> CriteriaFile:
             document = self._document(workspace, eval_sets[0])
             document.reload()
-            return _file_of(workspace, document, eval_sets)
+            return _describe_file(workspace, document, eval_sets)
 
         return await self._call(read)
 
@@ -227,7 +232,7 @@ class Criteria:
             document.write_criteria(criteria)
             if document.exists != existed:
                 workspace.refresh()
-            return _file_of(workspace, document, eval_sets)
+            return _describe_file(workspace, document, eval_sets)
 
         return await self._call(keep)
 
@@ -241,11 +246,11 @@ class Criteria:
                 document.undo()
             if document.exists != existed:
                 workspace.refresh()
-            return _file_of(workspace, document, eval_sets)
+            return _describe_file(workspace, document, eval_sets)
 
         return await self._call(undo)
 
-    async def facts(self, selections: Sequence[Selection]) -> CaseFacts:
+    async def read_facts(self, selections: Sequence[Selection]) -> CaseFacts:
         """What the selected cases have to be judged by. Cases that cannot be read are left out."""
         from workbench.metrics.registry import CaseFacts
 
@@ -258,7 +263,7 @@ class Criteria:
         return total
 
     def _document(self, workspace: Workspace, eval_set: str) -> ConfigDocument:
-        path = _path_of(workspace, eval_set)
+        path = _get_config_path(workspace, eval_set)
         if path not in self._documents:
             from workbench.store.evalsets.config_files import (
                 ConfigDocument,  # the screen is there before what reads files
@@ -268,14 +273,14 @@ class Criteria:
         return self._documents[path]
 
 
-def _path_of(workspace: Workspace, eval_set: str) -> Path:
+def _get_config_path(workspace: Workspace, eval_set: str) -> Path:
     entry = next((entry for entry in workspace.project.eval_sets if entry.relative == eval_set), None)
     if entry is None:
         raise StoreError(workspace.root / eval_set, "there is no such eval set any longer")
     return entry.config or entry.path.parent / CRITERIA_FILE
 
 
-def _file_of(workspace: Workspace, document: ConfigDocument, eval_sets: Sequence[str]) -> CriteriaFile:
+def _describe_file(workspace: Workspace, document: ConfigDocument, eval_sets: Sequence[str]) -> CriteriaFile:
     from workbench.tui.state.criteria_choice import CriteriaFile
 
     paths = {entry.relative: entry.config or entry.path.parent / CRITERIA_FILE for entry in workspace.project.eval_sets}
@@ -301,7 +306,7 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
         try:
             document = workspace.document(selection.eval_set)
         except IsDataset:
-            return _facts_of_rows(workspace, selection), None
+            return _read_row_facts(workspace, selection), None
         except StoreError:
             return facts, None
         wanted = None if selection.cases is None else set(selection.cases)
@@ -319,7 +324,7 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
     return count
 
 
-def _facts_of_rows(workspace: Workspace, selection: Selection) -> CaseFacts:
+def _read_row_facts(workspace: Workspace, selection: Selection) -> CaseFacts:
     """Of the rows of a dataset, which are all read at once."""
     from workbench.metrics.registry import CaseFacts
 
@@ -359,7 +364,7 @@ def _results(
     if run_id is not None:
         found = history.results(run_id)
     else:
-        counting = counting_results(history, dict.fromkeys(job.case for job in jobs).keys(), earlier)
+        counting = read_current_results(history, dict.fromkeys(job.case for job in jobs).keys(), earlier)
         found = (result for results in counting.values() for result in results)
     places = {job: place for place, job in enumerate(jobs)}
     kept = [(places[job], result) for result in found if (job := _job(result)) in places]
@@ -399,19 +404,19 @@ class HistoryReader:
     def __init__(self, call: Call) -> None:
         self._call = call
 
-    async def runs(self, target: str, eval_set: str | None) -> list[RunPart]:
+    async def read_runs(self, target: str, eval_set: str | None) -> list[RunPart]:
         """The newest runs of a target, or of one of its sets."""
         return await self._read([], lambda history: history.list_runs_of_target(target, eval_set, limit=MOST_RUNS))
 
-    async def result(self, run_id: str, job: JobKey) -> CaseResult | None:
+    async def read_result(self, run_id: str, job: JobKey) -> CaseResult | None:
         """One stored result with what the agent did; None where the run has none of it."""
         return await self._read(None, lambda history: history.result(run_id, job))
 
-    async def compare(self, before: str, after: str) -> RunComparison | None:
+    async def compare_runs(self, before: str, after: str) -> RunComparison | None:
         """Two runs; None where nothing has been stored yet."""
-        return await self._read(None, lambda history: _compared(history, before, after))
+        return await self._read(None, lambda history: _compare(history, before, after))
 
-    async def spread(
+    async def read_spread(
         self, target: str, eval_set: str | None, cases: Iterable[CaseKey], *, earlier: EarlierVerdicts
     ) -> GroupSpread:
         """The scores that count of those of `cases` that ran, gathered by metric."""
@@ -420,20 +425,20 @@ class HistoryReader:
             listed = frozenset(cases)
             newest = listed.difference(job.case for job in earlier)
             found = (stored for stored in history.latest_scores(target, eval_set) if stored.job.case in newest)
-            return spread_of(chain(found, earlier_scores(history, earlier)))
+            return spread_of(chain(found, read_earlier_scores(history, earlier)))
 
         return await self._read(spread_of(()), gather)
 
-    async def rows(self, cases: Sequence[CaseKey], *, earlier: EarlierVerdicts) -> AsyncIterator[list[TableRow]]:
+    async def read_rows(self, cases: Sequence[CaseKey], *, earlier: EarlierVerdicts) -> AsyncIterator[list[TableRow]]:
         """The results that count of these cases as rows of a table, in stretches."""
-        opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _is_there(w) else None)
+        opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _has_history(w) else None)
         if opened is None:
             return
         history, expected = opened
         waiting = iter(cases)
 
         def stretch(_: Workspace) -> list[TableRow]:
-            found = counting_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
+            found = read_current_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
             return [table_row(result, expected(result)) for results in found.values() for result in results]
 
         try:
@@ -442,7 +447,7 @@ class HistoryReader:
         finally:
             await self._call(lambda _: history.close())
 
-    async def rows_of_run(self, run_id: str) -> AsyncIterator[list[TableRow]]:
+    async def read_run_rows(self, run_id: str) -> AsyncIterator[list[TableRow]]:
         """The results of a stored run as rows of a table, in stretches."""
         history, expected = await self._call(lambda w: (w.history(), ExpectedCases(w.document)))
         try:
@@ -460,7 +465,7 @@ class HistoryReader:
         """What `work` finds in the history, `nothing` where there is none yet."""
 
         def read(workspace: Workspace) -> T:
-            if not _is_there(workspace):
+            if not _has_history(workspace):
                 return nothing
             with workspace.history() as history:
                 return work(history)
@@ -468,20 +473,20 @@ class HistoryReader:
         return await self._call(read)
 
 
-def _is_there(workspace: Workspace) -> bool:
+def _has_history(workspace: Workspace) -> bool:
     """Whether anything was stored: opening would make a history, and looking at a project must not write to it."""
     return get_history_path(workspace.root).exists()
 
 
 def read_case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
     """Read the executions of a case in every run, and its present hashes. Raises StoreError."""
-    if not _is_there(workspace):
+    if not _has_history(workspace):
         return CaseHistory(key)
     with workspace.history() as history:
         executions = history.list_executions(key, limit=MOST_EXECUTIONS)
         ids = dict.fromkeys(stored.job.run_id for stored in executions)
         runs = {run_id: history.run(run_id) for run_id in ids}
-    if is_kept(workspace, key):
+    if is_history_dataset(workspace, key):
         return CaseHistory(key, tuple(executions), runs, is_kept=True)
     target = workspace.project.targets.get(key.target)
     is_recorded = target is not None and target.kind is AgentKind.RECORDED
@@ -500,7 +505,7 @@ def _content_now(workspace: Workspace, key: CaseKey) -> ContentKeys | None:
     return ContentKeys(planned.execution_hash, planned.scoring_hash)
 
 
-def _compared(history: History, before: str, after: str) -> RunComparison:
+def _compare(history: History, before: str, after: str) -> RunComparison:
     from workbench.report.comparison import compare_stored
 
     with pause_gc():
@@ -512,12 +517,12 @@ def _compared(history: History, before: str, after: str) -> RunComparison:
 _FORMATS = {".csv": "csv", ".md": "markdown", ".json": "json", ".jsonl": "jsonl", ".xml": "junit"}
 
 
-def suggested_path(run_id: str | None) -> str:
+def suggest_export_path(run_id: str | None) -> str:
     """A name to begin with."""
     return f"{run_id or 'results'}.csv"
 
 
-def path_of(text: str) -> Path:
+def parse_export_path(text: str) -> Path:
     """The file that a text names."""
     return Path(text.strip()).expanduser()
 
@@ -527,14 +532,14 @@ def is_there(path: Path) -> bool:
     return path.exists()
 
 
-def format_of(path: Path) -> str:
+def get_export_format(path: Path) -> str:
     """The format of a file whose name has passed `export_problem`."""
     return _FORMATS[path.suffix.lower()]
 
 
-def export_problem(text: str) -> str | None:
+def check_export_path(text: str) -> str | None:
     """What is wrong with a path to write to, in a sentence; None where nothing is."""
-    path = path_of(text)
+    path = parse_export_path(text)
     if not text.strip():
         return "where to? Give the name of a file"
     if path.suffix.lower() not in _FORMATS:

@@ -17,8 +17,8 @@ from workbench.model.run_events import CaseFinished, RunEvent
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.store.history.history_schema import get_history_path
-from workbench.tui.backend.project_calls import is_kept
-from workbench.tui.backend.workspace_thread import Call, aside
+from workbench.tui.backend.project_calls import is_history_dataset
+from workbench.tui.backend.workspace_thread import Call, run_in_own_thread
 from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, ShownVerdicts
 from workbench.tui.state.case_board import ResultPlace
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, ReusedVerdict, ScreenEvent
@@ -285,8 +285,8 @@ class VerdictCheck:
                 jobs = await self._call(lambda workspace, e=eval_set, s=some: _jobs(workspace, e, s, shown))  # type: ignore[misc]
                 if not jobs:
                     break
-                checker = checker or await aside(lambda: _Checker(workspace))
-                yield await aside(lambda c=checker, j=jobs: c.check(j, shown))  # type: ignore[misc]
+                checker = checker or await run_in_own_thread(lambda: _Checker(workspace))
+                yield await run_in_own_thread(lambda c=checker, j=jobs: c.check(j, shown))  # type: ignore[misc]
 
 
 class _Checker:
@@ -362,7 +362,7 @@ def _jobs(
     """
     unread = {entry.relative for entry in workspace.project.eval_sets if entry.address is not None}
     wanted = set(cases)
-    if eval_set in unread or is_kept(workspace, cases[0]):
+    if eval_set in unread or is_history_dataset(workspace, cases[0]):
         return ()
     try:
         selection = Selection(eval_set=eval_set, cases=tuple({case.eval_id: None for case in cases}))

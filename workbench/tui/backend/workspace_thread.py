@@ -1,6 +1,6 @@
-"""The backend's thread: everything that reads files, the history or the engine runs here, one thing after the other.
+"""The workspace thread: all work with files, the history and the engine runs here, one call after the other.
 
-Documents are not made to be read by two threads at once, and none of this may hold up a key press.
+Documents are not thread-safe, and the event loop must stay free for key presses.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def aside(work: Callable[[], T]) -> T:
-    """Do work that waits for other machines on a thread of its own. Nobody waits for that where the program ends."""
+async def run_in_own_thread(work: Callable[[], T]) -> T:
+    """Do work that waits for other machines in a daemon thread. The end of the program does not wait for it."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -31,26 +31,26 @@ async def aside(work: Callable[[], T]) -> T:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(lambda: None if done.done() else how(value))
 
-    def carry_out() -> None:
+    def do_work() -> None:
         try:
             value = work()
-        except Exception as error:  # whoever waits is to have it
+        except Exception as error:  # the caller gets it
             settle(done.set_exception, error)
         else:
             settle(done.set_result, value)
 
-    threading.Thread(target=carry_out, name="workbench-aside", daemon=True).start()
+    threading.Thread(target=do_work, name="workbench-aside", daemon=True).start()
     return await done
 
 
 class Call(Protocol):
-    """Does work with the workspace on the backend's thread, and gives what it gives or raises what it raises."""
+    """Does work with the workspace on its thread. Returns or raises what the work does."""
 
     def __call__(self, work: Callable[[Workspace], T], /) -> Awaitable[T]: ...
 
 
 class WorkspaceThread:
-    """The workspace of one path, opened by the first call, and the thread that it is used on."""
+    """Opens the workspace of one path with the first call, and uses it on one thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -58,13 +58,13 @@ class WorkspaceThread:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workbench-screen")
 
     async def call(self, work: Callable[[Workspace], T], /) -> T:
-        """Do work on the thread. Raises StoreError where the project cannot be opened, and what `work` raises."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
+        """Do work on the thread. Raises StoreError if the project cannot be opened, and what `work` raises."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._open_workspace()))
 
     def close(self) -> None:
-        """End what is running and let go of everything. Waits until no process is left.
+        """Stop all runs and close the workspace. Waits until no process is left.
 
-        Unsaved edits stay in recovery files. Raises StoreError where they cannot; everything is closed all the same.
+        Unsaved edits stay in recovery files. Raises StoreError if these cannot be written, after closing the rest.
         """
         self._thread.shutdown(wait=True, cancel_futures=True)
         if self._workspace is not None:
@@ -74,15 +74,15 @@ class WorkspaceThread:
             finally:
                 workspace.close()
 
-    def keep_now(self) -> None:
-        """Bring the recovery files up to date, and wait for it: for when the process is about to be stopped."""
+    def write_recovery_files(self) -> None:
+        """Write the recovery files and wait for it, because the process is about to be stopped."""
         if self._workspace is not None:
-            with contextlib.suppress(StoreError):  # it has been said already: they are kept after every edit
+            with contextlib.suppress(StoreError):  # reported already, when the last edit was stored
                 self._thread.submit(self._workspace.documents.keep).result()
 
-    def _opened(self) -> Workspace:
+    def _open_workspace(self) -> Workspace:
         if self._workspace is None:
-            # Imported here, on our thread: the screen is there before the engine.
+            # Imported on this thread, so that the screen appears before the engine is loaded.
             from workbench.engine.workspace import Workspace
 
             self._workspace = Workspace.open(self._path)

@@ -290,7 +290,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        self._decided()
+        self._remove_decided()
 
     @work(group="recovery")
     async def action_look(self) -> None:
@@ -322,13 +322,13 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        self._decided()
+        self._remove_decided()
 
     def action_later(self) -> None:
         """Leave what is left for later."""
         self.dismiss(self._restored)
 
-    def _decided(self) -> None:
+    def _remove_decided(self) -> None:
         self._list.remove_selected()
         if len(self._list):
             self._show()

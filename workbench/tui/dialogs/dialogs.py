@@ -321,7 +321,7 @@ def _row(keys: str, what: str) -> Paragraph:
 async def add_target(widget: Widget, context: ScreenContext) -> None:
     """Everything from the questions to the written file. `widget` is what asks and says."""
     try:
-        target = await _described(widget)
+        target = await _ask_target(widget)
         if target is None:
             return
         file = await context.backend.call(lambda workspace: shown_path(settings.add_target(target, workspace.root)))
@@ -332,7 +332,7 @@ async def add_target(widget: Widget, context: ScreenContext) -> None:
     say(widget, f"{target.name} is in {file}; `workbench doctor --check` says whether it can be reached")
 
 
-async def _described(widget: Widget) -> NewTarget | None:
+async def _ask_target(widget: Widget) -> NewTarget | None:
     """What the user wants; None where they changed their mind."""
     kinds = list(LOCATIONS)
     chosen = await widget.app.push_screen_wait(

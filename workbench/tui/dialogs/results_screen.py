@@ -14,7 +14,14 @@ from textual.widgets import Input
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
-from workbench.tui.backend.run_calls import export, export_problem, format_of, is_there, path_of, suggested_path
+from workbench.tui.backend.run_calls import (
+    check_export_path,
+    export,
+    get_export_format,
+    is_there,
+    parse_export_path,
+    suggest_export_path,
+)
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screen_messages import ScreenContext
@@ -163,17 +170,19 @@ class TableScreen(ResultScreen[CaseKey | None]):
             say(self, "there is nothing to export", severity="warning")
             return
         question = f"Export {pluralise(len(jobs), 'result')} to a file (.csv, .md, .json, .jsonl)"
-        value = suggested_path(self._run_id)
-        answer = await self.app.push_screen_wait(AskScreen(question, value=value, check=export_problem))
+        value = suggest_export_path(self._run_id)
+        answer = await self.app.push_screen_wait(AskScreen(question, value=value, check=check_export_path))
         if answer is None:
             return
-        path = path_of(answer)
+        path = parse_export_path(answer)
         if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("That file is there. Replace it?")):
             return
         try:
             earlier = self._screen_context.state.board.earlier_verdicts(job.case for job in jobs)
             await self._screen_context.backend.call(
-                lambda workspace: export(workspace, path, format_of(path), jobs, run_id=self._run_id, earlier=earlier)
+                lambda workspace: export(
+                    workspace, path, get_export_format(path), jobs, run_id=self._run_id, earlier=earlier
+                )
             )
         except StoreError as error:
             say(self, str(error), severity="error")
@@ -207,9 +216,9 @@ class TableScreen(ResultScreen[CaseKey | None]):
     def _stretches(self) -> AsyncIterator[list[TableRow]]:
         archive = self._screen_context.backend.history
         if self._run_id is not None:
-            return archive.rows_of_run(self._run_id)
+            return archive.read_run_rows(self._run_id)
         cases = self._cases()
-        return archive.rows(cases, earlier=self._screen_context.state.board.earlier_verdicts(cases))
+        return archive.read_rows(cases, earlier=self._screen_context.state.board.earlier_verdicts(cases))
 
     def _cases(self) -> Sequence[CaseKey]:
         return self._scope.cases(self._screen_context.state.browser) if self._scope is not None else ()
@@ -320,7 +329,7 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
     async def _swap(self) -> None:
         comparison = self._cases.comparison
         try:
-            swapped = await self._screen_context.backend.history.compare(
+            swapped = await self._screen_context.backend.history.compare_runs(
                 comparison.after.run_id, comparison.before.run_id
             )
         except StoreError as error:

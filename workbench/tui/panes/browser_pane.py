@@ -236,7 +236,7 @@ class Edits:
     async def _move(self, keys: Sequence[CaseKey], target: str) -> bool:
         """Take cases out of their sets and add them to another, as one step of undo; False where that could not be."""
         changes: list[tuple[str, Callable[[EvalSetDocument], None]]] = []
-        taken: list[document_calls.TakenCase] = []
+        taken: list[document_calls.CopiedCase] = []
         try:
             for source, moved in _by_set(keys).items():
                 taken += await self._take(source, moved)
@@ -245,12 +245,12 @@ class Edits:
             self._refuse(error)
             return False
         # The other set comes first: whatever happens in between, each case is in one file at least.
-        changes.insert(0, (target, partial(document_calls.put_cases, cases=taken)))
+        changes.insert(0, (target, partial(document_calls.append_cases, cases=taken)))
         return await self._edit_together(changes, label=f"move {_named(keys)} to {target}")
 
-    async def _take(self, eval_set: str, keys: Sequence[CaseKey]) -> list[document_calls.TakenCase]:
+    async def _take(self, eval_set: str, keys: Sequence[CaseKey]) -> list[document_calls.CopiedCase]:
         return await self._backend.call(
-            lambda workspace: document_calls.take_cases(workspace.documents.document(eval_set), keys)
+            lambda workspace: document_calls.copy_cases(workspace.documents.document(eval_set), keys)
         )
 
     async def _edit_together(
@@ -417,7 +417,9 @@ class BrowserPane(Vertical):
                 self._browser.show_contents(contents)
                 self._is_outdated = True
             if listed.kept is None:
-                self._browser.judges[listed.relative] = self._screen_context.backend.contents.judges_of(listed.relative)
+                self._browser.judges[listed.relative] = self._screen_context.backend.contents.get_judges(
+                    listed.relative
+                )
         self.post_message(self.EditsRead())
 
     async def _read_edited(self) -> None:

@@ -155,7 +155,7 @@ class HistoryPane(Pane):
             if case is not None:
                 self._take(Executions(await backend.call(lambda workspace: read_case_history(workspace, case))))
             else:
-                parts = await backend.history.runs(target, eval_set or None)
+                parts = await backend.history.read_runs(target, eval_set or None)
                 self._take(GroupRuns(parts, target=target, eval_set=eval_set or None))
         except StoreError as error:
             self._shown = None
@@ -186,7 +186,7 @@ class HistoryPane(Pane):
         read = self.context.state.read
         case = read.case if read is not None and read.key == job.case else None
         try:
-            result = await self.context.backend.history.result(job.run_id, job.key)
+            result = await self.context.backend.history.read_result(job.run_id, job.key)
         except StoreError as error:
             say(self, str(error), severity="error")
             return
@@ -203,7 +203,7 @@ class HistoryPane(Pane):
     @work(group="compare", exclusive=True)
     async def _compare(self, before: str, after: str) -> None:
         try:
-            comparison = await self.context.backend.history.compare(before, after)
+            comparison = await self.context.backend.history.compare_runs(before, after)
         except StoreError as error:
             say(self, str(error), severity="error")
             return

@@ -165,7 +165,7 @@ class ScoresPane(Pane):
             keys = list(chain.from_iterable(listed.keys for listed in sets))
             earlier = self.context.state.board.earlier_verdicts(keys)
             try:
-                spread = await self.context.backend.history.spread(target, eval_set or None, keys, earlier=earlier)
+                spread = await self.context.backend.history.read_spread(target, eval_set or None, keys, earlier=earlier)
             except StoreError as error:
                 self._group = None
                 self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))

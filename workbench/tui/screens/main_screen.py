@@ -80,7 +80,7 @@ class MainScreen(Screen[None]):
             self,
             context,
             follow=self._runs.follow_watch,
-            find_manual_runs=self._runs.going_on,
+            find_manual_runs=self._runs.list_user_runs,
             find_visible_cases=lambda: self.query_one(CaseList).cases_in_sight(),
         )
 
@@ -231,9 +231,9 @@ class MainScreen(Screen[None]):
             self._reader.reload(None)
         elif known.issuperset(path for path in paths if path.endswith(_SETS)):
             if not known.isdisjoint(paths):
-                self._reader.read_again(frozenset(known.intersection(paths)))
+                self._reader.reread_sets(frozenset(known.intersection(paths)))
             elif any(path.endswith(".json") for path in paths):  # it may hold criteria
-                self._reader.read_again(frozenset())
+                self._reader.reread_sets(frozenset())
         else:
             self._reader.reload(None)
 
@@ -471,7 +471,7 @@ class MainScreen(Screen[None]):
     def action_reload(self) -> None:
         """Read the project and its eval sets again."""
         if self.state.project is not None:
-            self._reader.reload_anew()
+            self._reader.reload_with_addresses()
 
     async def _toggle_drawer(self, name: str) -> Pane | None:
         pane = await self.query_one(Drawer).toggle(name)
@@ -520,11 +520,11 @@ class MainScreen(Screen[None]):
 
     @on(RunBegun)
     def _on_run_begun(self, message: RunBegun) -> None:
-        self._runs.follow_begun(message.run, message.jobs, is_shown=message.is_shown)
+        self._runs.follow_started(message.run, message.jobs, is_shown=message.is_shown)
 
     @on(CaseWanted)
     async def _on_case_wanted(self, message: CaseWanted) -> None:
-        await self._go_to(message.key, tab=message.tab)
+        await self._show_case(message.key, tab=message.tab)
 
     @on(TabWanted)
     async def _on_tab_wanted(self, message: TabWanted) -> None:
@@ -543,7 +543,7 @@ class MainScreen(Screen[None]):
 
     @on(DocumentsChanged)
     def _on_documents_changed(self, message: DocumentsChanged) -> None:
-        self._reader.read_again(message.eval_sets)
+        self._reader.reread_sets(message.eval_sets)
         self._runs.score_undone(message.eval_sets)
         self._verdicts.check(message.eval_sets)
 
@@ -566,11 +566,11 @@ class MainScreen(Screen[None]):
         self._saver.offer_recoveries()
         if self._layout.watching and not self._watching.is_active:
             self._watching.toggle()
-        self._check_from_now_on()
+        self._start_verdict_checks()
 
     @on(ReadController.Reread)
     def _on_reread(self) -> None:
-        self._check_from_now_on()
+        self._start_verdict_checks()
 
     @on(VerdictController.Checked)
     def _on_checked(self, message: VerdictController.Checked) -> None:
@@ -628,13 +628,13 @@ class MainScreen(Screen[None]):
         else:
             self._verdicts.observe_saves()
 
-    def _check_from_now_on(self) -> None:
+    def _start_verdict_checks(self) -> None:
         """Check all verdicts now, and after each save. A watch does both itself."""
         self._verdicts.check()
         if not self._watching.is_active:
             self._verdicts.observe_saves()
 
-    async def _go_to(self, key: CaseKey, *, tab: str | None) -> None:
+    async def _show_case(self, key: CaseKey, *, tab: str | None) -> None:
         self.query_one(BrowserPane).go_to(key)
         self._show_cursor_row()
         if tab is not None:

@@ -98,7 +98,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
     def action_step(self, by: int) -> None:
         """Change the selected setting."""
         self._settings.step(by)
-        self._plan_again()
+        self._start_planning()
 
     @work
     async def action_type_value(self) -> None:
@@ -109,7 +109,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
         )
         if typed is not None:
             self._settings.put(float(typed))
-            self._plan_again()
+            self._start_planning()
 
     @work
     async def action_criteria(self) -> None:
@@ -118,13 +118,13 @@ class PlanScreen(Dialog[PlannedRun | None]):
         chosen = await self.app.push_screen_wait(CriteriaScreen(self._screen_context, self._planned.selections))
         if chosen is not None:
             self._config = chosen.config
-            self._plan_again()
+            self._start_planning()
 
     def action_close(self) -> None:
         """Run nothing."""
         self.dismiss(None)
 
-    def _plan_again(self) -> None:
+    def _start_planning(self) -> None:
         self._is_planning = True
         self._is_wanted = False
         self.query_one(RowList).show(self._settings)
@@ -342,7 +342,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
 
     @work(group="count")
     async def _count(self) -> None:
-        self._facts = await self._screen_context.backend.criteria.facts(self._selections)
+        self._facts = await self._screen_context.backend.criteria.read_facts(self._selections)
         self._show()
 
     @work

@@ -78,7 +78,7 @@ class ReadController(Controller):
         except StoreError as error:
             self.post_message(self.OpenFailed(str(error)))
             return
-        await self._read(project)
+        await self._read_project(project)
 
     @background(group="open", exclusive=True)
     async def reload(self, select: CaseKey | str | None) -> None:
@@ -88,14 +88,14 @@ class ReadController(Controller):
         except StoreError as error:
             say(self.widget, str(error), severity="error")
             return
-        await self._read(project)
+        await self._read_project(project)
         if select is not None:
             self.post_message(self.SelectionWanted(select))
-        await self._read_anew()  # which this look may have kept an earlier one from
+        await self._reread_addresses()  # which this look may have kept an earlier one from
         self.post_message(self.Reread())
 
     @background(group="open", exclusive=True)
-    async def reload_anew(self) -> None:
+    async def reload_with_addresses(self) -> None:
         """Look again what there is; what was read from addresses is read anew."""
         self._to_read_anew |= {
             each.place
@@ -108,12 +108,12 @@ class ReadController(Controller):
         except StoreError as error:
             say(self.widget, str(error), severity="error")
             return
-        await self._read(project)
-        await self._read_anew()
+        await self._read_project(project)
+        await self._reread_addresses()
         self.post_message(self.Reread())
 
     @background(group="read-again")
-    async def read_again(self, eval_sets: frozenset[str]) -> None:
+    async def reread_sets(self, eval_sets: frozenset[str]) -> None:
         """Show these eval sets as they are now."""
         await self.read_sets([listed for listed in self.state.browser.sets if listed.relative in eval_sets])
         self.state.read = None
@@ -123,7 +123,7 @@ class ReadController(Controller):
     async def read_selected(self) -> None:
         """Read the case under the cursor; a later call replaces an earlier one."""
         key = self.state.selected_case
-        if key is not None and not self._has_all_of(key):
+        if key is not None and not self._has_complete_case(key):
             waiting = self.widget.set_timer(_PATIENCE, lambda: self.post_message(self.CaseRead()))
             try:
                 read = await self.backend.project.read_case(
@@ -136,7 +136,7 @@ class ReadController(Controller):
                 waiting.stop()
         self.post_message(self.CaseRead())
 
-    def _has_all_of(self, key: CaseKey) -> bool:
+    def _has_complete_case(self, key: CaseKey) -> bool:
         """Whether the case was read, and with the stored results that were listed after it was."""
         read = self.state.read
         has_results = read is not None and (bool(read.stored) or not self.state.lacks_results(key))
@@ -170,14 +170,14 @@ class ReadController(Controller):
 
     async def read_addresses(self, eval_sets: Collection[str]) -> None:
         """Read those of these sets that are datasets elsewhere and have not been read yet."""
-        await self._read_elsewhere(lambda listed: listed.is_to_be_read and listed.relative in eval_sets)
+        await self._read_matching_addresses(lambda listed: listed.is_to_be_read and listed.relative in eval_sets)
 
-    async def _read_anew(self) -> None:
+    async def _reread_addresses(self) -> None:
         """Read the addresses whose rows were there, or on their way, when the user wanted to look again."""
-        await self._read_elsewhere(lambda listed: listed.is_address and listed.place in self._to_read_anew)
+        await self._read_matching_addresses(lambda listed: listed.is_address and listed.place in self._to_read_anew)
         self._to_read_anew.clear()
 
-    async def _read_elsewhere(self, is_wanted: Callable[[ListedSet], bool]) -> None:
+    async def _read_matching_addresses(self, is_wanted: Callable[[ListedSet], bool]) -> None:
         async with self._reading_addresses:  # whoever wants the same rows meanwhile waits for them
             wanted = [each for each in self.state.browser.sets if is_wanted(each)]
             for listed in wanted:
@@ -230,7 +230,7 @@ class ReadController(Controller):
                 await self._show_problems(listed)
         self.post_message(self.SetsRead())
 
-    async def _read(self, project: OpenedProject) -> None:
+    async def _read_project(self, project: OpenedProject) -> None:
         self.state.open(project)
         for problem in project.problems:
             say(self.widget, problem, severity="warning")
@@ -247,7 +247,7 @@ class ReadController(Controller):
     async def _find_stopped_run(self) -> None:
         """The run that an earlier session left unfinished can be resumed, if all its eval sets are listed."""
         with contextlib.suppress(StoreError):  # reading the stored results has reported it
-            stopped = await self.backend.runs.stopped()
+            stopped = await self.backend.runs.find_stopped_run()
             listed = {each.relative for each in self.state.browser.files}
             is_listed = stopped is not None and all(each.eval_set in listed for each in stopped.selections)
             if stopped is not None and is_listed and self.state.progress is None:
@@ -258,7 +258,7 @@ class ReadController(Controller):
         """How cases ended in earlier sessions."""
         failure: StoreError | None = None
         try:
-            stored = await self.backend.project.stored_jobs()
+            stored = await self.backend.project.read_stored_jobs()
         except StoreError as error:
             say(self.widget, f"earlier results cannot be shown: {error}", severity="warning")
             stored, failure = {}, error
@@ -274,4 +274,4 @@ class ReadController(Controller):
         played = self.state.board.only_played(cases)
         if played:
             with contextlib.suppress(StoreError):  # said already, by whatever read or wrote the history just now
-                self.state.show_verdicts(await self.backend.project.verdicts_that_hold(played))
+                self.state.show_verdicts(await self.backend.project.find_current_verdicts(played))

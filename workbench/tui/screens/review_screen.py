@@ -33,7 +33,7 @@ _LOOK = 0.1  # seconds between two looks at whether the case was scored again
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ReviewedCase:
     """The case that is looked at, as it is now, and what the agent did in it."""
 
     key: CaseKey
@@ -59,7 +59,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self._walk = walk
         self._tell = tell
         self._acceptor = HunkAcceptor(context, self, tell)
-        self._shown: _Shown | None = None
+        self._shown: _ReviewedCase | None = None
         self._steps = asyncio.Lock()
         self._seen = 0  # which result of the case is shown: the how-manieth of this session
 
@@ -73,7 +73,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         """Show the first case."""
         self.query_one(DiffView).focus_lines()
         self._take(self._show_case)
-        self.set_interval(_LOOK, self._look_again)
+        self.set_interval(_LOOK, self._refresh_scored_case)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Nothing can be done to a case where the walk is over."""
@@ -101,7 +101,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
 
     def action_back(self) -> None:
         """Look at the case before."""
-        self._take(self._back)
+        self._take(self._go_back)
 
     def action_edit(self) -> None:
         """Go to the editor with this case; the review can be gone on with."""
@@ -137,7 +137,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self._walk.skip()
         await self._show_case()
 
-    async def _back(self) -> None:
+    async def _go_back(self) -> None:
         if self._walk.go_back():
             await self._show_case()
 
@@ -156,12 +156,12 @@ class ReviewScreen(Dialog[CaseKey | None]):
         key = self._walk.key
         return "" if key is None else why_not_edited(self._screen_context.state.browser, [(key.target, key.eval_set)])
 
-    def _look_again(self) -> None:
+    def _refresh_scored_case(self) -> None:
         """Show the case again once what was accepted or undone has been scored."""
-        if self._walk.key is not None and self._newest(self._walk.key) > self._seen:
+        if self._walk.key is not None and self._count_ends(self._walk.key) > self._seen:
             self._take(self._show_case)
 
-    def _newest(self, key: CaseKey) -> int:
+    def _count_ends(self, key: CaseKey) -> int:
         record = self._screen_context.state.board.record(key)
         return 0 if record is None else record.ended
 
@@ -173,10 +173,10 @@ class ReviewScreen(Dialog[CaseKey | None]):
             self._shown = None
             view.show(DiffSource(case=None, head=self._walk.summary()), about=self._walk)
         else:
-            self._seen = self._newest(key)
+            self._seen = self._count_ends(key)
             earlier = self._screen_context.state.board.earlier_verdicts([key])
             read = await self._screen_context.backend.project.read_case(key, stored=True, earlier=earlier)
-            self._shown = shown = self._found(key, read)
+            self._shown = shown = self._find_failed_repeat(key, read)
             source = DiffSource(
                 case=shown.case,
                 turns=shown.result.execution.turns if shown.result is not None else (),
@@ -189,7 +189,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self.query_one("#review-progress", StatusLine).show(self._walk.progress())
         self.refresh_bindings()
 
-    def _found(self, key: CaseKey, read: ReadCase) -> _Shown:
+    def _find_failed_repeat(self, key: CaseKey, read: ReadCase) -> _ReviewedCase:
         """The repeat that fell short: of this session, else as it is stored."""
         record = self._screen_context.state.board.record(key)
         known = [outcome.result for outcome in record.outcomes.values() if outcome.result] if record is not None else []
@@ -198,7 +198,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         results = sorted(by_repeat.values(), key=lambda result: (result.status is CaseStatus.PASSED, result.repeat))
         result = results[0] if results else None
         found = hunks(read.case, result.execution) if read.case is not None and result is not None else ()
-        return _Shown(key, read.case, result, found)
+        return _ReviewedCase(key, read.case, result, found)
 
     def _head(self, problem: str) -> Sequence[Block]:
         told = [f"! {safe(problem)}"] if problem else []

@@ -58,7 +58,7 @@ class FollowedRun:
         return self._is_complete
 
     @property
-    def stopped(self) -> StoppedRun | None:
+    def resumable(self) -> StoppedRun | None:
         """The run as it can be resumed, once it is over; None if every job came to its end."""
         if self.progress is None or self.planned is None:
             return None
@@ -187,11 +187,11 @@ class RunController(Controller):
         """Take up what a run says, for `take`. From now on it can be stopped."""
         self._followed.append(followed)
         self.post_message(self.Followed(followed))
-        self._take_up(followed)
+        self._collect_events(followed)
 
     @background(group="follow")
-    async def _take_up(self, followed: FollowedRun) -> None:
-        self.state.browser.freshness.planned(_hashes(followed.run))
+    async def _collect_events(self, followed: FollowedRun) -> None:
+        self.state.browser.freshness.planned(_map_hashes(followed.run))
         for start in range(0, len(followed.jobs), _CHUNK):
             chunk = followed.jobs[start : start + _CHUNK]
             self.state.expect(chunk)
@@ -200,19 +200,19 @@ class RunController(Controller):
             await asyncio.sleep(0)
         await followed.follow()
 
-    def follow_begun(self, run: Run, jobs: Sequence[JobKey], *, is_shown: bool) -> None:
+    def follow_started(self, run: Run, jobs: Sequence[JobKey], *, is_shown: bool) -> None:
         """Follow a run that nobody prepared; one that is shown can be stopped."""
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic()) if is_shown else None
         if progress is not None:
-            self.backend.runs.adopt(run)
+            self.backend.runs.track(run)
         self.follow(FollowedRun(run, jobs, progress))
 
     def follow_watch(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun:
         """Show a run of the watch, which adds what the run says. It counts at once, among what else the watch says."""
-        self.backend.runs.adopt(run)
+        self.backend.runs.track(run)
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
-        self.state.browser.freshness.planned(_hashes(run))
+        self.state.browser.freshness.planned(_map_hashes(run))
         self.state.expect(jobs)
         progress.jobs.expect(jobs)
         self._followed.append(followed)
@@ -224,7 +224,7 @@ class RunController(Controller):
         for begun in await self.backend.accepting.score_undone(eval_sets):
             self.follow(FollowedRun(begun.run, begun.jobs))
 
-    def going_on(self) -> Sequence[FollowedRun]:
+    def list_user_runs(self) -> Sequence[FollowedRun]:
         """The user's runs that are not over."""
         return [followed for followed in self._followed if not _is_of_watch(followed)]
 
@@ -242,8 +242,8 @@ class RunController(Controller):
             if has_ended(events):
                 self._followed.remove(followed)
                 if followed.planned is not None:
-                    self.state.note_ended(followed.planned, followed.stopped)
-                changed.update(self.state.board.settle(_left_of(followed)))
+                    self.state.note_ended(followed.planned, followed.resumable)
+                changed.update(self.state.board.settle(_find_unfinished_cases(followed)))
                 if played := self.state.board.only_played(job.case for job in followed.jobs):
                     self._reader.read_verdicts(played)
         self.state.show_next_run()
@@ -290,7 +290,7 @@ class RunController(Controller):
         await self._reader.read_all_sets()
         wanted = request()
         eval_sets = {selection.eval_set for selection in wanted.selections}
-        if not await self._saver.save_these(eval_sets):
+        if not await self._saver.save_sets(eval_sets):
             return None
         await self._reader.read_addresses(eval_sets)
         return wanted
@@ -305,7 +305,7 @@ class RunController(Controller):
             self.state.is_asked = False
 
 
-def _left_of(followed: FollowedRun) -> Sequence[CaseKey]:
+def _find_unfinished_cases(followed: FollowedRun) -> Sequence[CaseKey]:
     """The cases of jobs whose end a run that is over has not told; those that ended may be in another run by now."""
     ended = followed.progress.jobs.finished_job if followed.progress is not None else lambda _: None
     return [job.case for job in followed.jobs if ended(job) is None]
@@ -315,6 +315,6 @@ def _is_of_watch(followed: FollowedRun) -> bool:
     return followed.progress is not None and followed.progress.why is not None
 
 
-def _hashes(run: Run) -> dict[CaseKey, Hashes]:
+def _map_hashes(run: Run) -> dict[CaseKey, Hashes]:
     """What the cases of a run are judged by."""
     return {case.key: (case.execution_hash, case.scoring_hash) for case in run.plan.cases}

@@ -102,9 +102,9 @@ class SaveController(Controller):
 
     async def save_all(self) -> bool:
         """Save every set with unsaved edits. False where one of them still has some."""
-        return await self.save_these(await self.backend.call(list_unsaved))
+        return await self.save_sets(await self.backend.call(list_unsaved))
 
-    async def save_these(self, eval_sets: Collection[str]) -> bool:
+    async def save_sets(self, eval_sets: Collection[str]) -> bool:
         """Save those of these sets that have unsaved edits. False where one of them still has some."""
         for eval_set in await self.backend.call(list_unsaved):
             if eval_set in eval_sets and await self._save(eval_set) is None:
@@ -161,7 +161,7 @@ class SaveController(Controller):
         except StoreError as error:
             say(self.widget, str(error), severity="error")
             return
-        self._changed([key.eval_set])
+        self._post_changed([key.eval_set])
 
     async def _step(self, eval_set: str | None, step: Step, *, done: str, verb: str) -> None:
         try:
@@ -178,7 +178,7 @@ class SaveController(Controller):
         if change is None:
             return
         if change.before is None and change.after is None:
-            self._changed(change.eval_sets)
+            self._post_changed(change.eval_sets)
         else:
             self.post_message(ProjectChanged(select=change.after))
 
@@ -200,14 +200,14 @@ class SaveController(Controller):
         except StoreError as error:
             say(self.widget, str(error), severity="error")
             return None
-        self._changed([eval_set])
+        self._post_changed([eval_set])
         return "written"
 
     async def _decide(self, eval_set: str) -> Decision | None:
         from workbench.tui.dialogs.conflict_screen import ConflictScreen
 
         decided = await self.app.push_screen_wait(ConflictScreen(self.backend, eval_set))
-        self._changed([eval_set])
+        self._post_changed([eval_set])
         return decided
 
     def _keep_if_quiet(self) -> None:
@@ -235,17 +235,17 @@ class SaveController(Controller):
     def _look_if_idle(self) -> None:
         """One look after the other: what a look has found is told once, and lost where nobody waits for it."""
         if self._look is None or self._look.is_finished:
-            self._look = self._look_again()
+            self._look = self._check_files()
 
     @background(group="look")
-    async def _look_again(self) -> None:
+    async def _check_files(self) -> None:
         """See what other programs did to the files."""
         changed = await self.backend.call(lambda workspace: workspace.documents.look_again())
         for eval_set in sorted(changed):
-            await self._tell(eval_set)
-        self._changed(sorted(changed))
+            await self._notify_file_state(eval_set)
+        self._post_changed(sorted(changed))
 
-    async def _tell(self, eval_set: str) -> None:
+    async def _notify_file_state(self, eval_set: str) -> None:
         try:
             standing = await self.backend.call(lambda workspace: workspace.documents.standing(eval_set))
         except StoreError:
@@ -256,7 +256,7 @@ class SaveController(Controller):
         elif standing.problem is not None:
             say(self.widget, f"{standing.problem}; what is shown is its last good state", severity="error")
 
-    def _changed(self, eval_sets: Sequence[str]) -> None:
+    def _post_changed(self, eval_sets: Sequence[str]) -> None:
         if eval_sets:
             self.post_message(DocumentsChanged(frozenset(eval_sets)))
 

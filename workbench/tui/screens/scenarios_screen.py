@@ -21,11 +21,11 @@ from workbench.store.errors import FileChanged, StoreError
 from workbench.store.filetypes import derive_set_name
 from workbench.tui.backend.chat_calls import (
     add_scenarios,
-    fault_in,
+    check_scenario_text,
     find_new_sets,
-    scenario_in,
+    format_scenario,
+    parse_scenario,
     start_generation,
-    text_of,
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
@@ -130,9 +130,11 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
     @work(exclusive=True)
     async def action_edit(self) -> None:
         """Edit the scenario in the user's editor."""
-        edited = await edit_text(self.app, text_of(self._scenarios.selected), suffix=".json", check=fault_in)
+        edited = await edit_text(
+            self.app, format_scenario(self._scenarios.selected), suffix=".json", check=check_scenario_text
+        )
         if edited is not None:
-            self._scenarios.replace(scenario_in(edited))
+            self._scenarios.replace(parse_scenario(edited))
             self._show()
 
     def action_save(self) -> None:

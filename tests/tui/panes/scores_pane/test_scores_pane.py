@@ -149,7 +149,7 @@ async def test_scores_of_a_set_that_come_late_do_not_take_the_place_of_a_case(
     project = make_ran("on")
     project.run()
     asked, may_answer = asyncio.Event(), asyncio.Event()
-    spread = HistoryReader.spread
+    spread = HistoryReader.read_spread
 
     async def late(reader: HistoryReader, *arguments: Any, **options: Any) -> Any:
         found = await spread(reader, *arguments, **options)
@@ -157,7 +157,7 @@ async def test_scores_of_a_set_that_come_late_do_not_take_the_place_of_a_case(
         await may_answer.wait()
         return found
 
-    monkeypatch.setattr(HistoryReader, "spread", late)
+    monkeypatch.setattr(HistoryReader, "read_spread", late)
     async with open_app(project.path) as screen:
         await screen.until("1/1")
         await screen.press("j", "4")

@@ -136,7 +136,7 @@ async def test_edits_are_kept_when_the_application_fails(open_app: Any, project:
 async def test_found_edits_are_offered_though_the_project_is_read_again_before_it_was_read(
     open_app: Any, crashed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading, stored_jobs = asyncio.Event(), Projects.stored_jobs
+    reading, stored_jobs = asyncio.Event(), Projects.read_stored_jobs
 
     async def never_at_first(project: Projects) -> Any:
         if not reading.is_set():

@@ -24,7 +24,7 @@ from workbench.model.results import (
 )
 from workbench.report.comparison import Change, RunComparison, compare
 from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
-from workbench.tui.backend.run_calls import export_problem
+from workbench.tui.backend.run_calls import check_export_path
 from workbench.tui.state.case_scores import CaseScores, value_blocks
 from workbench.tui.state.group_scores import GroupScores, spread_of
 from workbench.tui.state.history_state import ComparedCases
@@ -268,12 +268,12 @@ def test_one_column_always_stays() -> None:
 
 
 def test_a_path_to_export_to_must_be_one(tmp_path: Path) -> None:
-    assert export_problem(str(tmp_path / "a.csv")) is None
-    assert export_problem(" ") == "where to? Give the name of a file"
-    assert "must end in one of .csv" in (export_problem("a.txt") or "")
-    assert "there is no folder" in (export_problem(str(tmp_path / "no" / "a.md")) or "")
+    assert check_export_path(str(tmp_path / "a.csv")) is None
+    assert check_export_path(" ") == "where to? Give the name of a file"
+    assert "must end in one of .csv" in (check_export_path("a.txt") or "")
+    assert "there is no folder" in (check_export_path(str(tmp_path / "no" / "a.md")) or "")
     (tmp_path / "d.csv").mkdir()
-    assert "folder" in (export_problem(str(tmp_path / "d.csv")) or "")
+    assert "folder" in (check_export_path(str(tmp_path / "d.csv")) or "")
 
 
 def comparison(before: str, after: str) -> RunComparison:
