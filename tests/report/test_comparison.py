@@ -16,11 +16,11 @@ from workbench.report.comparison import (
     Change,
     RunComparison,
     changes_text,
-    compare,
+    collect_verdicts,
+    compare_runs,
     comparison_lines,
     comparison_record,
-    run_changes,
-    verdicts,
+    describe_run_changes,
 )
 from workbench.report.text_report import Style
 from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
@@ -74,10 +74,10 @@ def compared(
         return [[STATUSES[letter] for letter in letters] for letters in (earlier or {}).get(case.eval_id, ())]
 
     one, other = (
-        verdicts(item for eval_id, letters in side.items() for item in stored(eval_id, letters))
+        collect_verdicts(item for eval_id, letters in side.items() for item in stored(eval_id, letters))
         for side in (before, after)
     )
-    return compare(run("1"), run("2"), one, other, earlier=statuses)
+    return compare_runs(run("1"), run("2"), one, other, earlier=statuses)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_case_that_went_back_and_forth_before_is_flaky_and_one_that_broke_once
         "once": Change.REGRESSION,
         "steady": Change.FIX,
     }
-    assert "back and forth" in comparison.of(Change.FLAKY)[0].reason
+    assert "back and forth" in comparison.select(Change.FLAKY)[0].reason
 
 
 def test_the_most_urgent_changes_come_first() -> None:
@@ -129,10 +129,10 @@ def test_the_most_urgent_changes_come_first() -> None:
 
 
 def test_scores_are_compared_over_the_cases_that_both_have() -> None:
-    before = verdicts([*stored("a", "PP", 0.5), *stored("b", "P", 1.0), *stored("gone", "P", 0.0)])
-    after = verdicts([*stored("a", "P", 0.75), *stored("b", "P", 1.0), *stored("new", "P", 0.0)])
+    before = collect_verdicts([*stored("a", "PP", 0.5), *stored("b", "P", 1.0), *stored("gone", "P", 0.0)])
+    after = collect_verdicts([*stored("a", "P", 0.75), *stored("b", "P", 1.0), *stored("new", "P", 0.0)])
 
-    comparison = compare(run("1"), run("2"), before, after, earlier=lambda _: ())
+    comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
 
     means = {metric.name: (metric.before, metric.after, metric.cases) for metric in comparison.metrics}
     assert means == {"m": (0.75, 0.875, 2), "latency": (pytest.approx(0.1), pytest.approx(0.1), 2)}
@@ -143,21 +143,23 @@ def test_scores_are_compared_over_the_cases_that_both_have() -> None:
 def test_what_is_only_reported_is_no_changed_score() -> None:
     slow = [StoredScores(job, (metrics[0].model_copy(update={"score": 9.0}),)) for job, metrics in stored("a", "P")]
 
-    comparison = compare(run("1"), run("2"), verdicts(stored("a", "P")), verdicts(slow), earlier=lambda _: ())
+    comparison = compare_runs(
+        run("1"), run("2"), collect_verdicts(stored("a", "P")), collect_verdicts(slow), earlier=lambda _: ()
+    )
 
     assert comparison.cases[0].changed_scores == ()
     assert comparison.metrics[0].difference == pytest.approx(8.9)
 
 
 def test_keys_tell_whether_the_agent_was_asked_and_judged_the_same() -> None:
-    before = verdicts([*stored("a", "P"), *stored("b", "P"), *stored("c", "P", execution_key="")])
-    after = verdicts(
+    before = collect_verdicts([*stored("a", "P"), *stored("b", "P"), *stored("c", "P", execution_key="")])
+    after = collect_verdicts(
         [*stored("a", "P", execution_key="x"), *stored("b", "P", scoring_key="x"), *stored("c", "P", execution_key="y")]
     )
 
-    comparison = compare(run("1"), run("2"), before, after, earlier=lambda _: ())
+    comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
 
-    told = {case.case.eval_id: (case.asks_otherwise, case.judged_otherwise) for case in comparison.cases}
+    told = {case.case.eval_id: (case.has_changed_input, case.has_changed_scoring) for case in comparison.cases}
     assert told == {"a": (True, False), "b": (False, True), "c": (False, False)}
 
 
@@ -170,7 +172,7 @@ def test_what_was_judged_differently_is_said_once_for_all_sets() -> None:
     before = run("1", criteria={"a": old, "b": old, "only": old}, versions={"adk": "1"}, options={"runs": 1})
     after = run("2", criteria={"a": new, "b": new}, versions={"adk": "2"}, options={"runs": 3, "concurrency": 4})
 
-    assert run_changes(before, after) == (
+    assert describe_run_changes(before, after) == (
         "a and 1 more: in is new, without threshold",
         "a and 1 more: m: match_type (not given) became EXACT",
         "a and 1 more: m: threshold 0.8 became threshold 0.5",
@@ -178,7 +180,7 @@ def test_what_was_judged_differently_is_said_once_for_all_sets() -> None:
         "adk 1 became 2",
         "runs 1 became 3",
     )
-    assert run_changes(before, before) == ()
+    assert describe_run_changes(before, before) == ()
 
 
 def test_people_read_what_changed_and_only_that_unless_they_ask() -> None:

@@ -14,7 +14,7 @@ from workbench.model.results import (
     MetricStatus,
     RubricScore,
 )
-from workbench.report.judge_agreement import CriterionAgreement, Judgements, agreements
+from workbench.report.judge_agreement import CriterionAgreement, Judgements, compute_agreements
 
 
 def judged(
@@ -41,7 +41,9 @@ def judged(
 
 
 def agreement(*results: CaseResult) -> CriterionAgreement:
-    (found,) = agreements(Judgements([f"run {number}" for number in range(len(results))], [[each] for each in results]))
+    (found,) = compute_agreements(
+        Judgements([f"run {number}" for number in range(len(results))], [[each] for each in results])
+    )
     return found
 
 
@@ -92,5 +94,5 @@ def test_a_judgement_that_failed_is_no_verdict() -> None:
 
     assert (found.compared, found.unjudged, found.agreement) == (1, 1, 1.0)
     assert found.kappa is None
-    assert found.why_no_kappa == "every verdict is the same: chance alone explains that they agree"
+    assert found.no_kappa_reason == "every verdict is the same: chance alone explains that they agree"
     assert not found.flips  # that nobody judged it says nothing about the judge

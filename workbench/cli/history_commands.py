@@ -102,7 +102,7 @@ def report(*, run: str, report_format: str | None, output: Path | None, path: Pa
 
 def _format_runs(runs: list[StoredRun]) -> list[str]:
     from workbench.model.text import one_line, pluralise
-    from workbench.report.run_report import counts_text, duration_text, when
+    from workbench.report.run_report import counts_text, duration_text, time_text
 
     if not runs:
         return ["no runs yet"]
@@ -111,11 +111,10 @@ def _format_runs(runs: list[StoredRun]) -> list[str]:
     for run in runs:
         duration = "unfinished" if run.duration_seconds is None else duration_text(run.duration_seconds)
         counts = counts_text(run.summary) + (", interrupted" if run.interrupted else "")
-        lines.append(
-            one_line(
-                f"{run.run_id:<{width}}  {when(run.started_at)}  {pluralise(run.total, 'case')}: {counts}, {duration}"
-            )
+        line = (
+            f"{run.run_id:<{width}}  {time_text(run.started_at)}  {pluralise(run.total, 'case')}: {counts}, {duration}"
         )
+        lines.append(one_line(line))
         lines.append(f"  {one_line(run.command)}")
     return lines
 
@@ -181,17 +180,17 @@ def compare(
 
 
 def _compare_runs(root: Path, before: str | None, after: str | None) -> RunComparison:
-    from workbench.report.comparison import compare_stored
+    from workbench.report.comparison import compare_stored_runs
 
     with require_history(root) as history:
-        return compare_stored(history, before, after)
+        return compare_stored_runs(history, before, after)
 
 
 def _compute_status(comparison: RunComparison) -> int:
     from workbench.model.results import CaseStatus
     from workbench.report.comparison import Change
 
-    worse = [case.after.status for case in comparison.of(Change.REGRESSION) if case.after is not None]
+    worse = [case.after.status for case in comparison.select(Change.REGRESSION) if case.after is not None]
     if not worse:
         return _SAME
     return ERRORS if all(status is CaseStatus.ERROR for status in worse) else _WORSE
@@ -239,7 +238,7 @@ def read_report(root: Path, run_id: str) -> RunReport:
     """Read a run for a report. Raises StoreError if there is no such run."""
     from workbench.engine.history_recorder import ExpectedCases
     from workbench.engine.plan import Limits
-    from workbench.report.run_report import ReportedCase, report_of
+    from workbench.report.run_report import ReportedCase, build_report
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
     with require_history(root) as history:
@@ -250,4 +249,4 @@ def read_report(root: Path, run_id: str) -> RunReport:
     cases.sort(key=lambda case: (case.result.case.eval_set, *expected.place(case.result.case), case.result.repeat))
     # Without options that are stored only to resume the run.
     options = {name: value for name, value in run.options.items() if name in Limits.model_fields}
-    return replace(report_of(run, cases, summary=run.summary), options=options)
+    return replace(build_report(run, cases, summary=run.summary), options=options)

@@ -61,14 +61,14 @@ def judge(
     from workbench.cli.console import write_document, write_lines
     from workbench.engine.workspace import Workspace
     from workbench.model.results import MetricStatus
-    from workbench.report.judge_agreement import agreement_lines, agreement_record, agreements
+    from workbench.report.judge_agreement import agreement_lines, agreement_record, compute_agreements
     from workbench.report.report_formats import dump
 
     with Workspace.open(path) as workspace:
         options = {"config": config, "concurrency": concurrency, **judging}
         judgements, interrupted, has_wrong_input = _judge_again(workspace, run, cases, options, repeat=repeat)
         requires_all_samples = judging["require_all_samples"] or workspace.settings.judge.require_all_samples
-    found = agreements(judgements)
+    found = compute_agreements(judgements)
     if report_format == "json":
         write_document(dump(agreement_record(judgements, found), indent=2) + "\n")
     else:

@@ -74,7 +74,7 @@ class TablePrinter:
         """Print the remaining cases (an interrupted run has gaps) and the totals."""
         rest = [self._waiting[job] for job in self._order[self._next :] if job in self._waiting]
         lines = [line for case in rest for line in self._table.lines(case)]
-        write_lines([*lines, *self._table.closing(report)])
+        write_lines([*lines, *self._table.closing_lines(report)])
 
 
 class LinePrinter:
@@ -171,7 +171,7 @@ def table_lines(report: RunReport, *, style: Style, name_width: int) -> list[str
     """Return the verdict table of a finished run."""
     table = VerdictTable(style=style, name_width=name_width, criteria=report.criteria)
     lines = [line for cases in report.by_eval_set().values() for case in cases for line in table.lines(case)]
-    return [*lines, *table.closing(report)]
+    return [*lines, *table.closing_lines(report)]
 
 
 # The output of `workbench eval`. Lines that `adk eval` prints too are the same.

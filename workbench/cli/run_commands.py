@@ -57,7 +57,7 @@ from workbench.model.run_events import (
     RunFinished,
     RunStarted,
 )
-from workbench.report.run_report import CaseOutcome, ReportedCase, RunReport, StreamedRun, outcome_of
+from workbench.report.run_report import CaseOutcome, ReportedCase, RunReport, StreamedRun, summarise_case
 from workbench.report.text_report import Style, VerdictTable, quota_wait_text, width_of_names
 
 if TYPE_CHECKING:
@@ -535,7 +535,7 @@ class _CaseCollector:
         if self._keeps_cases:
             self._cases[job] = case
         else:
-            self._outcomes[job] = outcome_of(case, planned.config)
+            self._outcomes[job] = summarise_case(case, planned.config)
         return case
 
     def report(self, facts: Mapping[str, Any]) -> StreamedRun | RunReport:

@@ -97,7 +97,7 @@ def _follow(run: Run, *, is_live: bool, as_json: bool) -> None:
     from workbench.model.results import CaseStatus
     from workbench.model.run_events import CaseFinished, Notice
     from workbench.report.report_formats import dump
-    from workbench.report.run_report import conversation_data, conversation_lines, ending
+    from workbench.report.run_report import conversation_data, conversation_lines, ending_line
 
     for event in run.iter_events():
         if isinstance(event, Notice):
@@ -106,7 +106,7 @@ def _follow(run: Run, *, is_live: bool, as_json: bool) -> None:
             if as_json:
                 write_document(dump(conversation_data(event.result)) + "\n")
             else:
-                write_lines([ending(event.result)] if is_live else conversation_lines(event.result))
+                write_lines([ending_line(event.result)] if is_live else conversation_lines(event.result))
         elif is_live:
             write_lines(_format_event(event))
 

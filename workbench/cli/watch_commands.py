@@ -25,10 +25,10 @@ from workbench.report.run_report import (
     PARTLY_JUDGED,
     SYMBOLS,
     ReportedCase,
+    agent_time_text,
     counts_text,
     duration_text,
     missing_samples_lines,
-    time_taken,
 )
 from workbench.report.text_report import explain as explain_result
 from workbench.report.text_report import explain_at_length, quota_wait_text, spending_line
@@ -286,12 +286,12 @@ class WatchTextPrinter(WatchPrinter):
 
     def _verdict(self, event: VerdictKnown) -> Iterator[str]:
         result = event.result
-        times = [time_taken(result.agent_seconds)]
+        times = [agent_time_text(result.agent_seconds)]
         if event.seconds_since_save is not None:
             times.append(f"({duration_text(event.seconds_since_save)} after the save)")
         yield self._headline(result.status, JobKey(case=result.case, repeat=result.repeat), *times)
         case = ReportedCase(result, event.case)
-        passed = [metric for metric in case.judged if metric.status is MetricStatus.PASSED]
+        passed = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.PASSED]
         yield from (f"    {line}" for line in missing_samples_lines(passed))
         if result.status is not CaseStatus.PASSED:
             yield from (f"    {line}" for line in explain_result(case))

@@ -101,7 +101,7 @@ def write_adk_results(
     }
     make_folder(folder)
     path = folder / f"{name}{RESULT_SUFFIX}"
-    write_new(path, _as_json(data))
+    write_new(path, _to_json(data))
     return path
 
 
@@ -131,14 +131,16 @@ def _case_result(result: CaseResult, *, config: EvalConfig, expected: EvalCase |
             )
             for metric in result.metrics
         ],
-        "eval_metric_result_per_invocation": list(_turns(result, config=config, criteria=criteria, expected=expected)),
+        "eval_metric_result_per_invocation": list(
+            _list_turns(result, config=config, criteria=criteria, expected=expected)
+        ),
         "session_id": (session.session_id if session else None) or "",
         "user_id": (session.user_id if session else None) or _DEFAULT_USER,
-        "workbench": _own_details(result),
+        "workbench": _workbench_details(result),
     }
 
 
-def _own_details(result: CaseResult) -> dict[str, Any]:
+def _workbench_details(result: CaseResult) -> dict[str, Any]:
     """What ADK has no field for."""
     details: dict[str, Any] = {
         "status": result.status.value,
@@ -165,7 +167,7 @@ def _own_details(result: CaseResult) -> dict[str, Any]:
     return details
 
 
-def _turns(
+def _list_turns(
     result: CaseResult, *, config: EvalConfig, criteria: Mapping[str, Criterion], expected: EvalCase | None
 ) -> Iterator[dict[str, Any]]:
     """Each turn that ended, beside the one it should have been."""
@@ -180,7 +182,7 @@ def _turns(
                     criteria=criteria,
                     score=metric.per_invocation[index].score,
                     status=_status_of_turn(metric, metric.per_invocation[index]),
-                    rubrics=_rubrics_of(metric.per_invocation[index]),
+                    rubrics=_list_rubric_scores(metric.per_invocation[index]),
                 )
                 for metric in result.metrics
                 if index < len(metric.per_invocation)
@@ -215,12 +217,12 @@ def _metric_result(
     return told
 
 
-def _rubrics_of(score: InvocationScore) -> Sequence[Mapping[str, Any]]:
+def _list_rubric_scores(score: InvocationScore) -> Sequence[Mapping[str, Any]]:
     """The rubrics of a turn as a judge model saw them; one that it said nothing about has no score there either."""
     if score.judgement is None:
         return ()
     return [
-        _present(rubric_id=rubric.rubric_id, rationale=redact(rubric.rationale) or None, score=rubric.score)
+        _drop_none(rubric_id=rubric.rubric_id, rationale=redact(rubric.rationale) or None, score=rubric.score)
         for rubric in score.judgement.rubrics
     ]
 
@@ -232,7 +234,7 @@ def _overall_rubrics(metric: MetricResult) -> Sequence[Mapping[str, Any]]:
         for rubric in turn.judgement.rubrics if turn.judgement is not None else ():
             scores.setdefault(rubric.rubric_id, []).extend([] if rubric.score is None else [rubric.score])
     return [
-        _present(
+        _drop_none(
             rubric_id=rubric_id,
             rationale="the mean over the turns; each of them has the reasons of the judge",
             score=sum(given) / len(given) if given else None,
@@ -258,7 +260,7 @@ def _invocation(invocation: Invocation) -> dict[str, Any]:
         "invocation_id": invocation.invocation_id,
         "user_content": _content(invocation.user_content),
         "creation_timestamp": invocation.creation_timestamp,
-        **_extras(invocation, _INVOCATION_EXTRAS),
+        **_known_extras(invocation, _INVOCATION_EXTRAS),
     }
     if invocation.final_response is not None:
         told["final_response"] = _content(invocation.final_response)
@@ -269,9 +271,9 @@ def _invocation(invocation: Invocation) -> dict[str, Any]:
         told["intermediate_data"] = _flat_data(data)
     if invocation.rubrics:
         told["rubrics"] = [
-            _present(
+            _drop_none(
                 rubric_id=rubric.rubric_id,
-                rubric_content={"text_property": _either(rubric.rubric_content, "text_property", "textProperty")},
+                rubric_content={"text_property": _find_value(rubric.rubric_content, "text_property", "textProperty")},
                 description=rubric.description,
                 type=rubric.type,
             )
@@ -286,7 +288,7 @@ def _events(data: InvocationEvents) -> list[dict[str, Any]]:
         {
             "author": event.author,
             **({} if event.content is None else {"content": _content(event.content)}),
-            **_extras(event, _EVENT_EXTRAS),
+            **_known_extras(event, _EVENT_EXTRAS),
         }
         for event in data.invocation_events
     ]
@@ -304,31 +306,31 @@ def _flat_data(data: IntermediateData) -> dict[str, Any]:
 
 def _content(content: Content) -> dict[str, Any]:
     parts = None if content.parts is None else [_part(part) for part in content.parts]
-    return _present(parts=parts, role=content.role)
+    return _drop_none(parts=parts, role=content.role)
 
 
 def _part(part: Any) -> dict[str, Any]:
-    return _present(
+    return _drop_none(
         text=part.text,
         thought=part.thought,
         function_call=_call(part.function_call) if part.function_call else None,
         function_response=_response(part.function_response) if part.function_response else None,
-        **_extras(part, _PART_EXTRAS),
+        **_known_extras(part, _PART_EXTRAS),
     )
 
 
 def _call(call: Any) -> dict[str, Any]:
-    return _present(id=call.id, name=call.name, args=call.args, **_extras(call, _CALL_EXTRAS))
+    return _drop_none(id=call.id, name=call.name, args=call.args, **_known_extras(call, _CALL_EXTRAS))
 
 
 def _response(response: Any) -> dict[str, Any]:
-    return _present(
-        id=response.id, name=response.name, response=response.response, **_extras(response, _RESPONSE_EXTRAS)
+    return _drop_none(
+        id=response.id, name=response.name, response=response.response, **_known_extras(response, _RESPONSE_EXTRAS)
     )
 
 
 def _app_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    agents = _either(details, "agent_details", "agentDetails")
+    agents = _find_value(details, "agent_details", "agentDetails")
     if not isinstance(agents, Mapping):
         return {}
     told = {}
@@ -338,17 +340,17 @@ def _app_details(details: Mapping[str, Any]) -> dict[str, Any]:
     return {"agent_details": told}
 
 
-def _extras(model: Any, known: frozenset[str]) -> dict[str, Any]:
+def _known_extras(model: Any, known: frozenset[str]) -> dict[str, Any]:
     """The fields that our types keep without knowing them, where ADK does know them; in snake_case."""
     extras = model.model_extra or {}
     return {_snake(key): value for key, value in extras.items() if value is not None and _snake(key) in known}
 
 
-def _present(**fields: Any) -> dict[str, Any]:
+def _drop_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _either(data: Mapping[str, Any], *names: str) -> Any:
+def _find_value(data: Mapping[str, Any], *names: str) -> Any:
     return next((data[name] for name in names if name in data), None)
 
 
@@ -356,7 +358,7 @@ def _snake(key: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", key).lower()
 
 
-def _as_json(data: Any) -> bytes:
+def _to_json(data: Any) -> bytes:
     """Indented UTF-8; what JSON cannot say (infinity, half a surrogate pair) becomes null or a replacement mark."""
     try:
         return to_json(data, indent=2, inf_nan_mode="null")

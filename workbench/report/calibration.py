@@ -21,8 +21,8 @@ from workbench.model.results import (
 )
 from workbench.model.text import one_line, pluralise, suggest_name
 from workbench.report.report_formats import SCHEMA_VERSION
-from workbench.report.run_report import PARTLY_JUDGED, reason_of
-from workbench.report.text_report import safe
+from workbench.report.run_report import PARTLY_JUDGED, find_reason
+from workbench.report.text_report import make_safe
 from workbench.store.datasets.dataset_lint import Label, LabelValue
 from workbench.store.datasets.dataset_rows import Fault
 from workbench.store.errors import StoreError, raise_all
@@ -46,7 +46,7 @@ class Bounds(NamedTuple):
     lowest: float | None
     highest: float | None
 
-    def hold(self, score: float) -> bool:
+    def contains(self, score: float) -> bool:
         """Whether it can give this score."""
         is_low = self.lowest is not None and score < self.lowest
         return not is_low and (self.highest is None or score <= self.highest)
@@ -58,7 +58,7 @@ class Bounds(NamedTuple):
         return f"{low}{high}"
 
 
-def bounds_of(judgements: Sequence[Judgement]) -> Bounds:
+def find_bounds(judgements: Sequence[Judgement]) -> Bounds:
     """The lowest and the highest score that these judges could give."""
     lows, highs = [each.lowest for each in judgements], [each.best for each in judgements]
     return Bounds(
@@ -67,23 +67,23 @@ def bounds_of(judgements: Sequence[Judgement]) -> Bounds:
     )
 
 
-def kind_of_labels(labels: Sequence[Label], bounds: Bounds) -> Kind:
+def detect_kind(labels: Sequence[Label], bounds: Bounds) -> Kind:
     """What the labels of a criterion are, by the first word that is known, else by the numbers that it can give."""
     words = [label.label.casefold() for label in labels if isinstance(label.label, str)]
     known = next((word for word in words if word in _VERDICTS or word in _CHOICES), None)
     if known is not None:
         return "choice" if known in _CHOICES else "verdict"
-    numbers = {label.label for label in labels if isinstance(label.label, float) and bounds.hold(label.label)}
+    numbers = {label.label for label in labels if isinstance(label.label, float) and bounds.contains(label.label)}
     return "rating" if bounds.highest != 1.0 or not numbers <= {0.0, 1.0} else "verdict"
 
 
-def what_was_expected(value: LabelValue, kind: Kind, bounds: Bounds, *, name: str) -> str | None:
+def validate_label(value: LabelValue, kind: Kind, bounds: Bounds, *, name: str) -> str | None:
     """What a label should be where it is something that its criterion cannot say; None where it is right."""
     others = "like the other labels of this criterion"
     if kind == "rating":
         if isinstance(value, str):
             return f"a number, {others}"
-        return None if bounds.hold(value) else f"a rating {bounds}, as {name} gives them"
+        return None if bounds.contains(value) else f"a rating {bounds}, as {name} gives them"
     word = value.casefold() if isinstance(value, str) else None
     if word is not None and word not in _VERDICTS and word not in _CHOICES:
         return f"a number, or one of {', '.join((*_VERDICTS, *_CHOICES))}"
@@ -94,7 +94,7 @@ def what_was_expected(value: LabelValue, kind: Kind, bounds: Bounds, *, name: st
     return f"pass or fail, {others}" if bounds.highest != 1.0 else f"pass or fail (also 1 or 0), as {name} gives them"
 
 
-def said_by(value: LabelValue, kind: Kind) -> str:
+def normalise_label(value: LabelValue, kind: Kind) -> str:
     """A label that is as expected, as the classes have it."""
     if isinstance(value, str):
         word = value.casefold()
@@ -104,7 +104,7 @@ def said_by(value: LabelValue, kind: Kind) -> str:
     return f"{value:g}"
 
 
-def shown_value(value: LabelValue) -> str:
+def label_text(value: LabelValue) -> str:
     """A label as messages show it."""
     return repr(value) if isinstance(value, str) else f"{value:g}"
 
@@ -122,7 +122,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class LabelComparison:
     """A label beside what the judge said.
 
     `unsure`: its samples disagree. `missing_samples`: on how many its verdict rests, if some are missing.
@@ -158,47 +158,49 @@ class Calibration:
     metric: str
     kind: Kind
     classes: Sequence[str]
-    compared: Sequence[Compared]
+    comparisons: Sequence[LabelComparison]
     unjudged: Sequence[Place]
     weighted: float | None = None
-    off_by: float | None = None
+    mean_error: float | None = None
 
     @property
     def confusion(self) -> Mapping[tuple[str, str], int]:
         """How often each pair of verdicts was given, the human's first."""
-        return Counter((each.human, each.judge) for each in self.compared)
+        return Counter((each.human, each.judge) for each in self.comparisons)
 
     @property
     def agreement(self) -> float | None:
         """The share of labels that the judge agrees with."""
-        return fmean(each.human == each.judge for each in self.compared) if self.compared else None
+        return fmean(each.human == each.judge for each in self.comparisons) if self.comparisons else None
 
     @property
     def kappa(self) -> float | None:
         """Cohen's kappa; None where chance explains everything."""
-        return cohen_kappa([(each.human, each.judge) for each in self.compared])
+        return cohen_kappa([(each.human, each.judge) for each in self.comparisons])
 
     @property
-    def why_no_kappa(self) -> str | None:
+    def no_kappa_reason(self) -> str | None:
         """Why there is no kappa, where there is none."""
         if self.kappa is not None:
             return None
-        return "people and judge only ever gave one verdict" if self.compared else "the judge has no score of any label"
+        return (
+            "people and judge only ever gave one verdict" if self.comparisons else "the judge has no score of any label"
+        )
 
     @property
-    def disagreements(self) -> Sequence[Compared]:
+    def disagreements(self) -> Sequence[LabelComparison]:
         """Where the judge says something else."""
-        return [each for each in self.compared if each.human != each.judge]
+        return [each for each in self.comparisons if each.human != each.judge]
 
     def quality(self, verdict: str) -> ClassQuality:
         """Precision and recall of one verdict."""
         right = self.confusion.get((verdict, verdict), 0)
-        said = sum(each.judge == verdict for each in self.compared)
-        so = sum(each.human == verdict for each in self.compared)
+        said = sum(each.judge == verdict for each in self.comparisons)
+        so = sum(each.human == verdict for each in self.comparisons)
         return ClassQuality(right / said if said else None, right / so if so else None)
 
 
-class _Said(NamedTuple):
+class _JudgeOpinion(NamedTuple):
     """What the judge said of a place; without a score where it could not."""
 
     score: float | None
@@ -212,7 +214,7 @@ class _Said(NamedTuple):
 class _Pair(NamedTuple):
     label: Label
     place: Place
-    said: _Said
+    said: _JudgeOpinion
 
 
 def calibrate(
@@ -228,25 +230,25 @@ def calibrate(
     errors: list[StoreError] = []
     for label in labels:
         try:
-            name = finder.criterion_of(label)
-            found = [_Pair(label, *each) for each in finder.found(label, name)]
+            name = finder.find_criterion(label)
+            found = [_Pair(label, *each) for each in finder.find_opinions(label, name)]
             for pair in found:
-                _refuse_second(label, earlier=rows.setdefault((name, pair.place), label.row))
+                _check_duplicate(label, earlier=rows.setdefault((name, pair.place), label.row))
         except StoreError as error:
             errors.append(error)
             continue
         pairs.setdefault(name, []).extend(found)
-    kinds = {name: kind_of_labels([pair.label for pair in found], finder.bounds[name]) for name, found in pairs.items()}
+    kinds = {name: detect_kind([pair.label for pair in found], finder.bounds[name]) for name, found in pairs.items()}
     for name, found in pairs.items():
         for label in dict.fromkeys(pair.label for pair in found):
-            expected = what_was_expected(label.label, kinds[name], finder.bounds[name], name=name)
+            expected = validate_label(label.label, kinds[name], finder.bounds[name], name=name)
             if expected is not None:
-                errors.append(label.error(Fault("label", shown_value(label.label), expected)))
+                errors.append(label.error(Fault("label", label_text(label.label), expected)))
     raise_all(sorted(errors, key=lambda error: (error.line or 0, error.column or 0)))
-    return [_calibration(name, found, kind=kinds[name]) for name, found in pairs.items()]
+    return [_build_calibration(name, found, kind=kinds[name]) for name, found in pairs.items()]
 
 
-def _refuse_second(label: Label, *, earlier: int) -> None:
+def _check_duplicate(label: Label, *, earlier: int) -> None:
     if earlier != label.row:
         raise label.error(Fault("label", f"a second label of what row {earlier} is about", "one label of it"))
 
@@ -266,10 +268,10 @@ class _Finder:
                 if found:
                     judgements.setdefault(metric.name, []).extend(found)
         self._criteria = tuple(judgements)
-        self.bounds = {name: bounds_of(found) for name, found in judgements.items()}
+        self.bounds = {name: find_bounds(found) for name, found in judgements.items()}
         """The lowest and the highest score by each criterion."""
 
-    def criterion_of(self, label: Label) -> str:
+    def find_criterion(self, label: Label) -> str:
         """The criterion that a label is about. Raises StoreError."""
         if label.criterion is not None and self._criterion not in (None, label.criterion):
             expected = f"{self._criterion!r}, which --criterion says, or none"
@@ -286,26 +288,29 @@ class _Finder:
             raise label.error(Fault("criterion", found, expected))
         return name
 
-    def found(self, label: Label, criterion: str) -> Iterator[tuple[Place, _Said]]:
+    def find_opinions(self, label: Label, criterion: str) -> Iterator[tuple[Place, _JudgeOpinion]]:
         """What the judge said, in every repeat that the label means. Raises StoreError."""
-        results = self._results(label)
+        results = self._find_results(label)
         for result in results:
             metric = next((each for each in result.metrics if each.name == criterion), None)
             place = Place(result.case, result.repeat, label.turn, label.rubric)
             if metric is None:
-                yield place, _Said(None, None, "", False, ())
+                yield place, _JudgeOpinion(None, None, "", False, ())
                 continue
-            number = _turn_of(label, metric)
+            number = _find_turn(label, metric)
             if number is None:
                 if label.rubric is not None:
                     raise label.error(Fault("turn", "nothing", "the turn in which the rubric was judged"))
-                yield place, _said_of_case(metric)
+                yield place, _read_case_opinion(metric)
                 continue
             turn = metric.per_invocation[number]
             place = place._replace(turn=number + 1)
-            yield place, _said_of_rubric(label, turn) if label.rubric is not None else _said_of_turn(turn, metric)
+            yield (
+                place,
+                _read_rubric_opinion(label, turn) if label.rubric is not None else _read_turn_opinion(turn, metric),
+            )
 
-    def _results(self, label: Label) -> Sequence[CaseResult]:
+    def _find_results(self, label: Label) -> Sequence[CaseResult]:
         found = self._by_id.get(label.eval_id, [])
         if not found:
             expected = f"the id of one of its cases{suggest_name(label.eval_id, self._by_id)}"
@@ -327,7 +332,7 @@ class _Finder:
         return chosen
 
 
-def _turn_of(label: Label, metric: MetricResult) -> int | None:
+def _find_turn(label: Label, metric: MetricResult) -> int | None:
     """The turn that a label is about, from 0; None where it is about the case as a whole."""
     turns = metric.per_invocation
     if label.turn is not None:
@@ -338,28 +343,28 @@ def _turn_of(label: Label, metric: MetricResult) -> int | None:
     return judged[0] if len(judged) == 1 else None
 
 
-def _said_of_case(metric: MetricResult) -> _Said:
+def _read_case_opinion(metric: MetricResult) -> _JudgeOpinion:
     turns = [turn for turn in metric.per_invocation if turn.judgement is not None]
     best = max((turn.judgement.best or 0.0 for turn in turns if turn.judgement is not None), default=1.0)
     passes = None if metric.score is None else metric.score >= (best if metric.threshold is None else metric.threshold)
     lowest = min(turns, key=lambda turn: turn.score if turn.score is not None else best, default=None)
-    why = "" if lowest is None else _rationale(lowest)
+    why = "" if lowest is None else _find_rationale(lowest)
     scores = [turn.score for turn in turns if turn.score is not None]
-    return _Said(metric.score, passes, why, is_unsure(metric), scores, metric.missing_samples)
+    return _JudgeOpinion(metric.score, passes, why, is_unsure(metric), scores, metric.missing_samples)
 
 
-def _said_of_turn(turn: InvocationScore, metric: MetricResult) -> _Said:
+def _read_turn_opinion(turn: InvocationScore, metric: MetricResult) -> _JudgeOpinion:
     judgement = turn.judgement
     if turn.score is None or judgement is None:
-        return _Said(None, None, "", False, ())
+        return _JudgeOpinion(None, None, "", False, ())
     enough = judgement.best if metric.threshold is None else metric.threshold
     passes = None if enough is None else turn.score >= enough
     scores = [sample.score for sample in judgement.samples if sample.score is not None]
     alone = metric.model_copy(update={"per_invocation": (turn,)})
-    return _Said(turn.score, passes, _rationale(turn), is_unsure(alone), scores, alone.missing_samples)
+    return _JudgeOpinion(turn.score, passes, _find_rationale(turn), is_unsure(alone), scores, alone.missing_samples)
 
 
-def _said_of_rubric(label: Label, turn: InvocationScore) -> _Said:
+def _read_rubric_opinion(label: Label, turn: InvocationScore) -> _JudgeOpinion:
     """What the judge said of a rubric; nothing if the turn as a whole was not judged, as below the quorum."""
     rubrics = {rubric.rubric_id: rubric for rubric in (turn.judgement.rubrics if turn.judgement is not None else ())}
     rubric = rubrics.get(label.rubric or "")
@@ -367,32 +372,32 @@ def _said_of_rubric(label: Label, turn: InvocationScore) -> _Said:
         expected = f"one of {', '.join(rubrics)}" if rubrics else "no rubric, as this turn was not judged by any"
         raise label.error(Fault("rubric", repr(label.rubric), expected))
     if turn.score is None or turn.judgement is None:
-        return _Said(None, None, "", False, ())
+        return _JudgeOpinion(None, None, "", False, ())
     read, asked = rubric.yes + rubric.no, len(turn.judgement.samples)
     missing = SampleCount(read, asked, label.turn or 1) if read < asked else None
-    return _Said(rubric.score, rubric.score == 1.0, rubric.rationale, 0 < rubric.yes < read, (), missing)
+    return _JudgeOpinion(rubric.score, rubric.score == 1.0, rubric.rationale, 0 < rubric.yes < read, (), missing)
 
 
-def _rationale(turn: InvocationScore) -> str:
+def _find_rationale(turn: InvocationScore) -> str:
     if turn.judgement is None or turn.score is None:
         return ""
     unmet = [rubric.rationale for rubric in turn.judgement.rubrics if rubric.score == 0.0 and rubric.rationale]
-    return "; ".join(unmet) if turn.judgement.rubrics else reason_of(turn.judgement, turn.score)
+    return "; ".join(unmet) if turn.judgement.rubrics else find_reason(turn.judgement, turn.score)
 
 
-def _calibration(name: str, pairs: Sequence[_Pair], *, kind: Kind) -> Calibration:
+def _build_calibration(name: str, pairs: Sequence[_Pair], *, kind: Kind) -> Calibration:
     values = [pair.label.label for pair in pairs if isinstance(pair.label.label, float)] if kind == "rating" else []
     ratings = sorted({*values, *(score for pair in pairs for score in pair.said.scores)})
-    compared: list[Compared] = []
+    compared: list[LabelComparison] = []
     unjudged: list[Place] = []
     for label, place, said in pairs:
-        human = said_by(label.label, kind)
+        human = normalise_label(label.label, kind)
         if said.score is None or (kind == "verdict" and said.passes is None):
             unjudged.append(place)
             continue
-        judge = _judge(said.score, said.passes, kind, ratings)
+        judge = _classify_score(said.score, said.passes, kind, ratings)
         compared.append(
-            Compared(
+            LabelComparison(
                 place=place,
                 human=human,
                 judge=judge,
@@ -405,19 +410,19 @@ def _calibration(name: str, pairs: Sequence[_Pair], *, kind: Kind) -> Calibratio
     return Calibration(
         metric=name,
         kind=kind,
-        classes=_classes(kind, compared),
-        compared=compared,
+        classes=_list_classes(kind, compared),
+        comparisons=compared,
         unjudged=unjudged,
         weighted=weighted_kappa([(float(each.human), float(each.judge)) for each in compared])
         if kind == "rating"
         else None,
-        off_by=fmean(abs(float(each.human) - each.score) for each in compared)
+        mean_error=fmean(abs(float(each.human) - each.score) for each in compared)
         if kind == "rating" and compared
         else None,
     )
 
 
-def _judge(score: float, passes: bool | None, kind: Kind, ratings: Sequence[float]) -> str:
+def _classify_score(score: float, passes: bool | None, kind: Kind, ratings: Sequence[float]) -> str:
     if kind == "verdict":
         return PASS if passes else FAIL
     if kind == "choice":
@@ -425,7 +430,7 @@ def _judge(score: float, passes: bool | None, kind: Kind, ratings: Sequence[floa
     return f"{min(ratings, key=lambda rating: (abs(rating - score), rating)):g}"
 
 
-def _classes(kind: Kind, compared: Sequence[Compared]) -> Sequence[str]:
+def _list_classes(kind: Kind, compared: Sequence[LabelComparison]) -> Sequence[str]:
     if kind == "verdict":
         return (FAIL, PASS)
     if kind == "choice":
@@ -446,31 +451,31 @@ def calibration_lines(run_id: str, calibrations: Sequence[Calibration]) -> Itera
 
 def _lines(each: Calibration) -> Iterator[str]:
     left_out = f", {len(each.unjudged)} more without a score of the judge" if each.unjudged else ""
-    yield f"{one_line(each.metric)}: {pluralise(len(each.compared), 'label')}{left_out}"
-    if each.compared:
-        yield from _table(each)
+    yield f"{one_line(each.metric)}: {pluralise(len(each.comparisons), 'label')}{left_out}"
+    if each.comparisons:
+        yield from _table_lines(each)
         yield f"  agreement  {each.agreement:.1%}"
-        yield f"  kappa      {each.why_no_kappa if each.kappa is None else f'{each.kappa:.2f} (Cohen)'}"
+        yield f"  kappa      {each.no_kappa_reason if each.kappa is None else f'{each.kappa:.2f} (Cohen)'}"
         if each.weighted is not None:
             yield f"  weighted   {each.weighted:.2f} (Cohen, by the square of the difference)"
-        if each.off_by is not None:
-            yield f"  off by     {each.off_by:.2f} on average"
-        if partly_judged := sum(compared.missing_samples is not None for compared in each.compared):
+        if each.mean_error is not None:
+            yield f"  off by     {each.mean_error:.2f} on average"
+        if partly_judged := sum(compared.missing_samples is not None for compared in each.comparisons):
             yield f"  samples    {pluralise(partly_judged, 'verdict')} {PARTLY_JUDGED}"
         for verdict in each.classes:
             quality = each.quality(verdict)
-            yield f"  {verdict:<9}  precision {_share(quality.precision)}  recall {_share(quality.recall)}"
+            yield f"  {verdict:<9}  precision {_share_text(quality.precision)}  recall {_share_text(quality.recall)}"
     yield f"  {pluralise(len(each.disagreements), 'disagreement')}"
     for differing in each.disagreements:
         count = differing.missing_samples
         unsure = ", unsure" if differing.unsure else ""
         missing = "" if count is None else f", judged by {count.read} of {count.asked} samples"
-        why = f": {safe(differing.rationale)}" if differing.rationale else ""
+        why = f": {make_safe(differing.rationale)}" if differing.rationale else ""
         said = f"people say {differing.human}, the judge {differing.judge} ({differing.score:.3g}{unsure}{missing})"
         yield f"    {_place_text(differing.place)}: {said}{why}"
 
 
-def _table(each: Calibration) -> Iterator[str]:
+def _table_lines(each: Calibration) -> Iterator[str]:
     width = max(6, *(len(verdict) for verdict in each.classes))
     yield f"  {'people / judge':<15}" + "".join(f"  {verdict:>{width}}" for verdict in each.classes)
     for human in each.classes:
@@ -487,22 +492,22 @@ def _record(each: Calibration) -> Mapping[str, Any]:
     return {
         "name": each.metric,
         "kind": each.kind,
-        "labels": len(each.compared),
+        "labels": len(each.comparisons),
         "confusion": {
             human: {judge: each.confusion.get((human, judge), 0) for judge in each.classes} for human in each.classes
         },
         "agreement": each.agreement,
         "kappa": each.kappa,
-        "reason": each.why_no_kappa,
+        "reason": each.no_kappa_reason,
         "weighted_kappa": each.weighted,
-        "off_by": each.off_by,
+        "off_by": each.mean_error,
         "classes": {verdict: each.quality(verdict)._asdict() for verdict in each.classes},
         "disagreements": [_compared_record(differing) for differing in each.disagreements],
         "unjudged": [_place_record(place) for place in each.unjudged],
     }
 
 
-def _compared_record(each: Compared) -> Mapping[str, Any]:
+def _compared_record(each: LabelComparison) -> Mapping[str, Any]:
     count = each.missing_samples
     return {
         **_place_record(each.place),
@@ -534,5 +539,5 @@ def _place_text(place: Place) -> str:
     return one_line(f"{place.case}{repeat}{turn}{rubric}")
 
 
-def _share(share: float | None) -> str:
+def _share_text(share: float | None) -> str:
     return "   -" if share is None else f"{share:.2f}"

@@ -15,7 +15,14 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import one_line, pluralise, redact
 from workbench.report.report_formats import SCHEMA_VERSION, summary_record
-from workbench.report.run_report import PARTLY_JUDGED, SYMBOLS, counts_text, cut_short, duration_text, when
+from workbench.report.run_report import (
+    PARTLY_JUDGED,
+    SYMBOLS,
+    counts_text,
+    duration_text,
+    explain_incomplete,
+    time_text,
+)
 from workbench.report.text_report import Style, cell_length
 from workbench.store.errors import StoreError
 from workbench.store.history.history import LATEST, History
@@ -23,30 +30,30 @@ from workbench.store.history.history_queries import RunRecord, StoredJob, Stored
 
 # What two runs did not have in common besides their results: criteria, versions and options, in sentences.
 
-_OPTIONS = ("runs", "timeout_seconds", "isolation")
+_RESULT_OPTIONS = ("runs", "timeout_seconds", "isolation")
 """Options that can change how cases come out; the others only change how fast."""
 
 
-def run_changes(before: RunRecord, after: RunRecord) -> tuple[str, ...]:
+def describe_run_changes(before: RunRecord, after: RunRecord) -> tuple[str, ...]:
     """One sentence for each difference; the same one of several eval sets is told once, with how many they are."""
     told: dict[str, list[str]] = {}
     for eval_set in before.criteria.keys() & after.criteria.keys():
-        for sentence in criteria_changes(before.criteria[eval_set], after.criteria[eval_set]):
+        for sentence in describe_criteria_changes(before.criteria[eval_set], after.criteria[eval_set]):
             told.setdefault(sentence, []).append(eval_set)
-    sentences = [f"{_sets(sorted(sets))}: {sentence}" for sentence, sets in sorted(told.items())]
-    sentences += _changed_values(before.versions, after.versions, sorted({*before.versions, *after.versions}))
-    sentences += _changed_values(before.options, after.options, _OPTIONS)
+    sentences = [f"{_name_sets(sorted(sets))}: {sentence}" for sentence, sets in sorted(told.items())]
+    sentences += _describe_changed_values(before.versions, after.versions, sorted({*before.versions, *after.versions}))
+    sentences += _describe_changed_values(before.options, after.options, _RESULT_OPTIONS)
     return tuple(sentences)
 
 
-def criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[str, ...]:
+def describe_criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[str, ...]:
     """What changed in the criteria of one eval set."""
     old = {criterion.metric: criterion for criterion in before.criteria}
     new = {criterion.metric: criterion for criterion in after.criteria}
     sentences = [f"{name} is new, {threshold_text(new[name])}" for name in new if name not in old]
     sentences += [f"{name} is gone" for name in old if name not in new]
     for name in old.keys() & new.keys():
-        sentences += _changed_criterion(old[name], new[name])
+        sentences += _describe_changed_criterion(old[name], new[name])
     if before.custom_metrics != after.custom_metrics:
         sentences.append("the custom metrics changed")
     if before.judge_metrics != after.judge_metrics:
@@ -59,23 +66,23 @@ def threshold_text(criterion: Criterion) -> str:
     return "without threshold" if criterion.threshold is None else f"threshold {criterion.threshold:g}"
 
 
-def _changed_criterion(old: Criterion, new: Criterion) -> Iterator[str]:
+def _describe_changed_criterion(old: Criterion, new: Criterion) -> Iterator[str]:
     if old.threshold != new.threshold:
         yield f"{new.metric}: {threshold_text(old)} became {threshold_text(new)}"
     for name in sorted({*old.options, *new.options}):
         if old.options.get(name) != new.options.get(name):
-            yield f"{new.metric}: {name} {_value(old.options, name)} became {_value(new.options, name)}"
+            yield f"{new.metric}: {name} {_value_text(old.options, name)} became {_value_text(new.options, name)}"
 
 
-def _changed_values(old: Mapping[str, Any], new: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+def _describe_changed_values(old: Mapping[str, Any], new: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     return [
-        f"{name.replace('_', ' ')} {_value(old, name)} became {_value(new, name)}"
+        f"{name.replace('_', ' ')} {_value_text(old, name)} became {_value_text(new, name)}"
         for name in names
         if old.get(name) != new.get(name)
     ]
 
 
-def _value(values: Mapping[str, Any], name: str) -> str:
+def _value_text(values: Mapping[str, Any], name: str) -> str:
     if name not in values:
         return "(not given)"
     value = values[name]
@@ -83,7 +90,7 @@ def _value(values: Mapping[str, Any], name: str) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _sets(names: Sequence[str]) -> str:
+def _name_sets(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
@@ -124,7 +131,7 @@ class Verdict:
     agent_seconds: float
     execution_key: str
     scoring_key: str
-    misses_samples: bool  # whether one of them rests on fewer samples of a judge than were asked for
+    has_missing_samples: bool  # whether one of them rests on fewer samples of a judge than were asked for
 
     @property
     def status(self) -> CaseStatus:
@@ -132,14 +139,14 @@ class Verdict:
         return next(status for status in _WORST_FIRST if status in self.statuses)
 
     @property
-    def passed(self) -> bool:
+    def is_passed(self) -> bool:
         """Whether every repeat passed."""
         return self.status is CaseStatus.PASSED
 
     @property
-    def disagrees(self) -> bool:
+    def is_mixed(self) -> bool:
         """Whether some repeats passed, and some did not."""
-        return CaseStatus.PASSED in self.statuses and not self.passed
+        return CaseStatus.PASSED in self.statuses and not self.is_passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +189,14 @@ class ComparedCase:
         )
 
     @property
-    def asks_otherwise(self) -> bool:
+    def has_changed_input(self) -> bool:
         """Whether what reaches the agent (the case's prompts, the target's settings) is not what it was."""
-        return _differs(self.before, self.after, lambda verdict: verdict.execution_key)
+        return _has_different_key(self.before, self.after, lambda verdict: verdict.execution_key)
 
     @property
-    def judged_otherwise(self) -> bool:
+    def has_changed_scoring(self) -> bool:
         """Whether what it was held against (the case's expectations, the criteria) is not what it was."""
-        return _differs(self.before, self.after, lambda verdict: verdict.scoring_key)
+        return _has_different_key(self.before, self.after, lambda verdict: verdict.scoring_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +221,7 @@ class RunComparison:
     before: StoredRun
     after: StoredRun
     cases: Sequence[ComparedCase]
-    judged_differently: Sequence[str] = ()  # criteria, versions and options that differ, in sentences
+    configuration_changes: Sequence[str] = ()  # criteria, versions and options that differ, in sentences
     counts: Mapping[Change, int] = field(default_factory=dict)
 
     @cached_property
@@ -225,9 +232,9 @@ class RunComparison:
             for score in case.scores:
                 if score.before is not None and score.after is not None:
                     pairs.setdefault(score.name, []).append((score.before, score.after))
-        return tuple(_means(name, scores) for name, scores in pairs.items())
+        return tuple(_compute_means(name, scores) for name, scores in pairs.items())
 
-    def of(self, *changes: Change) -> list[ComparedCase]:
+    def select(self, *changes: Change) -> list[ComparedCase]:
         """The cases with one of these changes."""
         return [case for case in self.cases if case.change in changes]
 
@@ -236,7 +243,7 @@ Earlier = Callable[[CaseKey], Sequence[Sequence[CaseStatus]]]
 """Gives how a case ended in the runs up to the earlier one, the newest first: the statuses of its repeats."""
 
 
-def compare_stored(history: History, before: str | None = None, after: str | None = None) -> RunComparison:
+def compare_stored_runs(history: History, before: str | None = None, after: str | None = None) -> RunComparison:
     """Two runs of a history by their ids, the starts of them, or "latest".
 
     Without `after` it is the newest run that judged a case; without `before`, or if that is the same run, the one
@@ -258,16 +265,16 @@ def compare_stored(history: History, before: str | None = None, after: str | Non
     def earlier(case: CaseKey) -> Sequence[Sequence[CaseStatus]]:
         return history.earlier_statuses(case, first.run_id, limit=RUNS_LOOKED_BACK)
 
-    return compare(
+    return compare_runs(
         first,
         second,
-        verdicts(history.scores(first.run_id)),
-        verdicts(history.scores(second.run_id)),
+        collect_verdicts(history.scores(first.run_id)),
+        collect_verdicts(history.scores(second.run_id)),
         earlier=earlier,
     )
 
 
-def compare(
+def compare_runs(
     before: StoredRun,
     after: StoredRun,
     verdicts_before: Mapping[CaseKey, Verdict],
@@ -277,16 +284,16 @@ def compare(
 ) -> RunComparison:
     """Two runs, from the verdicts of each; `earlier` is only asked about cases whose verdict flipped."""
     keys = {**dict.fromkeys(verdicts_before), **dict.fromkeys(verdicts_after)}
-    cases = [_compared(key, verdicts_before.get(key), verdicts_after.get(key), earlier) for key in keys]
+    cases = [_compare_case(key, verdicts_before.get(key), verdicts_after.get(key), earlier) for key in keys]
     order = {change: place for place, change in enumerate(Change)}
     cases.sort(key=lambda item: (order[item.change], item.case.target, item.case.eval_set, item.case.eval_id))
     counts = dict.fromkeys(Change, 0)
     for case in cases:
         counts[case.change] += 1
-    return RunComparison(before, after, cases, run_changes(before, after), counts)
+    return RunComparison(before, after, cases, describe_run_changes(before, after), counts)
 
 
-def verdicts(scores: Iterable[StoredScores]) -> dict[CaseKey, Verdict]:
+def collect_verdicts(scores: Iterable[StoredScores]) -> dict[CaseKey, Verdict]:
     """What a run says of each of its cases, in the order in which they ended."""
     repeats: dict[CaseKey, list[_Repeat]] = {}
     for job, metrics in scores:
@@ -320,42 +327,42 @@ def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
         agent_seconds=sum(repeat.job.agent_seconds for repeat in repeats) / len(repeats),
         execution_key=newest.execution_key,
         scoring_key=newest.scoring_key,
-        misses_samples=any(repeat.job.misses_samples for repeat in repeats),
+        has_missing_samples=any(repeat.job.misses_samples for repeat in repeats),
     )
 
 
-def _compared(case: CaseKey, before: Verdict | None, after: Verdict | None, earlier: Earlier) -> ComparedCase:
+def _compare_case(case: CaseKey, before: Verdict | None, after: Verdict | None, earlier: Earlier) -> ComparedCase:
     if before is None:
         return ComparedCase(case, before, after, Change.NEW)
     if after is None:
         return ComparedCase(case, before, after, Change.GONE)
-    if before.disagrees or after.disagrees:
+    if before.is_mixed or after.is_mixed:
         return ComparedCase(case, before, after, Change.FLAKY, "its repeats disagree")
-    if before.passed is after.passed:
+    if before.is_passed is after.is_passed:
         change = Change.SAME if before.status is after.status else Change.OTHER
         return ComparedCase(case, before, after, change)
-    if goes_back_and_forth([before.passed, *_passed(earlier(case))]):
+    if is_alternating([before.is_passed, *_list_passed(earlier(case))]):
         return ComparedCase(case, before, after, Change.FLAKY, "it went back and forth in the runs before, too")
-    return ComparedCase(case, before, after, Change.FIX if after.passed else Change.REGRESSION)
+    return ComparedCase(case, before, after, Change.FIX if after.is_passed else Change.REGRESSION)
 
 
-def goes_back_and_forth(passed: Sequence[bool]) -> bool:
+def is_alternating(passed: Sequence[bool]) -> bool:
     """Whether verdicts, one a run, changed both ways: a case that was broken once and mended once is not flaky yet."""
     changes = sum(one is not other for one, other in pairwise(passed))
     return changes >= 2
 
 
-def _passed(runs: Sequence[Sequence[CaseStatus]]) -> list[bool]:
+def _list_passed(runs: Sequence[Sequence[CaseStatus]]) -> list[bool]:
     return [all(status is CaseStatus.PASSED for status in statuses) for statuses in runs]
 
 
-def _differs(before: Verdict | None, after: Verdict | None, key: Callable[[Verdict], str]) -> bool:
+def _has_different_key(before: Verdict | None, after: Verdict | None, key: Callable[[Verdict], str]) -> bool:
     if before is None or after is None:
         return False
     return bool(key(before) and key(after)) and key(before) != key(after)
 
 
-def _means(name: str, scores: Sequence[tuple[float, float]]) -> MetricChange:
+def _compute_means(name: str, scores: Sequence[tuple[float, float]]) -> MetricChange:
     count = len(scores)
     return MetricChange(name, sum(one for one, _ in scores) / count, sum(other for _, other in scores) / count, count)
 
@@ -387,7 +394,7 @@ _NAME_WIDTH = 48
 def comparison_lines(comparison: RunComparison, *, style: Style, show_same: bool) -> list[str]:
     """The comparison for people. `show_same` lists the cases that came out alike, too."""
     lines = [_run_line("before", comparison.before), _run_line("after", comparison.after)]
-    lines += [f"  {_safe(sentence)}" for sentence in comparison.judged_differently]
+    lines += [f"  {_safe(sentence)}" for sentence in comparison.configuration_changes]
     shown = [case for case in comparison.cases if show_same or case.change is not Change.SAME or case.changed_scores]
     if shown:
         lines.append("")
@@ -432,7 +439,7 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "before": _run_record(comparison.before),
         "after": _run_record(comparison.after),
-        "judged_differently": list(comparison.judged_differently),
+        "judged_differently": list(comparison.configuration_changes),
         "counts": {change.name.lower(): count for change, count in comparison.counts.items()},
         "metrics": {
             metric.name: {
@@ -449,8 +456,8 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
 
 def _run_line(word: str, run: StoredRun) -> str:
     ended = "" if run.duration_seconds is None else f", {duration_text(run.duration_seconds)}"
-    mark = f", {cut_short(run)}" if cut_short(run) else ""
-    return f"{word:<6}  {_safe(run.run_id)}  {when(run.started_at)}  {counts_text(run.summary)}{ended}{mark}"
+    mark = f", {explain_incomplete(run)}" if explain_incomplete(run) else ""
+    return f"{word:<6}  {_safe(run.run_id)}  {time_text(run.started_at)}  {counts_text(run.summary)}{ended}{mark}"
 
 
 def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str]:
@@ -460,13 +467,13 @@ def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str
     reason = f"  ({case.reason})" if case.reason else ""
     yield f"{word}  {name}{padding}  {verdict_text(case.before)} → {verdict_text(case.after)}{reason}"
     for side, verdict in (("before", case.before), ("after", case.after)):
-        if verdict is not None and verdict.misses_samples:
+        if verdict is not None and verdict.has_missing_samples:
             yield f"    {side}: {PARTLY_JUDGED}"
     for score in case.changed_scores:
         yield f"    {_safe(score.name)}  {score_change_text(score)}"
-    if case.asks_otherwise:
+    if case.has_changed_input:
         yield "    the case or its target was changed in between: the agent was not asked the same"
-    elif case.judged_otherwise:
+    elif case.has_changed_scoring:
         yield "    the expectations or criteria were changed in between"
 
 
@@ -510,8 +517,8 @@ def _case_record(case: ComparedCase) -> dict[str, Any]:
         "occurrence": case.case.occurrence,
         "change": case.change.name.lower(),
         "reason": case.reason or None,
-        "asks_otherwise": case.asks_otherwise,
-        "judged_otherwise": case.judged_otherwise,
+        "asks_otherwise": case.has_changed_input,
+        "judged_otherwise": case.has_changed_scoring,
         "before": _verdict_record(case.before),
         "after": _verdict_record(case.after),
     }
@@ -524,7 +531,7 @@ def _verdict_record(verdict: Verdict | None) -> dict[str, Any] | None:
         "status": verdict.status.value,
         "repeats": [status.value for status in verdict.statuses],
         "scores": dict(verdict.scores),
-        "partly_judged": verdict.misses_samples,
+        "partly_judged": verdict.has_missing_samples,
         "duration_seconds": verdict.duration_seconds,
         "agent_seconds": verdict.agent_seconds,
     }

@@ -69,14 +69,14 @@ class CriterionAgreement:
         return "Cohen" if self.judgements == 2 else "Fleiss"
 
     @property
-    def why_no_kappa(self) -> str | None:
+    def no_kappa_reason(self) -> str | None:
         """Why there is no kappa, where there is none."""
         if self.kappa is not None:
             return None
         return _ONE_VERDICT if self.compared else "no verdict was made in every judgement"
 
 
-def agreements(judgements: Judgements) -> list[CriterionAgreement]:
+def compute_agreements(judgements: Judgements) -> list[CriterionAgreement]:
     """The agreement by each criterion that asks a model, of those that all judgements have."""
     by_job = [{(result.case, result.repeat): result for result in results} for results in judgements.results]
     jobs = [job for job in by_job[0] if all(job in results for results in by_job)]
@@ -85,32 +85,34 @@ def agreements(judgements: Judgements) -> list[CriterionAgreement]:
         for results in judgements.results
         for result in results
         for metric in result.metrics
-        if _asked(metric)
+        if _has_judgement(metric)
     )
     found = []
     for name in names:
-        rows = [(job, [_metric(results[job], name) for results in by_job]) for job in jobs]
+        rows = [(job, [_find_metric(results[job], name) for results in by_job]) for job in jobs]
         complete = [(job, row) for job, row in rows if all(metric is not None for metric in row)]
         if complete:
-            found.append(_agreement(name, [(job, [m for m in row if m is not None]) for job, row in complete]))
+            found.append(_compute_agreement(name, [(job, [m for m in row if m is not None]) for job, row in complete]))
     return found
 
 
-def _agreement(name: str, rows: Sequence[tuple[tuple[CaseKey, int], Sequence[MetricResult]]]) -> CriterionAgreement:
+def _compute_agreement(
+    name: str, rows: Sequence[tuple[tuple[CaseKey, int], Sequence[MetricResult]]]
+) -> CriterionAgreement:
     items: list[Sequence[str]] = []
     deviations: list[float] = []
     flips: list[Flip] = []
     unjudged = 0
     for (case, repeat), metrics in rows:
-        sides = [dict(_verdicts(metric)) for metric in metrics]
+        sides = [dict(_list_verdicts(metric)) for metric in metrics]
         for place in dict.fromkeys(place for side in sides for place in side):
             verdicts = [verdict for side in sides if (verdict := side.get(place)) is not None]
             if len(verdicts) == len(sides):
                 items.append(verdicts)
             else:
                 unjudged += 1
-        deviations += _deviations(metrics)
-        outcomes = [_outcome(metric) for metric in metrics]
+        deviations += _list_deviations(metrics)
+        outcomes = [_classify_result(metric) for metric in metrics]
         if len({outcome for outcome in outcomes if outcome != MetricStatus.ERROR.value}) > 1:  # an outage is no opinion
             flips.append(Flip(case=case, repeat=repeat, verdicts=outcomes))
     judgements = len(rows[0][1])
@@ -128,7 +130,7 @@ def _agreement(name: str, rows: Sequence[tuple[tuple[CaseKey, int], Sequence[Met
     )
 
 
-def _verdicts(metric: MetricResult) -> Iterator[tuple[tuple[int, str | None], str | None]]:
+def _list_verdicts(metric: MetricResult) -> Iterator[tuple[tuple[int, str | None], str | None]]:
     """The verdicts of a judge by turn and rubric; None where it could make none."""
     for number, turn in enumerate(metric.per_invocation):
         if turn.judgement is None:
@@ -137,22 +139,22 @@ def _verdicts(metric: MetricResult) -> Iterator[tuple[tuple[int, str | None], st
             is_judged = rubric.score is not None and turn.score is not None
             yield (number, rubric.rubric_id), ("yes" if rubric.score else "no") if is_judged else None
         if not turn.judgement.rubrics:
-            yield (number, None), None if turn.score is None else _verdict(turn.score, metric.threshold)
+            yield (number, None), None if turn.score is None else _classify_score(turn.score, metric.threshold)
 
 
-def _verdict(score: float, threshold: float | None) -> str:
+def _classify_score(score: float, threshold: float | None) -> str:
     if threshold is None:
         return f"{round(score)}"
     return "passes" if score >= threshold else "fails"
 
 
-def _outcome(metric: MetricResult) -> str:
+def _classify_result(metric: MetricResult) -> str:
     if metric.status is not MetricStatus.INFORMATIONAL or metric.score is None:
         return metric.status.value
-    return _verdict(metric.score, None)
+    return _classify_score(metric.score, None)
 
 
-def _deviations(metrics: Sequence[MetricResult]) -> Iterator[float]:
+def _list_deviations(metrics: Sequence[MetricResult]) -> Iterator[float]:
     """How the scores of each turn deviate, where every judgement has one."""
     for turns in zip(*(metric.per_invocation for metric in metrics), strict=False):
         scores = [turn.score for turn in turns if turn.score is not None and turn.judgement is not None]
@@ -160,11 +162,11 @@ def _deviations(metrics: Sequence[MetricResult]) -> Iterator[float]:
             yield stdev(scores)
 
 
-def _metric(result: CaseResult, name: str) -> MetricResult | None:
+def _find_metric(result: CaseResult, name: str) -> MetricResult | None:
     return next((metric for metric in result.metrics if metric.name == name), None)
 
 
-def _asked(metric: MetricResult) -> bool:
+def _has_judgement(metric: MetricResult) -> bool:
     return any(turn.judgement is not None for turn in metric.per_invocation)
 
 
@@ -174,8 +176,8 @@ def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement])
     for each in found:
         yield ""
         yield one_line(each.metric)
-        yield f"  agreement  {_percent(each.agreement)} of {pluralise(each.compared, 'verdict')}{_unjudged(each)}"
-        kappa = each.why_no_kappa if each.kappa is None else f"{each.kappa:.2f} ({each.kappa_name})"
+        yield f"  agreement  {_percent(each.agreement)} of {pluralise(each.compared, 'verdict')}{_unjudged_text(each)}"
+        kappa = each.no_kappa_reason if each.kappa is None else f"{each.kappa:.2f} ({each.kappa_name})"
         yield f"  kappa      {kappa}"
         if each.spread is not None:
             yield f"  spread     ±{each.spread:.2g} of a turn's score from judgement to judgement"
@@ -211,7 +213,7 @@ def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]
                 "agreement": each.agreement,
                 "kappa": each.kappa,
                 "kappa_of": each.kappa_name.lower(),
-                "reason": each.why_no_kappa,
+                "reason": each.no_kappa_reason,
                 "spread": each.spread,
                 "partly_judged": each.partly_judged,
                 "flips": [
@@ -235,5 +237,5 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def _unjudged(each: CriterionAgreement) -> str:
+def _unjudged_text(each: CriterionAgreement) -> str:
     return f", {each.unjudged} more not made in every judgement" if each.unjudged else ""

@@ -35,7 +35,7 @@ from workbench.report.run_report import (
     ReportedCase,
     RunFacts,
     RunReport,
-    repeats,
+    count_repeats,
     samples_text,
     set_heading,
     shown_metrics,
@@ -211,14 +211,14 @@ def _score_record(score: InvocationScore) -> dict[str, Any]:
     return {**score.model_dump(mode="json"), "agreement": None if agreement is None else agreement.share}
 
 
-def turn_record(turn: TurnResult, of: CaseResult) -> dict[str, Any]:
+def turn_record(turn: TurnResult, result: CaseResult) -> dict[str, Any]:
     """One turn of a result as the agent did it."""
     response = turn.invocation.final_response
     calls = [{"name": call.name, "args": call.args} for call in get_trajectory(turn.invocation)]
     return {
         "user": turn.invocation.user_content.text(),
         "response": response.text() if response is not None else None,
-        "trajectory": calls if of.has_known_calls(turn) else None,
+        "trajectory": calls if result.has_known_calls(turn) else None,
         "duration_seconds": turn.duration_seconds,
         "inference_calls": turn.inference_calls,
         "usage": turn.usage.model_dump(mode="json") if turn.usage is not None else None,
@@ -453,14 +453,14 @@ def markdown(report: RunReport) -> str:
     for (target, eval_set), cases in report.by_eval_set().items():
         lines += [f"## {_escape(set_heading(target, eval_set))}", "", *_table(cases, report.criteria.get(eval_set)), ""]
     lines += _metrics(report)
-    unstable = [entry for entry in repeats(report.outcomes) if entry.flaky]
+    unstable = [entry for entry in count_repeats(report.outcomes) if entry.is_flaky]
     if unstable:
         lines += ["## Flaky", ""]
         lines += [f"- {_escape(entry.name)}: {entry.passed} of {entry.total} passed" for entry in unstable] + [""]
     unsure = [
         f"- {_title(case)}: {_escape(text)}"
         for case in report.cases
-        for metric in case.judged
+        for metric in case.deciding_metrics
         if (text := unsure_text(metric)) is not None
     ]
     if unsure:
@@ -468,7 +468,7 @@ def markdown(report: RunReport) -> str:
     missing = [
         f"- {_title(case)}: {_escape(f'{metric.name}: {text}')}"
         for case in report.cases
-        for metric in case.judged
+        for metric in case.deciding_metrics
         if (text := samples_text(metric)) is not None
     ]
     if missing:

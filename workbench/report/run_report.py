@@ -54,7 +54,7 @@ def judging_lines(metric: MetricResult) -> Iterator[str]:
 
     What models said stands in these lines as it is: whoever shows them makes it safe.
     """
-    for place, turn in _placed_turns(metric):
+    for place, turn in _label_turns(metric):
         yield from (f"{place}{line}" for line in _turn_lines(turn))
 
 
@@ -69,7 +69,7 @@ def failed_judging_lines(metrics: Sequence[MetricResult]) -> Iterator[str]:
 
 def sample_lines(metric: MetricResult) -> Iterator[str]:
     """What each sample of a judge said about each turn; nothing where no model judged."""
-    for place, turn in _placed_turns(metric):
+    for place, turn in _label_turns(metric):
         if turn.judgement is not None:
             yield f"{metric.name}: {place}samples of {turn.judgement.model}:"
             for number, sample in enumerate(turn.judgement.samples, start=1):
@@ -91,7 +91,7 @@ def unsure_text(metric: MetricResult) -> str | None:
         return None
     told = (
         f"{place}{agreement_text(turn.judgement)}"
-        for place, turn in _placed_turns(metric)
+        for place, turn in _label_turns(metric)
         if turn.judgement is not None and (found := measure_agreement(turn.judgement)) is not None and found.share < 1.0
     )
     return f"{metric.name}: {'; '.join(told)}"
@@ -124,7 +124,7 @@ def agreement_text(judgement: Judgement) -> str:
     return f"{round(agreement.share * agreement.votes)} of {agreement.votes} {what} agree{spread}"
 
 
-def _placed_turns(metric: MetricResult) -> Iterator[tuple[str, InvocationScore]]:
+def _label_turns(metric: MetricResult) -> Iterator[tuple[str, InvocationScore]]:
     """The turns, each with what to call it where there are several."""
     several = len(metric.per_invocation) > 1
     for number, turn in enumerate(metric.per_invocation, start=1):
@@ -140,7 +140,7 @@ def _turn_lines(turn: InvocationScore) -> Iterator[str]:
     elif judgement.sentences:
         yield from (sentence_text(sentence) for sentence in judgement.sentences if sentence.score == 0.0)
     else:
-        yield f"{votes_text(judgement)}: {reason_of(judgement, turn.score)}"
+        yield f"{votes_text(judgement)}: {find_reason(judgement, turn.score)}"
 
 
 def rubric_text(rubric: RubricScore) -> str:
@@ -173,7 +173,7 @@ def votes_text(judgement: Judgement) -> str:
     return f"the judge: {sum(score == 1.0 for score in scores)} of {len(scores)} approve{left_out}"
 
 
-def reason_of(judgement: Judgement, score: float) -> str:
+def find_reason(judgement: Judgement, score: float) -> str:
     """That of the first sample whose own score is nearest to the score."""
     reasons = [(abs(each.score - score), each.rationale) for each in judgement.samples if each.score is not None]
     return min((pair for pair in reasons if pair[1]), key=lambda pair: pair[0], default=(0.0, "no reason"))[1]
@@ -213,13 +213,13 @@ class ReportedCase:
             find_differences(
                 wanted,
                 turn.invocation,
-                calls_known=self.compares_calls(wanted, turn),
+                calls_known=self.can_compare_calls(wanted, turn),
                 response_known=turn.invocation.final_response is not None or not self.result.is_recorded,
             )
             for wanted, turn in zip(conversation, turns, strict=False)
         )
 
-    def compares_calls(self, wanted: Invocation, turn: TurnResult) -> bool:
+    def can_compare_calls(self, wanted: Invocation, turn: TurnResult) -> bool:
         """Whether the calls of a turn can be held against those that were wanted."""
         return turn.calls_unknown is None and (not self.result.is_row or have_known_calls(wanted, turn.invocation))
 
@@ -231,23 +231,23 @@ class ReportedCase:
         return find_state_differences(wanted, given) if wanted and given is not None else ()
 
     @property
-    def judged(self) -> tuple[MetricResult, ...]:
+    def deciding_metrics(self) -> tuple[MetricResult, ...]:
         """The metrics that decide: those with a threshold, and those that could not be computed."""
-        return _judged_of(self.result.metrics)
+        return _select_deciding(self.result.metrics)
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
-def _judged_of(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, ...]:
-    return tuple(metric for metric in metrics if _decides(metric))
+def _select_deciding(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, ...]:
+    return tuple(metric for metric in metrics if _is_deciding(metric))
 
 
 def shown_metrics(case: ReportedCase, config: EvalConfig | None) -> tuple[MetricResult, ...]:
     """The metrics that were asked for or decide; those that are always reported are left out."""
-    return _finder_of_shown(config)(case.result.metrics)
+    return _make_shown_filter(config)(case.result.metrics)
 
 
 @cache_by_identity(maxsize=64)
-def _finder_of_shown(
+def _make_shown_filter(
     config: EvalConfig | None,
 ) -> Callable[[tuple[MetricResult, ...]], tuple[MetricResult, ...]]:
     wanted = tuple(criterion.metric for criterion in config.criteria) if config is not None else ()
@@ -255,12 +255,12 @@ def _finder_of_shown(
     @cache_by_identity(maxsize=256, skip_if=has_judgements)
     def find_shown(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, ...]:
         # One criterion may have several results, which begin with its name.
-        return tuple(metric for metric in metrics if _decides(metric) or metric.name.startswith(wanted))
+        return tuple(metric for metric in metrics if _is_deciding(metric) or metric.name.startswith(wanted))
 
     return find_shown
 
 
-def _decides(metric: MetricResult) -> bool:
+def _is_deciding(metric: MetricResult) -> bool:
     return metric.threshold is not None or metric.status is MetricStatus.ERROR
 
 
@@ -281,16 +281,16 @@ class CaseOutcome(NamedTuple):
     """Hints on metrics that passed."""
 
 
-def outcome_of(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
+def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
     """Sum up a result; `config` holds the criteria of its eval set."""
     result = case.result
-    unsure, partly_judged, hints = _texts_of(case.judged)
+    unsure, partly_judged, hints = _summarise_texts(case.deciding_metrics)
     return CaseOutcome(
         case=result.case,
         repeat=result.repeat,
         eval_set_id=result.eval_set_id,
         status=result.status,
-        metrics=_names_of(shown_metrics(case, config)),
+        metrics=_list_names(shown_metrics(case, config)),
         unsure=unsure,
         partly_judged=partly_judged,
         hints=hints,
@@ -298,23 +298,23 @@ def outcome_of(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
-def _texts_of(judged: tuple[MetricResult, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _summarise_texts(judged: tuple[MetricResult, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     unsure = (unsure_text(metric) for metric in judged)
     passed = (metric for metric in judged if metric.status is MetricStatus.PASSED)
     return (
         tuple(text for text in unsure if text is not None),
         tuple(missing_samples_lines(judged)),
-        _shared(tuple(f"{metric.name}: {metric.hint}" for metric in passed if metric.hint is not None)),
+        _intern(tuple(f"{metric.name}: {metric.hint}" for metric in passed if metric.hint is not None)),
     )
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
-def _names_of(metrics: tuple[MetricResult, ...]) -> tuple[str, ...]:
-    return _shared(tuple(metric.name for metric in metrics))
+def _list_names(metrics: tuple[MetricResult, ...]) -> tuple[str, ...]:
+    return _intern(tuple(metric.name for metric in metrics))
 
 
 @lru_cache(maxsize=256)
-def _shared(texts: tuple[str, ...]) -> tuple[str, ...]:
+def _intern(texts: tuple[str, ...]) -> tuple[str, ...]:
     """The same object for equal texts: most cases of a run have the same."""
     return texts
 
@@ -350,7 +350,7 @@ class RunReport(RunFacts):
     @cached_property
     def outcomes(self) -> Sequence[CaseOutcome]:
         """The cases summed up, in the order of the report."""
-        return [outcome_of(case, self.criteria.get(case.result.case.eval_set)) for case in self.cases]
+        return [summarise_case(case, self.criteria.get(case.result.case.eval_set)) for case in self.cases]
 
     def by_eval_set(self) -> dict[tuple[str, str], list[ReportedCase]]:
         """The cases by target and eval set, in the order of the report."""
@@ -360,7 +360,7 @@ class RunReport(RunFacts):
         return groups
 
 
-def report_of(run: StoredRun, cases: Sequence[ReportedCase], *, summary: RunSummary) -> RunReport:
+def build_report(run: StoredRun, cases: Sequence[ReportedCase], *, summary: RunSummary) -> RunReport:
     """A stored run, or what `cases` and `summary` are of it, without the options it ran with."""
     return RunReport(
         run_id=run.run_id,
@@ -389,12 +389,12 @@ class Repeats:
     total: int
 
     @property
-    def flaky(self) -> bool:
+    def is_flaky(self) -> bool:
         """Whether the case passed sometimes, and sometimes did not."""
         return 0 < self.passed < self.total
 
 
-def repeats(outcomes: Iterable[CaseOutcome]) -> list[Repeats]:
+def count_repeats(outcomes: Iterable[CaseOutcome]) -> list[Repeats]:
     """The cases that were executed more than once; skipped and cancelled repeats are not counted."""
     counts: dict[CaseKey, list[bool]] = {}
     for outcome in outcomes:
@@ -459,17 +459,17 @@ def duration_text(seconds: float) -> str:
     return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
 
 
-def time_taken(seconds: float) -> str:
+def agent_time_text(seconds: float) -> str:
     """How long a case took; `-` where nothing ran that could have been timed: a row that is judged as it stands."""
     return duration_text(seconds) if seconds else "-"
 
 
-def when(at: datetime) -> str:
+def time_text(at: datetime) -> str:
     """A time for people, in their time zone."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def cut_short(run: StoredRun) -> str:
+def explain_incomplete(run: StoredRun) -> str:
     """Why not every case of a run has run; nothing where all have."""
     if run.interrupted:
         return "interrupted"
@@ -484,14 +484,14 @@ _NAME = 7  # columns of a speaker's name
 def case_heading(result: CaseResult) -> str:
     """Which case it is, and who plays the user."""
     simulation = result.execution.simulation
-    who = "" if simulation is None else f"  {_played_by(simulation)}"
+    who = "" if simulation is None else f"  {_describe_user(simulation)}"
     repeat = f" [{result.repeat + 1}]" if result.repeat else ""
     return one_line(f"── {result.case}{repeat}{who}")
 
 
 def user_lines(text: str) -> Iterator[str]:
     """What the user said."""
-    return _spoken("user", text)
+    return _speech_lines("user", text)
 
 
 def answer_lines(turn: TurnResult) -> Iterator[str]:
@@ -500,12 +500,12 @@ def answer_lines(turn: TurnResult) -> Iterator[str]:
         arguments = json.dumps(mask_named_secrets(call.args or {}), ensure_ascii=False, default=str)
         yield " " * _NAME + one_line(f"ƒ {call.name} {redact(arguments)}")
     for said in list_messages(turn.invocation):
-        yield from _spoken(said.author, said.text)
+        yield from _speech_lines(said.author, said.text)
     response = turn.invocation.final_response
-    yield from _spoken("agent", "(nothing)" if response is None else response.text(thoughts=False))
+    yield from _speech_lines("agent", "(nothing)" if response is None else response.text(thoughts=False))
 
 
-def ending(result: CaseResult) -> str:
+def ending_line(result: CaseResult) -> str:
     """How the conversation ended, and what it took."""
     simulation = result.execution.simulation
     parts = [pluralise(len(result.execution.turns), "turn")]
@@ -513,8 +513,8 @@ def ending(result: CaseResult) -> str:
         cached = f" ({simulation.cached} cached)" if simulation.cached else ""
         by = "a script" if simulation.scripted else simulation.model
         parts.append(f"{pluralise(simulation.calls, 'answer')} of {by}{cached}")
-    parts.append(time_taken(result.agent_seconds))
-    return " " * _NAME + one_line(f"{_why_ended(result)} · {' · '.join(parts)}")
+    parts.append(agent_time_text(result.agent_seconds))
+    return " " * _NAME + one_line(f"{_explain_end(result)} · {' · '.join(parts)}")
 
 
 def conversation_lines(result: CaseResult) -> Iterator[str]:
@@ -523,7 +523,7 @@ def conversation_lines(result: CaseResult) -> Iterator[str]:
     for turn in result.execution.turns:
         yield from user_lines(turn.invocation.user_content.text(thoughts=False))
         yield from answer_lines(turn)
-    yield ending(result)
+    yield ending_line(result)
 
 
 def conversation_data(result: CaseResult) -> dict[str, Any]:
@@ -554,13 +554,13 @@ def conversation_data(result: CaseResult) -> dict[str, Any]:
     }
 
 
-def _played_by(simulation: SimulatedConversation) -> str:
+def _describe_user(simulation: SimulatedConversation) -> str:
     """Who the user is, and what plays it."""
     by = f"a script in place of {simulation.model}" if simulation.scripted else simulation.model
     return f"{simulation.persona or 'a user'}, played by {by}"
 
 
-def _why_ended(result: CaseResult) -> str:
+def _explain_end(result: CaseResult) -> str:
     simulation = result.execution.simulation
     if result.failure is not None:
         return f"ERROR: {redact(result.failure.message)}"
@@ -569,7 +569,7 @@ def _why_ended(result: CaseResult) -> str:
     return "the user has finished" if simulation is not None else "all is said"
 
 
-def _spoken(name: str, text: str) -> Iterator[str]:
+def _speech_lines(name: str, text: str) -> Iterator[str]:
     """Lines of speech, the name before the first."""
     label = one_line(name)
     for line in neutralise(redact(text)).splitlines() or [""]:

@@ -35,13 +35,13 @@ from workbench.report.run_report import (
     RunFacts,
     RunReport,
     StreamedRun,
+    agent_time_text,
+    count_repeats,
     failed_judging_lines,
-    repeats,
     sample_lines,
     samples_text,
     set_heading,
     shown_metrics,
-    time_taken,
     total_line,
 )
 from workbench.report.turn_diff import (
@@ -73,23 +73,23 @@ _ABOUT_STATE = ("session_state", "final_state")
 
 def explain(case: ReportedCase) -> list[str]:
     """What went wrong: the failure, each metric that did not pass, and what differed for it to say so."""
-    failed = [metric for metric in case.judged if metric.status is MetricStatus.FAILED]
+    failed = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.FAILED]
     differences = list(_difference_lines(case, failed)) if failed else []
     more = len(differences) - _MOST_DIFFERENCES
     left_out = [f"and {more:,} more differences, in the JSON report"] if more > 0 else []
-    return [*reasons(case), *differences[:_MOST_DIFFERENCES], *left_out]
+    return [*list_reasons(case), *differences[:_MOST_DIFFERENCES], *left_out]
 
 
-def reasons(case: ReportedCase) -> list[str]:
+def list_reasons(case: ReportedCase) -> list[str]:
     """What went wrong without what differed, for places that show both sides themselves."""
     lines = list(_failure_lines(case))
-    bad = [metric for metric in case.judged if metric.status is not MetricStatus.PASSED]
+    bad = [metric for metric in case.deciding_metrics if metric.status is not MetricStatus.PASSED]
     if case.result.failure is not None:  # it is why they have no score
         bad = [metric for metric in bad if metric.status is not MetricStatus.UNDEFINED]
     lines += _metric_lines(bad)
-    if not case.judged and case.result.failure is None:
-        lines.append("no criterion gave a verdict: " + _nothing_evaluated(case))
-    return [*lines, *map(safe, failed_judging_lines(case.judged))]
+    if not case.deciding_metrics and case.result.failure is None:
+        lines.append("no criterion gave a verdict: " + _explain_no_verdict(case))
+    return [*lines, *map(make_safe, failed_judging_lines(case.deciding_metrics))]
 
 
 class ShownSetupFailures:
@@ -113,7 +113,7 @@ def explain_at_length(case: ReportedCase) -> list[str]:
     errors = [metric for metric in case.result.metrics if metric.status is MetricStatus.ERROR]
     blocks = [
         ("traceback", fold_library_frames(failure.traceback or "") if failure is not None else None),
-        *((f"traceback of {safe(metric.name)}", folded_details(metric).get("traceback")) for metric in errors),
+        *((f"traceback of {make_safe(metric.name)}", folded_details(metric).get("traceback")) for metric in errors),
         ("stderr", (failure.stderr_tail if failure is not None else None) or execution.stderr_tail),
         ("stdout", execution.stdout_tail),
     ]
@@ -149,7 +149,7 @@ def fold_library_frames(traceback: str) -> str:
         frame = _FRAME.match(line)
         if frame is None and folded and line.startswith((indent + "  ", indent + "[Previous line")):  # its source
             continue
-        library = None if frame is None else _library_of(frame["path"])
+        library = None if frame is None else _find_library(frame["path"])
         if folded and (library is None or frame is None or frame["indent"] != indent):
             lines.append(_folded_line(indent, folded))
             folded = []
@@ -169,7 +169,7 @@ def _folded_line(indent: str, libraries: list[str]) -> str:
     return f"{indent}… {count} frame{'' if count == 1 else 's'} in {', '.join(dict.fromkeys(libraries))}"
 
 
-def _library_of(path: str) -> str | None:
+def _find_library(path: str) -> str | None:
     """The library that a file belongs to, such as `google.adk`; None for the user's own."""
     found = _LIBRARY.fullmatch(path)
     if found is None:
@@ -178,20 +178,20 @@ def _library_of(path: str) -> str | None:
     return ".".join(parts[: 2 if parts[0] == "google" else 1])
 
 
-def sample_lines_of(case: ReportedCase) -> list[str]:
+def list_sample_lines(case: ReportedCase) -> list[str]:
     """What each sample of each judge said, a line each."""
-    return [safe(line) for metric in case.result.metrics for line in sample_lines(metric)]
+    return [make_safe(line) for metric in case.result.metrics for line in sample_lines(metric)]
 
 
 def describe_metric(metric: MetricResult) -> str:
     """One metric in one line: score against threshold, or why there is no score."""
-    name = safe(metric.name)
+    name = make_safe(metric.name)
     if metric.status is MetricStatus.ERROR or metric.score is None:
-        return f"{name}: {_why_no_score(metric)}"
+        return f"{name}: {_explain_no_score(metric)}"
     against = ""
     if metric.threshold is not None:
         against = f" {compare_numbers(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
-    notes = [safe(note) for note in (metric.reason, metric.hint, samples_text(metric)) if note]
+    notes = [make_safe(note) for note in (metric.reason, metric.hint, samples_text(metric)) if note]
     counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
     score = score_text(metric.score, metric.threshold)
     return f"{name}: {score}{against}{counted}" + "".join(f"; {note}" for note in notes)
@@ -202,15 +202,17 @@ def _metric_lines(metrics: list[MetricResult]) -> Iterator[str]:
     groups: dict[str, list[MetricResult]] = {}
     for metric in metrics:
         has_score = metric.score is not None and metric.status is not MetricStatus.ERROR
-        groups.setdefault(metric.name if has_score else _why_no_score(metric), []).append(metric)
+        groups.setdefault(metric.name if has_score else _explain_no_score(metric), []).append(metric)
     for reason, group in groups.items():
-        yield describe_metric(group[0]) if len(group) == 1 else f"{safe(', '.join(m.name for m in group))}: {reason}"
+        yield (
+            describe_metric(group[0]) if len(group) == 1 else f"{make_safe(', '.join(m.name for m in group))}: {reason}"
+        )
 
 
-def _why_no_score(metric: MetricResult) -> str:
+def _explain_no_score(metric: MetricResult) -> str:
     word = "could not be computed" if metric.status is MetricStatus.ERROR else "undefined"
     # What a custom function raised says already whose it was.
-    return f"{word}: {safe((metric.reason or 'no reason given').removeprefix(f'{metric.name}: '))}"
+    return f"{word}: {make_safe((metric.reason or 'no reason given').removeprefix(f'{metric.name}: '))}"
 
 
 def compare_numbers(score: float, threshold: float) -> str:
@@ -229,22 +231,23 @@ def score_text(score: float, other: float | None = None) -> str:
 
 def describe_difference(difference: Difference) -> str:
     """Describe a difference in one line: `set_device_info: device_id: expected "device_2", got "device_3"`."""
-    tool = safe(difference.tool)
+    tool = make_safe(difference.tool)
     path, name = f"{tool}: {format_path(difference.path)}", find_name(difference.path)
     match difference.kind:
         case DifferenceKind.CALL_MISSING:
-            return f"missing call {_position(difference.expected_call)}: {_call(tool, difference.expected)}"
+            return f"missing call {_position_text(difference.expected_call)}: {_call_text(tool, difference.expected)}"
         case DifferenceKind.CALL_EXTRA:
-            return f"unexpected call {_position(difference.actual_call)}: {_call(tool, difference.actual)}"
+            return f"unexpected call {_position_text(difference.actual_call)}: {_call_text(tool, difference.actual)}"
         case DifferenceKind.CALL_MOVED:
-            places = f"expected as call {_position(difference.expected_call)}, made as call "
-            return f"call out of order: {_call(tool, difference.expected)}: {places}{_position(difference.actual_call)}"
+            expected, made = _position_text(difference.expected_call), _position_text(difference.actual_call)
+            call = _call_text(tool, difference.expected)
+            return f"call out of order: {call}: expected as call {expected}, made as call {made}"
         case DifferenceKind.ARGUMENT_MISSING:
             return f"{path}: expected {format_value(difference.expected, name)}, got no such argument"
         case DifferenceKind.ARGUMENT_EXTRA:
             return f"{path}: unexpected argument {format_value(difference.actual, name)}"
         case DifferenceKind.ARGUMENT_CHANGED if not difference.path:
-            wanted, given = _arguments(difference.expected), _arguments(difference.actual)
+            wanted, given = _arguments_text(difference.expected), _arguments_text(difference.actual)
             return f"{tool}: expected {wanted}, got {given}"
         case DifferenceKind.ARGUMENT_CHANGED:
             return f"{path}: {_describe_both(difference)}"
@@ -264,9 +267,9 @@ def _describe_words(difference: Difference) -> str:
         missing = None if difference.actual is not None else "expected {wanted}, got no response"
         speaker = "response"
     elif difference.kind is DifferenceKind.TOOL_RESPONSE_CHANGED:
-        speaker = f"response of {safe(difference.tool)}"
+        speaker = f"response of {make_safe(difference.tool)}"
     else:
-        speaker = safe(difference.tool)
+        speaker = make_safe(difference.tool)
     if missing is None:
         return f"{speaker}: {_describe_both(difference)}"
     told = missing.format(wanted=format_value(difference.expected), given=format_value(difference.actual))
@@ -275,7 +278,7 @@ def _describe_words(difference: Difference) -> str:
 
 def format_value(value: Any, name: str = "") -> str:
     """Format a value as JSON on one line, cut if it is long, and masked if `name`, its key, is that of a secret."""
-    return safe(json.dumps(mask_named_secrets(value, name), ensure_ascii=False, default=repr))
+    return make_safe(json.dumps(mask_named_secrets(value, name), ensure_ascii=False, default=repr))
 
 
 def _describe_both(difference: Difference) -> str:
@@ -304,10 +307,10 @@ def format_path(path: Path) -> str:
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-    return safe(text)
+    return make_safe(text)
 
 
-def safe(text: str) -> str:
+def make_safe(text: str) -> str:
     """Text from outside on one line: control characters visible, secrets removed, cut where it is long."""
     return one_line(redact(text), width=_WIDTH)
 
@@ -320,7 +323,7 @@ def _failure_lines(case: ReportedCase) -> Iterator[str]:
         yield f"{failure.kind.value}{where}: {message}"
 
 
-def _nothing_evaluated(case: ReportedCase) -> str:
+def _explain_no_verdict(case: ReportedCase) -> str:
     if case.expected is not None and case.expected.conversation == []:
         return "the conversation is empty"
     return "none has a threshold" if case.result.execution.turns else "no turn was finished"
@@ -351,16 +354,16 @@ def find_subjects(metric: str) -> tuple[str, ...]:
     return ("calls", "response", "state")
 
 
-def _position(position: int | None) -> str:
+def _position_text(position: int | None) -> str:
     return "?" if position is None else str(position + 1)
 
 
-def _call(tool: str, args: Mapping[str, Any] | None) -> str:
+def _call_text(tool: str, args: Mapping[str, Any] | None) -> str:
     written = ", ".join(f"{key}={format_value(value, key)}" for key, value in (args or {}).items())
     return one_line(f"{tool}({written})", width=_WIDTH)
 
 
-def _arguments(args: Mapping[str, Any] | None) -> str:
+def _arguments_text(args: Mapping[str, Any] | None) -> str:
     """Format arguments. Absent `args` are not `{}` for ADK, so they have a text of their own."""
     return "no arguments written (args absent)" if args is None else format_value(args)
 
@@ -407,7 +410,7 @@ def spending_text(models: Iterable[ModelSpending]) -> str:
     """All models in a few words: `20 model calls (+4 known) $0.0012`."""
     asked = list(models)
     calls, known = sum(spent.calls for spent in asked), sum(spent.cached for spent in asked)
-    cost = f" {cost_text(_total(asked))}" if calls else ""
+    cost = f" {cost_text(_sum_costs(asked))}" if calls else ""
     more = f" (+{known:,} known)" if known else ""
     return f"{calls:,} model {'call' if calls == 1 else 'calls'}{more}{cost}" if asked else ""
 
@@ -417,7 +420,7 @@ def quota_wait_text(seconds: float) -> str:
     return f"waiting {math.ceil(seconds)} s for quota"
 
 
-def _total(models: Iterable[ModelSpending]) -> float | None:
+def _sum_costs(models: Iterable[ModelSpending]) -> float | None:
     costs = [spent.cost for spent in models]
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 
@@ -475,36 +478,36 @@ class VerdictTable:
     def lines(self, case: ReportedCase) -> list[str]:
         """The lines of one case, with a heading before them where another set begins."""
         group = (case.result.case.target, case.result.case.eval_set)
-        heading = [] if group == self._group else self._heading(group, case)
-        row, details = self._row(case), self._details(case)
+        heading = [] if group == self._group else self._heading_lines(group, case)
+        row, details = self._format_row(case), self._detail_lines(case)
         eval_set = f"{case.result.case.eval_set}:"
         shown = self._setup_failures.find(case, f"{eval_set}{row_name(case)}")
         if shown is not None:
             row, details = f"{row}  setup: see {one_line(shown.removeprefix(eval_set))}", details[1:]
         return [*heading, row, *details]
 
-    def closing(self, report: StreamedRun | RunReport) -> list[str]:
+    def closing_lines(self, report: StreamedRun | RunReport) -> list[str]:
         """The metrics over the run, the unstable cases, what models cost, the totals."""
         lines = [""] if self._group is not None else []
-        lines += self._metrics(report)
-        for entry in repeats(report.outcomes):
-            if entry.flaky:
+        lines += self._metric_summary_lines(report)
+        for entry in count_repeats(report.outcomes):
+            if entry.is_flaky:
                 lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
         lines += _unsure_lines(report.outcomes)
         lines += _partly_judged_lines(report.outcomes)
         lines += _hint_lines(report.outcomes)
         lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
-        status = _status_of_run(report)
+        status = _decide_run_status(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
         return [*lines, self._style.paint(f"run {report.run_id}", "2")]
 
-    def _heading(self, group: tuple[str, str], case: ReportedCase) -> list[str]:
+    def _heading_lines(self, group: tuple[str, str], case: ReportedCase) -> list[str]:
         lines = [] if self._group is None else [""]
         self._group = group
         target, eval_set = group
         config = self._criteria.get(eval_set)
         wanted = [criterion.metric for criterion in config.criteria] if config is not None else []
-        self._columns = tuple(metric.name for metric in self._shown(case)) or tuple(wanted)
+        self._columns = tuple(metric.name for metric in self._select_shown(case)) or tuple(wanted)
         title = one_line(set_heading(target, eval_set))
         left = " " * (_WORD_WIDTH + self._name_width + 8)  # as far as the scores of a row are from its start
         heads = [one_line(name) for name in self._columns]
@@ -522,39 +525,41 @@ class VerdictTable:
         faint = [self._style.paint(line, "2") for line in (*legend, f"{left}{names}".rstrip())]
         return [*lines, self._style.paint(title, "1"), *faint]
 
-    def _row(self, case: ReportedCase) -> str:
+    def _format_row(self, case: ReportedCase) -> str:
         result = case.result
         status = f"{SYMBOLS[result.status]} {result.status.value:<{_WORD_WIDTH}}"
-        cells, others = self._cells_of(self._shown(case))
-        time = f"{time_taken(result.agent_seconds):>{_TIME_WIDTH}}"
+        cells, others = self._cells_of(self._select_shown(case))
+        time = f"{agent_time_text(result.agent_seconds):>{_TIME_WIDTH}}"
         painted = self._style.paint(status, _COLOURS[result.status])
         parts = [f"  {painted}", _pad(row_name(case), self._name_width), *cells, time, *others]
         return "  ".join(parts).rstrip()
 
-    def _shown(self, case: ReportedCase) -> tuple[MetricResult, ...]:
+    def _select_shown(self, case: ReportedCase) -> tuple[MetricResult, ...]:
         return shown_metrics(case, self._criteria.get(case.result.case.eval_set))
 
     def _make_cells(self, shown: tuple[MetricResult, ...]) -> tuple[list[str], list[str]]:
         """The scores of a row in the columns, and those that have none."""
         metrics = {metric.name: metric for metric in shown}
         cells = [self._cell(metrics.get(name), width) for name, width in zip(self._columns, self._widths, strict=True)]
-        others = [f"{one_line(name)} {_score(metric)}" for name, metric in metrics.items() if name not in self._columns]
+        others = [
+            f"{one_line(name)} {_score_cell(metric)}" for name, metric in metrics.items() if name not in self._columns
+        ]
         return cells, others
 
     def _cell(self, metric: MetricResult | None, width: int) -> str:
-        text = f"{'-' if metric is None else _score(metric):<{width}}"
+        text = f"{'-' if metric is None else _score_cell(metric):<{width}}"
         bad = metric is not None and metric.status in (MetricStatus.FAILED, MetricStatus.ERROR)
         return self._style.paint(text, "31") if bad else text
 
-    def _details(self, case: ReportedCase) -> list[str]:
+    def _detail_lines(self, case: ReportedCase) -> list[str]:
         is_bad = case.result.status in NOT_GOOD
         lines = explain(case) if is_bad else []
         if self._style.verbose:
-            lines += sample_lines_of(case)
+            lines += list_sample_lines(case)
             lines += explain_at_length(case) if is_bad else []
         return [f"      {line}" for line in lines]
 
-    def _metrics(self, report: StreamedRun | RunReport) -> list[str]:
+    def _metric_summary_lines(self, report: StreamedRun | RunReport) -> list[str]:
         """Mean and sample deviation of each metric; of the informational ones only for those who ask."""
         if report.summary.total < 2 and not self._style.verbose:
             return []
@@ -573,17 +578,17 @@ class VerdictTable:
 
 def _unsure_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
     """The cases on which the samples of a judge disagree."""
-    texts = [f"{_name_of(outcome)}: {one_line(text)}" for outcome in outcomes for text in outcome.unsure]
-    return _listed("unsure", texts)
+    texts = [f"{_outcome_name(outcome)}: {one_line(text)}" for outcome in outcomes for text in outcome.unsure]
+    return _limit_lines("unsure", texts)
 
 
 def _partly_judged_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
     """The verdicts that rest on fewer samples of a judge than were asked for."""
-    texts = [f"{_name_of(outcome)}: {text}" for outcome in outcomes for text in outcome.partly_judged]
-    return _listed("samples missing", texts)
+    texts = [f"{_outcome_name(outcome)}: {text}" for outcome in outcomes for text in outcome.partly_judged]
+    return _limit_lines("samples missing", texts)
 
 
-def _listed(title: str, texts: Sequence[str]) -> list[str]:
+def _limit_lines(title: str, texts: Sequence[str]) -> list[str]:
     more = len(texts) - _MOST_LISTED
     lines = [f"{title}: {text}" for text in texts[:_MOST_LISTED]]
     return lines if more <= 0 else [*lines, f"{title}: and {more} more"]
@@ -592,7 +597,7 @@ def _listed(title: str, texts: Sequence[str]) -> list[str]:
 def _hint_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
     """The hints on criteria that passed, once each; the other hints are shown with their case."""
     counts = Counter(hint for outcome in outcomes for hint in outcome.hints)
-    lines = [f"hint: {safe(text)} ({pluralise(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
+    lines = [f"hint: {make_safe(text)} ({pluralise(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
     more = len(counts) - len(lines)
     return [*lines, f"hint: and {more} more"] if more else lines
 
@@ -602,7 +607,7 @@ def row_name(case: ReportedCase) -> str:
     return _row_name(case.name, case.result.repeat)
 
 
-def _name_of(outcome: CaseOutcome) -> str:
+def _outcome_name(outcome: CaseOutcome) -> str:
     return _row_name(outcome.case.name, outcome.repeat)
 
 
@@ -654,13 +659,13 @@ def _legend(names: Sequence[str], *, width: int) -> list[str]:
     return [line.replace("\u00a0", " ") for line in wrapped]
 
 
-def _score(metric: MetricResult) -> str:
+def _score_cell(metric: MetricResult) -> str:
     if metric.score is None:
         return "error" if metric.status is MetricStatus.ERROR else "undef."
     return score_text(metric.score, metric.threshold)
 
 
-def _status_of_run(report: RunFacts) -> CaseStatus:
+def _decide_run_status(report: RunFacts) -> CaseStatus:
     summary = report.summary
     if summary.failed or summary.not_evaluated or not summary.passed:
         return CaseStatus.FAILED
@@ -681,8 +686,8 @@ def aligned_lines(case: ReportedCase) -> Iterator[str]:
     conversation = (case.expected.conversation if case.expected is not None else None) or ()
     for index, (wanted, turn) in enumerate(zip(conversation, case.result.execution.turns, strict=False)):
         if case.differences[index]:
-            yield f"turn {index + 1}: {safe(wanted.user_content.text(thoughts=False))}"
-            if case.compares_calls(wanted, turn):
+            yield f"turn {index + 1}: {make_safe(wanted.user_content.text(thoughts=False))}"
+            if case.can_compare_calls(wanted, turn):
                 yield from _call_lines(get_trajectory(wanted), get_trajectory(turn.invocation))
             for difference in case.differences[index]:
                 if difference.kind is DifferenceKind.RESPONSE_CHANGED:
@@ -709,14 +714,14 @@ def _call_lines(wanted: Trajectory, given: Trajectory) -> Iterator[str]:
 
 
 def _one_sided_call_lines(sign: str, call: ToolCall, note: str) -> Iterator[str]:
-    yield f"{sign}{safe(call.name)} ({note})"
+    yield f"{sign}{make_safe(call.name)} ({note})"
     for key, value in (call.args or {}).items():
-        yield f"{sign}  {safe(key)}: {format_value(value, key)}"
+        yield f"{sign}  {make_safe(key)}: {format_value(value, key)}"
 
 
 def _matched_call_lines(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
     """Return the lines of a call of both sides: its arguments key by key, inside them only differences."""
-    yield _BOTH + safe(expected.name)
+    yield _BOTH + make_safe(expected.name)
     if expected.args is None or actual.args is None:
         for sign, args in ((_EXPECTED, expected.args), (_ACTUAL, actual.args)):
             if expected.args != actual.args:
@@ -727,7 +732,7 @@ def _matched_call_lines(expected: ToolCall, actual: ToolCall) -> Iterator[str]:
         found.setdefault(path[0], []).append(Difference(kind=kind, path=path, expected=wanted, actual=given))
     for key in (*expected.args, *(key for key in actual.args if key not in expected.args)):
         if key not in found:
-            yield f"{_BOTH}  {safe(key)}: {format_value(expected.args[key], key)}"
+            yield f"{_BOTH}  {make_safe(key)}: {format_value(expected.args[key], key)}"
         for difference in found.get(key, ()):
             yield from _side_lines(f"  {format_path(difference.path)}", difference)
 
@@ -755,11 +760,11 @@ def wilson_interval(passed: int, total: int) -> tuple[float, float]:
     return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
-def pass_at(k: int, *, passed: int, total: int) -> float:
+def estimate_pass_at_k(k: int, *, passed: int, total: int) -> float:
     """The chance that at least one of `k` repeats passes, estimated without bias. `k` is at most `total`."""
     return 1.0 - comb(total - passed, k) / comb(total, k)
 
 
-def pass_all(k: int, *, passed: int, total: int) -> float:
+def estimate_pass_all_k(k: int, *, passed: int, total: int) -> float:
     """The chance that all of `k` repeats pass (pass^k), estimated without bias. `k` is at most `total`."""
     return comb(passed, k) / comb(total, k)

@@ -166,7 +166,7 @@ def align(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pai
     if expected == actual:
         return tuple(Pair(place, place) for place in range(len(expected)))
     rows: list[Pair] = []
-    for low, high, start, stop in _blocks(expected, actual):
+    for low, high, start, stop in _split_blocks(expected, actual):
         rows += _align_block(expected, actual, range(low, high), range(start, stop))
     moved_to = find_moves(rows, expected, actual)
     arrived = set(moved_to.values())
@@ -217,7 +217,7 @@ def find_moves(rows: Sequence[Pair], expected: Sequence[ToolCall], actual: Seque
     return found
 
 
-def _blocks(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> Iterator[tuple[int, int, int, int]]:
+def _split_blocks(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> Iterator[tuple[int, int, int, int]]:
     """Yield ranges of both sides that are aligned separately: all calls together, unless these are too many."""
     if len(expected) * len(actual) <= _LARGEST_TABLE:
         yield 0, len(expected), 0, len(actual)
@@ -237,11 +237,13 @@ def _align_block(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left:
     if len(left) * len(right) > _LARGEST_TABLE or (
         same and all(expected[i] == actual[j] for i, j in zip(left, right, strict=True))
     ):
-        return _by_position(expected, actual, left, right)
-    return _by_least_cost(expected, actual, left, right)
+        return _align_by_position(expected, actual, left, right)
+    return _align_by_least_cost(expected, actual, left, right)
 
 
-def _by_position(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range) -> list[Pair]:
+def _align_by_position(
+    expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range
+) -> list[Pair]:
     rows: list[Pair] = []
     for i, j in zip(left, right, strict=False):
         if expected[i].name == actual[j].name:
@@ -252,12 +254,14 @@ def _by_position(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left:
     return rows + [Pair(i, None) for i in left[shared:]] + [Pair(None, j) for j in right[shared:]]
 
 
-def _by_least_cost(expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range) -> list[Pair]:
+def _align_by_least_cost(
+    expected: Sequence[ToolCall], actual: Sequence[ToolCall], left: range, right: range
+) -> list[Pair]:
     """Align by Needleman-Wunsch, computed from the end so that the rows are read in order."""
 
     @cache
     def cost(i: int, j: int) -> float:
-        return _cost_of_pair(expected[left[i]], actual[right[j]])
+        return _compute_pair_cost(expected[left[i]], actual[right[j]])
 
     height, width = len(left), len(right)
     table = [[float(width - j) for j in range(width + 1)]]
@@ -282,7 +286,7 @@ def _by_least_cost(expected: Sequence[ToolCall], actual: Sequence[ToolCall], lef
     return rows + [Pair(k, None) for k in left[i:]] + [Pair(None, k) for k in right[j:]]
 
 
-def _cost_of_pair(expected: ToolCall, actual: ToolCall) -> float:
+def _compute_pair_cost(expected: ToolCall, actual: ToolCall) -> float:
     """Return 0 for identical calls, less than 2 (a missing and an extra call) for one tool, 3 for different tools."""
     if expected.name != actual.name:
         return 3.0
@@ -507,7 +511,7 @@ def compare_words(expected: str, actual: str) -> tuple[Passage, ...]:
 
 
 def _compare_long(expected: str, actual: str) -> Iterator[Passage]:
-    left, right = _tokens(expected), _tokens(actual)
+    left, right = _tokenize(expected), _tokenize(actual)
     start = _count_shared(left, right)
     end = _count_shared(left[start:][::-1], right[start:][::-1])
     yield from _make_same(left[:start])
@@ -516,16 +520,16 @@ def _compare_long(expected: str, actual: str) -> Iterator[Passage]:
     if len(inner) * len(other) <= _MOST_PAIRS:
         yield from _compare(inner, other)
     else:
-        yield from _compare_pieces(_pieces(inner), _pieces(other))
+        yield from _compare_pieces(_split_pieces(inner), _split_pieces(other))
     yield from _make_same(left[left_end:])
 
 
-def _tokens(text: str) -> list[str]:
+def _tokenize(text: str) -> list[str]:
     # Not `findall`: it holds the GIL until the end, and a thread with a megabyte of text would block the screen.
     return [match[0] for match in _TOKEN.finditer(text)]
 
 
-def _pieces(tokens: Sequence[str]) -> list[str]:
+def _split_pieces(tokens: Sequence[str]) -> list[str]:
     """Cut a text into sentences and parts of them, after words that a hash of the word selects.
 
     So an added word changes only the cuts next to it, however long the text is.
@@ -547,7 +551,7 @@ def _compare_pieces(left: Sequence[str], right: Sequence[str]) -> Iterator[Passa
         if tag == "equal":
             yield from _make_same(left[low:high])
             continue
-        inner, other = (_tokens("".join(side)) for side in (left[low:high], right[start:stop]))
+        inner, other = (_tokenize("".join(side)) for side in (left[low:high], right[start:stop]))
         yield from _compare(inner, other) if len(inner) * len(other) <= _MOST_PAIRS else _make_changed(inner, other)
 
 

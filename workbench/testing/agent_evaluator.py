@@ -32,9 +32,9 @@ from workbench.report.text_report import (
     aligned_lines,
     describe_metric,
     explain,
-    reasons,
+    list_reasons,
+    make_safe,
     row_name,
-    safe,
     score_text,
     width_of_names,
 )
@@ -48,7 +48,7 @@ from workbench.store.files import make_relative_name
 from workbench.store.filetypes import EVAL_SET_SUFFIX, TEST_SUFFIX
 from workbench.store.project_discovery import EvalSetEntry, Project, find_adjacent_criteria
 from workbench.store.settings import LoadedSettings
-from workbench.testing.model_calls import with_calls
+from workbench.testing.model_calls import apply_model_calls
 from workbench.testing.pytest_session import ALL_REQUIRED, session
 from workbench.testing.pytest_workspaces import shared_workspaces
 
@@ -87,9 +87,9 @@ def _rows(case: ReportedCase) -> Iterator[_Row]:
         for number, score in enumerate(per_turn or [metric.score]):
             of_turn = slice(number, number + 1) if per_turn else slice(None)
             judged = (cell_text(metric.name), metric.threshold, score, _status(metric, score))
-            yield (*head, *judged, *_told(expected[of_turn], turns[of_turn]))
+            yield (*head, *judged, *_turn_cells(expected[of_turn], turns[of_turn]))
     if result.failure is not None:
-        yield (*head, "", None, None, CaseStatus.ERROR.value, *_told(expected, turns))
+        yield (*head, "", None, None, CaseStatus.ERROR.value, *_turn_cells(expected, turns))
 
 
 def _status(metric: MetricResult, score: float | None) -> str:
@@ -107,7 +107,7 @@ def _status(metric: MetricResult, score: float | None) -> str:
     return (MetricStatus.PASSED if passed else MetricStatus.FAILED).value
 
 
-def _told(expected: Sequence[Invocation], actual: Sequence[Invocation]) -> Iterator[str]:
+def _turn_cells(expected: Sequence[Invocation], actual: Sequence[Invocation]) -> Iterator[str]:
     yield _text(turn.user_content.text(thoughts=False) for turn in actual or expected)
     yield _text(_response(turn) for turn in expected)
     yield _text(_response(turn) for turn in actual)
@@ -144,7 +144,7 @@ def find_agent_module(name: str) -> AgentPlace:
     search: Sequence[str] | None = None
     spec: ModuleSpec | None = None
     for number, part in enumerate(parts, start=1):
-        spec = None if number > 1 and search is None else _find(part, search)
+        spec = None if number > 1 and search is None else _find_spec(part, search)
         if spec is None:
             missing = ".".join(parts[:number])
             raise ModuleNotFoundError(
@@ -155,16 +155,16 @@ def find_agent_module(name: str) -> AgentPlace:
         search = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
     assert spec is not None  # a text that is split has a part
     if search is not None:
-        return _place(Path(search[0]), parts)
+        return _find_import_root(Path(search[0]), parts)
     if parts[-1] == "agent" and spec.origin is not None and len(parts) > 1:
-        return _place(Path(spec.origin).parent, parts[:-1])
+        return _find_import_root(Path(spec.origin).parent, parts[:-1])
     raise ValueError(
         f"agent_module {name!r}: found the file {spec.origin}, expected a package with a module `agent`, "
         "or a module called `agent` in a package"
     )
 
 
-def _find(part: str, search: Sequence[str] | None) -> ModuleSpec | None:
+def _find_spec(part: str, search: Sequence[str] | None) -> ModuleSpec | None:
     """The spec of a module by the last part of its name, in the folders of its package or, without, from the top."""
     if search is not None:
         return PathFinder.find_spec(part, search)
@@ -175,7 +175,7 @@ def _find(part: str, search: Sequence[str] | None) -> ModuleSpec | None:
     return next((spec for spec in specs if spec is not None), None)
 
 
-def _place(folder: Path, package: Sequence[str]) -> AgentPlace:
+def _find_import_root(folder: Path, package: Sequence[str]) -> AgentPlace:
     root = folder
     for name in reversed(package):
         if root.name != name:  # it is called otherwise than its folder: only the adapter can tell how to import it
@@ -186,7 +186,7 @@ def _place(folder: Path, package: Sequence[str]) -> AgentPlace:
 
 # How repeated runs of a case come out as one verdict, as ADK's AgentEvaluator has it, and how that is told.
 
-_MOST_TOLD = 8
+_SCORES_SHOWN = 8
 """Scores that a line can hold."""
 
 _BAD = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
@@ -209,7 +209,7 @@ class CaseVerdict:
     missing_samples: tuple[str, ...] = ()
 
 
-def case_verdict(name: str, runs: Sequence[ReportedCase], *, requires_all_samples: bool = False) -> CaseVerdict:
+def decide_case(name: str, runs: Sequence[ReportedCase], *, requires_all_samples: bool = False) -> CaseVerdict:
     """The verdict on a case from its runs, of which there is at least one.
 
     With `requires_all_samples` a case is an ERROR instead of PASSED if samples of a judge are missing.
@@ -219,23 +219,23 @@ def case_verdict(name: str, runs: Sequence[ReportedCase], *, requires_all_sample
         return CaseVerdict(name, CaseStatus.ERROR, tuple(_error_lines(errors, of=len(runs))))
     metrics: dict[str, list[MetricResult]] = {}
     for run in runs:
-        for metric in run.judged:
+        for metric in run.deciding_metrics:
             metrics.setdefault(metric.name, []).append(metric)
     statuses, lines = set[CaseStatus](), list[str]()
     has_several_judges = sum(map(has_judgements, metrics.values())) > 1
     for name_of_metric, results in metrics.items():
         judge = f"{name_of_metric}: " if has_several_judges else ""
-        status, line = _metric_verdict(results)
+        status, line = _decide_metric(results)
         statuses.add(status)
         if status is not CaseStatus.PASSED:
             lines.append(line)
-            lines += dict.fromkeys(safe(f"{judge}{told}") for result in results for told in judging_lines(result))
+            lines += dict.fromkeys(make_safe(f"{judge}{told}") for result in results for told in judging_lines(result))
     if not metrics:
-        lines += reasons(runs[0])
+        lines += list_reasons(runs[0])
     status = next((each for each in (*_BAD, CaseStatus.PASSED) if each in statuses), CaseStatus.NOT_EVALUATED)
     if status is not CaseStatus.PASSED:
         lines += _difference_lines(runs)
-    missing = tuple(line for run in runs for line in missing_samples_lines(run.judged))
+    missing = tuple(line for run in runs for line in missing_samples_lines(run.deciding_metrics))
     if status is CaseStatus.PASSED and missing and requires_all_samples:
         return CaseVerdict(name, CaseStatus.ERROR, (*missing, ALL_REQUIRED), missing)
     return CaseVerdict(name, status, tuple(lines), missing)
@@ -253,40 +253,40 @@ def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -
         f"{number} {word}" for word, status in counts.items() if (number := sum(v.status is status for v in bad)) > 0
     ]
     lines = [
-        f"{len(bad)} of {pluralise(len(verdicts), 'case')} of {safe(agent)} did not pass "
+        f"{len(bad)} of {pluralise(len(verdicts), 'case')} of {make_safe(agent)} did not pass "
         f"({pluralise(runs, 'run')} each): {', '.join(told)}"
     ]
     for verdict in bad:
-        lines += ["", f"{SYMBOLS[verdict.status]} {verdict.status.value}  {safe(verdict.name)}"]
+        lines += ["", f"{SYMBOLS[verdict.status]} {verdict.status.value}  {make_safe(verdict.name)}"]
         lines += [f"  {line}" for line in verdict.lines]
     return "\n".join(lines)
 
 
-def _metric_verdict(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
+def _decide_metric(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
     """One metric over all turns of all runs, and the line that says how it came out."""
-    scores = [score for result in results for score in _scores_of(result)]
+    scores = [score for result in results for score in _list_scores(result)]
     threshold = results[0].threshold
     if not scores or threshold is None:
         return CaseStatus.NOT_EVALUATED, f"{describe_metric(results[0])} (not evaluated)"
     mean = statistics.mean(scores)  # exact: of equal scores it is that score
-    passed = mean <= threshold if _lower_is_better(results) else mean >= threshold
+    passed = mean <= threshold if _is_lower_better(results) else mean >= threshold
     scored = [result for result in results if result.score is not None]
     if len(scores) == 1:
         line = describe_metric(scored[0])
     else:
         merged = results[0].model_copy(update={"score": mean, "reason": None, "hint": None, "scored": 1, "total": 1})
-        told = ", ".join(map(score_text, scores)) if len(scores) <= _MOST_TOLD else f"{len(scores)} turns"
+        told = ", ".join(map(score_text, scores)) if len(scores) <= _SCORES_SHOWN else f"{len(scores)} turns"
         line = f"{describe_metric(merged)}, the mean of {told}"
     return (CaseStatus.PASSED if passed else CaseStatus.FAILED), line
 
 
-def _scores_of(result: MetricResult) -> list[float]:
+def _list_scores(result: MetricResult) -> list[float]:
     """The scores that one run adds: those of its turns, or of the whole where turns have none."""
     turns = [turn.score for turn in result.per_invocation if turn.score is not None]
     return turns or ([] if result.score is None else [result.score])
 
 
-def _lower_is_better(results: Sequence[MetricResult]) -> bool:
+def _is_lower_better(results: Sequence[MetricResult]) -> bool:
     """Told by a verdict that would be the other one otherwise."""
     return any(
         (result.status is MetricStatus.PASSED) is (result.score < result.threshold)
@@ -300,7 +300,7 @@ def _error_lines(errors: Sequence[ReportedCase], *, of: int) -> Iterator[str]:
     for run in errors:
         told.setdefault(tuple(explain(run)) or (run.result.status.value,), []).append(run)
     for lines, runs in told.items():
-        yield from _of_runs(runs, lines, of=of)
+        yield from _run_lines(runs, lines, of=of)
 
 
 def _difference_lines(runs: Sequence[ReportedCase]) -> Iterator[str]:
@@ -310,10 +310,10 @@ def _difference_lines(runs: Sequence[ReportedCase]) -> Iterator[str]:
         if lines := tuple(aligned_lines(run)):
             told.setdefault(lines, []).append(run)
     for lines, same in told.items():
-        yield from _of_runs(same, lines, of=len(runs))
+        yield from _run_lines(same, lines, of=len(runs))
 
 
-def _of_runs(runs: Sequence[ReportedCase], lines: Sequence[str], *, of: int) -> Iterator[str]:
+def _run_lines(runs: Sequence[ReportedCase], lines: Sequence[str], *, of: int) -> Iterator[str]:
     """Lines under the runs they are about, where that is not all of them."""
     if len(runs) < of:
         yield f"run {', '.join(str(run.result.repeat + 1) for run in runs)} of {of}:"
@@ -337,7 +337,7 @@ class AgentEvaluator:
         """
         __tracebackhide__ = True
         beside = find_adjacent_criteria(Path(test_file))
-        with _WrongInput():
+        with _InputErrors():
             return default_config() if beside is None else load_config(beside)
 
     @staticmethod
@@ -364,13 +364,13 @@ class AgentEvaluator:
         ModuleNotFoundError for what is wrong with the arguments, files and configuration.
         """
         __tracebackhide__ = True
-        _refuse(artifact_service, eval_set_results_manager, num_runs=num_runs)
-        files = _test_files(Path(eval_dataset_file_path_or_dir))
-        with _WrongInput():
-            project, loaded = _project(agent_module, agent_name, files)
+        _check_arguments(artifact_service, eval_set_results_manager, num_runs=num_runs)
+        files = _find_test_files(Path(eval_dataset_file_path_or_dir))
+        with _InputErrors():
+            project, loaded = _find_project(agent_module, agent_name, files)
             initial = None if initial_session_file is None else Path(initial_session_file)
-            documents = {entry.relative: _open(entry.path, initial) for entry in project.eval_sets}
-        sets = _Sets(project, loaded, documents)
+            documents = {entry.relative: _open_document(entry.path, initial) for entry in project.eval_sets}
+        sets = _EvalSets(project, loaded, documents)
         await _evaluate(
             sets, agent_module, num_runs=num_runs, details=print_detailed_results, output_file=output_file, config=None
         )
@@ -394,17 +394,17 @@ class AgentEvaluator:
         `eval_config` is an EvalConfig, ours or ADK's, or its data; the older `criteria` has thresholds by metric.
         """
         __tracebackhide__ = True
-        _refuse(artifact_service, eval_set_results_manager, num_runs=num_runs)
-        with _WrongInput():
-            config = _config({"criteria": dict(criteria)} if criteria else eval_config)
-            project, loaded = _project(agent_module, agent_name, ())
-            document = _document(eval_set)
+        _check_arguments(artifact_service, eval_set_results_manager, num_runs=num_runs)
+        with _InputErrors():
+            config = _read_config({"criteria": dict(criteria)} if criteria else eval_config)
+            project, loaded = _find_project(agent_module, agent_name, ())
+            document = _make_document(eval_set)
         (target,) = project.targets
         entry = EvalSetEntry(
             path=project.root / document.path, relative=document.path.name, target=target, kind="evalset"
         )
         project = project.model_copy(update={"eval_sets": (entry,)})
-        sets = _Sets(project, loaded, {entry.relative: document})
+        sets = _EvalSets(project, loaded, {entry.relative: document})
         await _evaluate(
             sets,
             agent_module,
@@ -426,14 +426,14 @@ class AgentEvaluator:
         if not old_eval_data_file or not new_eval_data_file:
             raise ValueError("old_eval_data_file and new_eval_data_file: found an empty name, expected two files")
         initial = None if initial_session_file is None else Path(initial_session_file)
-        with _WrongInput():
+        with _InputErrors():
             left = migrate(Path(old_eval_data_file), Path(new_eval_data_file), initial_session=initial)
         if left:
             warnings.warn(f"{old_eval_data_file}: not carried over: {', '.join(left)}", stacklevel=2)
 
 
 @dataclass(frozen=True)
-class _Sets:
+class _EvalSets:
     """What is evaluated: the documents by the names that they have in the project."""
 
     project: Project
@@ -442,7 +442,7 @@ class _Sets:
 
 
 async def _evaluate(
-    sets: _Sets,
+    sets: _EvalSets,
     agent_module: str,
     *,
     num_runs: int,
@@ -463,10 +463,10 @@ async def _evaluate(
         adk_results=False,
         command=f"AgentEvaluator {agent_module}",
     )
-    with _WrongInput(), shared_workspaces.use(sets.project.root, sets.loaded) as workspace:
+    with _InputErrors(), shared_workspaces.use(sets.project.root, sets.loaded) as workspace:
         plan = workspace.plan_documents(sets.project, sets.documents, options, config=config)
-        with with_calls(plan, session.calls) as ready:
-            cases = await _carry_out(ready, workspace)
+        with apply_model_calls(plan, session.calls) as ready:
+            cases = await _run_plan(ready, workspace)
         if output_file is not None:
             append_csv(Path(output_file), cases)
     if details:
@@ -477,12 +477,12 @@ async def _evaluate(
         runs.setdefault(case.result.case, []).append(case)
     required = plan.limits.require_all_samples
     verdicts = [
-        case_verdict(f"{key.eval_set}: {key.eval_id}", of_case, requires_all_samples=required)
+        decide_case(f"{key.eval_set}: {key.eval_id}", of_case, requires_all_samples=required)
         for key, of_case in runs.items()
     ]
     for verdict in verdicts:
         if verdict.missing_samples and not required:
-            warnings.warn(f"{safe(verdict.name)}: {'; '.join(verdict.missing_samples)}", stacklevel=2)
+            warnings.warn(f"{make_safe(verdict.name)}: {'; '.join(verdict.missing_samples)}", stacklevel=2)
     statuses = {verdict.status for verdict in verdicts}
     if statuses - {CaseStatus.PASSED}:
         message = failure_message(verdicts, agent=agent_module, runs=num_runs)
@@ -492,7 +492,7 @@ async def _evaluate(
         raise ValueError("\n".join(problems))
 
 
-async def _carry_out(plan: Plan, workspace: Workspace) -> list[ReportedCase]:
+async def _run_plan(plan: Plan, workspace: Workspace) -> list[ReportedCase]:
     """Run a plan, on whichever event loop this is. Gives the results in the order of the plan."""
     expected = {case.key: case.case for case in plan.cases}
     run = workspace.start(plan)
@@ -521,7 +521,7 @@ def _print_details(plan: Plan, cases: Sequence[ReportedCase]) -> None:
             print(line)
 
 
-def _refuse(artifact_service: object, eval_set_results_manager: object, *, num_runs: int) -> None:
+def _check_arguments(artifact_service: object, eval_set_results_manager: object, *, num_runs: int) -> None:
     __tracebackhide__ = True
     if num_runs < 1:
         raise ValueError(f"num_runs: found {num_runs}, expected at least 1")
@@ -531,7 +531,7 @@ def _refuse(artifact_service: object, eval_set_results_manager: object, *, num_r
         raise ValueError("eval_set_results_manager: results are kept in the history of the project; leave it out")
 
 
-def _test_files(path: Path) -> list[Path]:
+def _find_test_files(path: Path) -> list[Path]:
     __tracebackhide__ = True
     if not path.is_dir():
         if not path.is_file():
@@ -543,7 +543,7 @@ def _test_files(path: Path) -> list[Path]:
     return files
 
 
-def _project(agent_module: str, agent_name: str | None, files: Sequence[Path]) -> tuple[Project, LoadedSettings]:
+def _find_project(agent_module: str, agent_name: str | None, files: Sequence[Path]) -> tuple[Project, LoadedSettings]:
     __tracebackhide__ = True
     place = find_agent_module(agent_module)
     project, loaded = project_of(place.folder, files)
@@ -552,25 +552,25 @@ def _project(agent_module: str, agent_name: str | None, files: Sequence[Path]) -
         location = make_relative_name(place.folder, place.import_root)
         target = target.model_copy(update={"path": place.import_root, "location": location})
     if agent_name:
-        target = _of_sub_agent(target, agent_name)
+        target = _select_sub_agent(target, agent_name)
     sets = tuple(entry.model_copy(update={"target": target.name}) for entry in project.eval_sets)
     return project.model_copy(update={"targets": {target.name: target}, "eval_sets": sets}), loaded
 
 
-def _of_sub_agent(target: Target, agent_name: str) -> Target:
+def _select_sub_agent(target: Target, agent_name: str) -> Target:
     __tracebackhide__ = True
     if target.kind is not AgentKind.ADK:
         raise ValueError(f"agent_name: {target.name} is of the kind {target.kind}; only ADK agents have sub-agents")
     return target.model_copy(update={"name": f"{target.name}/{agent_name}", "sub_agent": agent_name})
 
 
-def _open(file: Path, initial_session: Path | None) -> EvalSetDocument:
+def _open_document(file: Path, initial_session: Path | None) -> EvalSetDocument:
     __tracebackhide__ = True
     document = EvalSetDocument.open(file)
     return document if initial_session is None else migrate_with_session(document, initial_session)
 
 
-def _document(eval_set: Any) -> EvalSetDocument:
+def _make_document(eval_set: Any) -> EvalSetDocument:
     """An eval set in memory as a document. Its name is its id."""
     __tracebackhide__ = True
     if hasattr(eval_set, "model_dump_json"):
@@ -583,7 +583,7 @@ def _document(eval_set: Any) -> EvalSetDocument:
     return EvalSetDocument(Path(f"{document.eval_set_id.replace('/', '_')}{EVAL_SET_SUFFIX}"), data, None)
 
 
-def _config(value: Any) -> EvalConfig:
+def _read_config(value: Any) -> EvalConfig:
     __tracebackhide__ = True
     if isinstance(value, EvalConfig):
         return value
@@ -598,7 +598,7 @@ def _config(value: Any) -> EvalConfig:
         raise ValueError(f"eval_config: {invalid}") from None
 
 
-class _WrongInput:
+class _InputErrors:
     """What is wrong with files, settings and configuration, as an exception that every test may expect.
 
     No generator: pytest would show the frame of contextlib.

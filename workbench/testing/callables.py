@@ -43,8 +43,8 @@ from workbench.testing.metric_classes import EvaluationError
 
 # Calling functions of the caller: in threads of their own, or on an event loop where they are asynchronous.
 
-_PATIENCE = 1.0  # seconds that a loop with work of the caller gets to stop
-_MOMENT = 0.1  # seconds in which a loop answers that is not held up
+_SECONDS_TO_STOP = 1.0  # seconds that a loop with work of the caller gets to stop
+_SECONDS_TO_ANSWER = 0.1  # seconds in which a loop answers that is not held up
 
 
 class FunctionRaised(Exception):
@@ -74,14 +74,14 @@ class Calls:
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """What the function gives, awaited where that is to be. Raises FunctionRaised for whatever it raises."""
         context = self._context.copy()
-        value = _settled(*await _in_thread(lambda: context.run(function, *args)))
-        return await self._awaited(value, context) if is_awaitable(value) else value
+        value = _unwrap(*await _capture_in_thread(lambda: context.run(function, *args)))
+        return await self._await(value, context) if is_awaitable(value) else value
 
-    async def settle(self, value: Any) -> Any:
+    async def await_value(self, value: Any) -> Any:
         """The value, awaited where that is to be. Raises FunctionRaised for whatever that raises."""
-        return await self._awaited(value, self._context.copy()) if is_awaitable(value) else value
+        return await self._await(value, self._context.copy()) if is_awaitable(value) else value
 
-    def alone(self) -> Calls:
+    def isolate(self) -> Calls:
         """Calls that no other call holds up: on a loop of their own, unless the caller's has to be used."""
         if self._callers_loop is not None:
             return self
@@ -92,9 +92,9 @@ class Calls:
     def close(self) -> None:
         """Give the loop back. What still runs there is left alone."""
         if self._thread is not None:
-            self._thread.close(patience=_PATIENCE)
+            self._thread.close(patience=_SECONDS_TO_STOP)
 
-    async def _awaited(self, awaitable: Awaitable[Any], context: contextvars.Context) -> Any:
+    async def _await(self, awaitable: Awaitable[Any], context: contextvars.Context) -> Any:
         claim = threading.Lock()  # whoever has it decides: the loop that it begins, or we that it never will
 
         async def run() -> tuple[Any, BaseException | None]:
@@ -119,31 +119,31 @@ class Calls:
             thread = self._thread = self._thread or _new_loop()
             future = thread.submit(run_in_context())
         try:
-            return _settled(*await asyncio.wrap_future(future))
+            return _unwrap(*await asyncio.wrap_future(future))
         except asyncio.CancelledError as error:
             if not _is_being_cancelled():  # the function has cancelled its own task
                 raise FunctionRaised(error) from error
             never_began = claim.acquire(blocking=False)
             if never_began:
-                _close(awaitable)
-            is_stuck = thread is not None and self._leave_if_stuck(thread)
+                _close_coroutine(awaitable)
+            is_stuck = thread is not None and self._replace_stuck_loop(thread)
             if never_began:
                 raise asyncio.CancelledError(HeldUp.BEFORE_IT_BEGAN) from None
             if is_stuck:
                 raise asyncio.CancelledError(HeldUp.WHILE_IT_RAN) from None
             raise
 
-    def _leave_if_stuck(self, thread: EngineThread) -> bool:
+    def _replace_stuck_loop(self, thread: EngineThread) -> bool:
         """Let later calls have a loop of their own where one is held up by work that never gives way."""
         if self._thread is thread:
             answered = threading.Event()
             thread.call(answered.set)
-            if not answered.wait(_MOMENT):
+            if not answered.wait(_SECONDS_TO_ANSWER):
                 self._thread = None
         return self._thread is not thread
 
 
-def held_up(cancelled: asyncio.CancelledError) -> HeldUp | None:
+def get_block_phase(cancelled: asyncio.CancelledError) -> HeldUp | None:
     """When the loop of a call that was cancelled was blocked; None where it was not."""
     return cancelled.args[0] if cancelled.args and isinstance(cancelled.args[0], HeldUp) else None
 
@@ -153,16 +153,16 @@ def is_awaitable(value: Any) -> bool:
     return hasattr(type(value), "__await__")
 
 
-async def in_own_thread(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+async def run_in_own_thread(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
     """As `asyncio.to_thread`, in a thread of its own. Raises whatever the function raises."""
     context = contextvars.copy_context()
-    value, error = await _in_thread(lambda: context.run(function, *args, **options))
+    value, error = await _capture_in_thread(lambda: context.run(function, *args, **options))
     if error is not None:
         raise error
     return value
 
 
-class _OwnThreads(ThreadPoolExecutor):
+class _ThreadPerCall(ThreadPoolExecutor):
     """For what frameworks have run in threads: each call in one of its own, which the program does not wait for.
 
     It is no pool, but loops take nothing else.
@@ -188,11 +188,11 @@ class _OwnThreads(ThreadPoolExecutor):
 def _new_loop() -> EngineThread:
     """An event loop for awaitables of the caller's."""
     thread = EngineThread()
-    thread.call(lambda: asyncio.get_running_loop().set_default_executor(_OwnThreads()))
+    thread.call(lambda: asyncio.get_running_loop().set_default_executor(_ThreadPerCall()))
     return thread
 
 
-async def _in_thread(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+async def _capture_in_thread(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     """Run work in a thread of its own: those of a pool would be waited for at the end of the program."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
@@ -214,18 +214,18 @@ async def _in_thread(work: Callable[[], Any]) -> tuple[Any, BaseException | None
     return await done
 
 
-def _settled(value: Any, error: BaseException | None) -> Any:
+def _unwrap(value: Any, error: BaseException | None) -> Any:
     if error is not None:
         raise FunctionRaised(error) from error
     return value
 
 
-def _close(coroutine: Awaitable[Any]) -> None:
+def _close_coroutine(coroutine: Awaitable[Any]) -> None:
     """Close a coroutine that has not begun, and those it was to await: else Python warns that nobody did."""
     if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
         for inner in inspect.getcoroutinelocals(coroutine).values():
             if inspect.iscoroutine(inner):
-                _close(inner)
+                _close_coroutine(inner)
         coroutine.close()
 
 
@@ -237,7 +237,7 @@ def _is_being_cancelled() -> bool:
 
 # What answers prompts: functions, objects that are asked through a method, and agents of frameworks.
 
-_LOUD = "google_adk"  # above all loggers of google-adk
+_LOGGER = "google_adk"  # above all loggers of google-adk
 _EXPECTED = (
     "a function f(prompt), an object with query(input=), a Runnable or compiled graph of LangChain, "
     "or an agent or app of google-adk"
@@ -256,7 +256,7 @@ class Agent:
 def quiet_frameworks() -> Iterator[None]:
     """Frameworks log the tracebacks of what a row says in a sentence: where nobody listens, they are not printed."""
     silence = logging.NullHandler()  # of each caller, who may be one of several at a time
-    logger = logging.getLogger(_LOUD)
+    logger = logging.getLogger(_LOGGER)
     logger.addHandler(silence)
     try:
         yield
@@ -264,34 +264,36 @@ def quiet_frameworks() -> Iterator[None]:
         logger.removeHandler(silence)
 
 
-def agent_of(runnable: Any) -> Agent:
+def make_agent(runnable: Any) -> Agent:
     """The agent that a `runnable` is. Raises EvaluationError."""
-    if _is_a(runnable, "Runnable", package="langchain_core"):
-        return Agent(_name_of(runnable), partial(_open_langchain, runnable))
-    if _is_a(runnable, "BaseNode", package="google.adk") or _is_a(runnable, "App", package="google.adk"):
-        return Agent(_name_of(runnable), partial(_open_adk, runnable))
+    if _is_framework_type(runnable, "Runnable", package="langchain_core"):
+        return Agent(_get_name(runnable), partial(_open_langchain, runnable))
+    if _is_framework_type(runnable, "BaseNode", package="google.adk") or _is_framework_type(
+        runnable, "App", package="google.adk"
+    ):
+        return Agent(_get_name(runnable), partial(_open_adk, runnable))
     if not isinstance(runnable, type):
         from workbench.agents.worker.adapters.agent_engine import is_agent
 
         if is_agent(runnable):
-            return Agent(_name_of(runnable), partial(_open_engine, runnable))
+            return Agent(_get_name(runnable), partial(_open_engine, runnable))
     if callable(runnable):
-        return _agent_of_function(runnable)
-    is_unfinished = _is_a(runnable, "StateGraph", package="langgraph")
+        return _make_function_agent(runnable)
+    is_unfinished = _is_framework_type(runnable, "StateGraph", package="langgraph")
     hint = " that was not compiled (its .compile() gives what can be asked)" if is_unfinished else ""
     raise EvaluationError(f"runnable: found {describe(runnable)}{hint}, expected {_EXPECTED}")
 
 
-def agent_of_model(model: Any) -> Agent:
+def make_model_agent(model: Any) -> Agent:
     """The agent that a `model` is: a function `f(prompt)`, or an object with `generate_content(prompt)`.
 
     Raises EvaluationError.
     """
     generate = getattr(model, "generate_content", None)
     if callable(generate) and not isinstance(model, type):
-        return _agent_of_function(partial(_generate, generate), name=_name_of(model))
+        return _make_function_agent(partial(_generate, generate), name=_get_name(model))
     if callable(model):
-        return _agent_of_function(model)
+        return _make_function_agent(model)
     expected = "a function f(prompt) or an object with generate_content"
     raise EvaluationError(f"model: found {describe(model)}, expected {expected}")
 
@@ -309,8 +311,8 @@ class _FunctionSession(function.Session):
         return told
 
 
-def _agent_of_function(call: Callable[[str], Any], *, name: str = "") -> Agent:
-    named = name or _name_of(call)
+def _make_function_agent(call: Callable[[str], Any], *, name: str = "") -> Agent:
+    named = name or _get_name(call)
     return Agent(named, partial(_open_function, named, lambda prompt, _session: call(prompt)))
 
 
@@ -321,8 +323,8 @@ def _open_function(name: str, call: Callable[..., Any], request: dict[str, Any],
 def _open_engine(agent: Any, request: dict[str, Any], emit: EmitSpan) -> Session:
     from workbench.agents.worker.adapters.agent_engine import EngineConversation, LocalEngine
 
-    talk = EngineConversation(LocalEngine(agent, in_thread=in_own_thread))
-    return _open_function(_name_of(agent), talk.say, request, emit)
+    talk = EngineConversation(LocalEngine(agent, in_thread=run_in_own_thread))
+    return _open_function(_get_name(agent), talk.say, request, emit)
 
 
 def _open_langchain(runnable: Any, request: dict[str, Any], emit: EmitSpan) -> Session:
@@ -330,13 +332,13 @@ def _open_langchain(runnable: Any, request: dict[str, Any], emit: EmitSpan) -> S
     from workbench.agents.worker.adapters.langchain.langchain_session import LangchainSession
 
     form = choose_form(runnable, request)
-    return LangchainSession(name=_name_of(runnable), runnable=runnable, form=form, request=request, emit=emit)
+    return LangchainSession(name=_get_name(runnable), runnable=runnable, form=form, request=request, emit=emit)
 
 
 def _open_adk(agent: Any, request: dict[str, Any], emit: EmitSpan) -> Awaitable[Session]:
     from workbench.agents.worker.adapters.adk.adk_session import open_session
 
-    app, root = (agent, None) if _is_a(agent, "App", package="google.adk") else (None, agent)
+    app, root = (agent, None) if _is_framework_type(agent, "App", package="google.adk") else (None, agent)
     # The caller's tools stay open: they may be used again.
     return open_session(request, emit, app=app, agent=root, release=lambda: False, stack=None)
 
@@ -349,14 +351,14 @@ def _generate(generate: Callable[[str], Any], prompt: str) -> str:
     return text
 
 
-def _is_a(value: Any, name: str, *, package: str) -> bool:
+def _is_framework_type(value: Any, name: str, *, package: str) -> bool:
     """Whether a value is of that class of a package, which need not be installed."""
     return any(
         base.__name__ == name and f"{base.__module__}.".startswith(f"{package}.") for base in type(value).__mro__
     )
 
 
-def _name_of(value: Any) -> str:
+def _get_name(value: Any) -> str:
     name = getattr(value, "__name__", None) or getattr(value, "name", None)
     return name if isinstance(name, str) and name else type(value).__name__
 
@@ -384,7 +386,7 @@ class CallingHost:
     ) -> CallingSession:
         """See `AgentHost.open`."""
         assert self._agent is not None  # a plan without agent has no case that needs one
-        calls = self._calls.alone() if request.alone else self._calls
+        calls = self._calls.isolate() if request.alone else self._calls
         on_opened()
         return CallingSession(self._agent, request, calls, on_span=on_span)
 
@@ -397,7 +399,7 @@ class CallingHost:
             told = await self._calls.call(metric.score, {"metric": request.metric, "instances": instances})
             return read_scores(told, None)
         except Exception as raised:  # the function is the caller's: whatever it raises costs this row
-            error = _raised(raised)
+            error = _unwrap_error(raised)
             failed = describe_failure(error, raised_by="the metric")
             message = f"{request.metric}: {failed['message']}"
             raise AgentError(
@@ -431,24 +433,24 @@ class CallingSession:
         """See `AgentSession.turn`."""
         try:
             if self._session is None:
-                self._session = await self._done(self._open)
+                self._session = await self._await_adapter(self._open)
             said = content.model_dump(mode="json", exclude_none=True)
             told = mask_data(await self._calls.call(self._session.turn, said, turn))
             for span in told.pop("spans", ()):
                 self._on_span(Span.model_validate(span))
             return TurnResult.model_validate(told)
         except asyncio.CancelledError as cancelled:
-            self._held_up = held_up(cancelled)
+            self._held_up = get_block_phase(cancelled)
             raise
         except AgentError:
             raise
         except Exception as raised:  # the agent is the caller's: whatever it raises costs this row
-            error = _raised(raised)
+            error = _unwrap_error(raised)
             raise AgentError(Failure.model_validate({**describe_failure(error), "turn": turn})) from error
 
     async def state(self) -> dict[str, Any] | None:
         """See `AgentSession.state`."""
-        state: dict[str, Any] | None = None if self._session is None else await self._done(self._session.state)
+        state: dict[str, Any] | None = None if self._session is None else await self._await_adapter(self._session.state)
         return mask_data(state)  # type: ignore[no-any-return]
 
     async def describe(self) -> AgentDescription:
@@ -459,7 +461,7 @@ class CallingSession:
         """See `AgentSession.finish`."""
         if self._session is None:
             return SessionEnd()
-        return SessionEnd(final_state=mask_data((await self._done(self._session.close))["final_state"]))
+        return SessionEnd(final_state=mask_data((await self._await_adapter(self._session.close))["final_state"]))
 
     async def stop(self) -> SessionEnd:
         """See `AgentSession.stop`."""
@@ -468,7 +470,7 @@ class CallingSession:
     async def kill(self) -> SessionEnd:
         """See `AgentSession.kill`: a call cannot be ended, and is left alone."""
         if self._request.alone:
-            await in_own_thread(self._calls.close)
+            await run_in_own_thread(self._calls.close)
         return SessionEnd(held_up=self._held_up)
 
     def _open(self) -> Any:
@@ -480,24 +482,24 @@ class CallingSession:
             "state": dict(self._request.state),
             "collect_spans": self._request.collect_spans,
         }
-        return self._agent.open(asked, self._tell_from_thread)
+        return self._agent.open(asked, self._emit_from_thread)
 
-    async def _done(self, ask: Callable[[], Any]) -> Any:
+    async def _await_adapter(self, ask: Callable[[], Any]) -> Any:
         """What the adapter gives for that, which never blocks. Raises AgentError."""
         try:
-            return await self._calls.settle(ask())
+            return await self._calls.await_value(ask())
         except Exception as raised:  # what is asked about is the caller's, and so are the objects in it
-            error = _raised(raised)
+            error = _unwrap_error(raised)
             raise AgentError(Failure.model_validate(describe_failure(error))) from error
 
-    def _tell_from_thread(self, span: dict[str, Any]) -> None:
+    def _emit_from_thread(self, span: dict[str, Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the call was given up long ago
-            self._loop.call_soon_threadsafe(self._tell, span)
+            self._loop.call_soon_threadsafe(self._emit, span)
 
-    def _tell(self, span: dict[str, Any]) -> None:
+    def _emit(self, span: dict[str, Any]) -> None:
         self._on_span(Span.model_validate(span))
 
 
-def _raised(error: Exception) -> BaseException:
+def _unwrap_error(error: Exception) -> BaseException:
     """What a function of the caller raised; an error about what it gave is that error itself."""
     return error.error if isinstance(error, FunctionRaised) else error

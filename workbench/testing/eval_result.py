@@ -61,7 +61,7 @@ class EvalResult:
         return pd.DataFrame(columns, index=None if self._frame is None else self._frame.index)
 
     def __repr__(self) -> str:
-        lines = [f"EvalResult of {pluralise(len(self.rows), 'row')}{self._named()}"]
+        lines = [f"EvalResult of {pluralise(len(self.rows), 'row')}{self._metadata_text()}"]
         lines += [f"  {name}: {_number_text(value)}" for name, value in self.summary_metrics.items()]
         lines += [f"  {line}" for line in self._problem_lines()]
         return "\n".join(lines)
@@ -72,11 +72,11 @@ class EvalResult:
         rows = _html_table(self._columns, ([row[name] for name in self._columns] for row in self.rows[:_ROWS_SHOWN]))
         left = len(self.rows) - _ROWS_SHOWN
         more = f"<p>and {pluralise(left, 'row')} more, in <code>rows</code></p>" if left > 0 else ""
-        problems = "".join(f"<li>{_escaped(line)}</li>" for line in self._problem_lines())
-        heading = _escaped(f"{pluralise(len(self.rows), 'row')}{self._named()}")
+        problems = "".join(f"<li>{_escape(line)}</li>" for line in self._problem_lines())
+        heading = _escape(f"{pluralise(len(self.rows), 'row')}{self._metadata_text()}")
         return f"<div><p>{heading}</p>{summary}{rows}{more}<ul>{problems}</ul></div>"
 
-    def _named(self) -> str:
+    def _metadata_text(self) -> str:
         names = [f"{name.replace('_', ' ')} {value}" for name, value in self.metadata.items()]
         return f" ({one_line(', '.join(names))})" if names else ""
 
@@ -98,7 +98,7 @@ def _number_text(value: float) -> str:
 
 
 def _html_table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    head = "".join(f"<th>{_escaped(name)}</th>" for name in header)
+    head = "".join(f"<th>{_escape(name)}</th>" for name in header)
     body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -107,8 +107,8 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return _escaped(text if len(text) <= _CELL_WIDTH else text[: _CELL_WIDTH - 1] + "…")
+    return _escape(text if len(text) <= _CELL_WIDTH else text[: _CELL_WIDTH - 1] + "…")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return html.escape(neutralise(text))

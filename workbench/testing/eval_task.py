@@ -84,7 +84,7 @@ class EvalTask:
         Works in notebooks, where an event loop runs already. Raises EvaluationError where nothing can be evaluated.
         """
         self._check_output(output_file_name)
-        evaluation = self._evaluation(
+        evaluation = self._prepare_evaluation(
             model=model,
             runnable=runnable,
             prompt_template=prompt_template,
@@ -93,10 +93,10 @@ class EvalTask:
                 "response": response_column_name,
                 "baseline_model_response": baseline_model_response_column_name,
             },
-            limits=_limits(concurrency, timeout_seconds, evaluation_service_qps, retry_timeout),
+            limits=_read_limits(concurrency, timeout_seconds, evaluation_service_qps, retry_timeout),
             loop=None,
         )
-        return self._written(evaluation.carry_out(), output_file_name)
+        return self._write(evaluation.run(), output_file_name)
 
     async def evaluate_async(
         self,
@@ -116,7 +116,7 @@ class EvalTask:
         """As `evaluate`, for callers with an event loop: asynchronous agents and metrics run on theirs."""
         self._check_output(output_file_name)
         evaluation = await asyncio.to_thread(
-            self._evaluation,
+            self._prepare_evaluation,
             model=model,
             runnable=runnable,
             prompt_template=prompt_template,
@@ -125,10 +125,10 @@ class EvalTask:
                 "response": response_column_name,
                 "baseline_model_response": baseline_model_response_column_name,
             },
-            limits=_limits(concurrency, timeout_seconds, evaluation_service_qps, retry_timeout),
+            limits=_read_limits(concurrency, timeout_seconds, evaluation_service_qps, retry_timeout),
             loop=asyncio.get_running_loop(),
         )
-        carried_out = asyncio.ensure_future(asyncio.to_thread(evaluation.carry_out))
+        carried_out = asyncio.ensure_future(asyncio.to_thread(evaluation.run))
         try:
             result = await asyncio.shield(carried_out)
         except asyncio.CancelledError:
@@ -136,9 +136,9 @@ class EvalTask:
             await asyncio.wait([carried_out])
             carried_out.exception()  # that it ended early is known
             raise
-        return await asyncio.to_thread(self._written, result, output_file_name)
+        return await asyncio.to_thread(self._write, result, output_file_name)
 
-    def _evaluation(
+    def _prepare_evaluation(
         self,
         *,
         model: Any,
@@ -151,20 +151,20 @@ class EvalTask:
     ) -> Evaluation:
         from workbench.metrics.registry import find_missing_columns
         from workbench.model.criteria import BASELINE_COLUMN
-        from workbench.testing.evaluation import Asked, Evaluation, Names
+        from workbench.testing.evaluation import Evaluation, Names, Respondents
         from workbench.testing.metric_criteria import read_criteria
         from workbench.testing.result_rows import OUTPUTS, read_rows
 
         if experiment_run_name and not self.experiment:
             raise EvaluationError("experiment_run_name: found a name and no experiment, expected EvalTask(experiment=)")
-        agent = _agent(model=model, runnable=runnable)
+        agent = _choose_agent(model=model, runnable=runnable)
         named = {**self._mapping, **{known: name for known, name in columns.items() if name}}
         mapping = {known: name for known, name in named.items() if agent is None or known not in OUTPUTS}
         rows = read_rows(self.dataset, mapping)
         if prompt_template is not None:
             template = prompt_template if isinstance(prompt_template, str) else prompt_template.template
             rows = rows.with_prompts(template)
-        baseline = self._baseline()
+        baseline = self._find_baseline()
         answered = [*(OUTPUTS if agent is not None else ()), *([BASELINE_COLUMN] if baseline is not None else ())]
         filled = {**rows.columns, **dict.fromkeys(answered)}
         criteria = read_criteria(self.metrics, autorater_config=self._autorater_config, columns=filled)
@@ -173,24 +173,24 @@ class EvalTask:
         return Evaluation(
             rows.without_scores(metrics),
             criteria,
-            Asked(agent=agent, baseline=baseline),
+            Respondents(agent=agent, baseline=baseline),
             names=Names(experiment=self.experiment, run=experiment_run_name, dataset=rows.place, metrics=metrics),
             limits=limits,
             history=self._history,
             loop=loop,
         )
 
-    def _baseline(self) -> Agent | None:
+    def _find_baseline(self) -> Agent | None:
         """What answers for the baseline of comparisons: one for all, as its answers are one column."""
-        from workbench.testing.callables import agent_of_model
+        from workbench.testing.callables import make_model_agent
 
         models = [metric.baseline_model for metric in self.metrics if isinstance(metric, PairwiseMetric)]
         different = [model for number, model in enumerate(models) if not any(model is one for one in models[:number])]
         if len(different) > 1:
             raise EvaluationError("metrics: found comparisons with different baseline models, expected one for all")
-        return None if not different or different[0] is None else agent_of_model(different[0])
+        return None if not different or different[0] is None else make_model_agent(different[0])
 
-    def _written(self, result: EvalResult, file_name: str | None) -> EvalResult:
+    def _write(self, result: EvalResult, file_name: str | None) -> EvalResult:
         """The result, written to where the task wants it. It is not lost where that cannot be done."""
         if self._output_prefix:
             from workbench.store.errors import StoreError
@@ -210,14 +210,14 @@ class EvalTask:
             check_output(self._output_prefix, file_name=file_name)
 
 
-def _agent(*, model: Any, runnable: Any) -> Agent | None:
-    from workbench.testing.callables import agent_of, agent_of_model
+def _choose_agent(*, model: Any, runnable: Any) -> Agent | None:
+    from workbench.testing.callables import make_agent, make_model_agent
 
     if model is not None and runnable is not None:
         raise EvaluationError("found both model and runnable, expected one of them")
     if runnable is not None:
-        return agent_of(runnable)
-    return None if model is None else agent_of_model(model)
+        return make_agent(runnable)
+    return None if model is None else make_model_agent(model)
 
 
 def _check_columns(lacking: MissingColumns, rows: Rows, *, asked_agent: bool) -> None:
@@ -234,7 +234,7 @@ def _check_columns(lacking: MissingColumns, rows: Rows, *, asked_agent: bool) ->
     warnings.warn(f"{message}: without them there is no score", stacklevel=4)
 
 
-def _limits(
+def _read_limits(
     concurrency: int | None, timeout_seconds: float | None, per_second: float | None, judge_seconds: float | None
 ) -> Limits:
     from workbench.testing.evaluation import Limits

@@ -29,9 +29,9 @@ from workbench.testing.callables import Agent, CallingHost, Calls, quiet_framewo
 from workbench.testing.eval_result import EvalResult
 from workbench.testing.metric_classes import EvaluationError, Problem
 from workbench.testing.metric_criteria import SOURCE, Criteria
-from workbench.testing.model_calls import with_calls
+from workbench.testing.model_calls import apply_model_calls
 from workbench.testing.pytest_session import session
-from workbench.testing.result_rows import FAILURE, LATENCY, Rows, Table, summary_of
+from workbench.testing.result_rows import FAILURE, LATENCY, Rows, Table, build_summary
 
 # How far an evaluation is: one line on a terminal's standard error, or below the cell of a notebook.
 
@@ -64,7 +64,7 @@ class Progress:
         elif self._handle is not None:
             self._show(self._text())
 
-    def heard(self, event: RunEvent) -> None:
+    def update(self, event: RunEvent) -> None:
         """Something happened."""
         if isinstance(event, CaseFinished):
             self._done += 1
@@ -104,9 +104,9 @@ def _notebook_display() -> Any:
 
 # One evaluation: its rows planned, carried out by the engine, and read as a result.
 
-_MOST_METRICS = 3
+_METRICS_SHOWN = 3
 _WIDTH = 300  # characters that a warning says of one metric
-_MOST_REASONS = 2
+_REASONS_SHOWN = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +126,8 @@ class Names:
         """What the history shows of it."""
         named = [f"{kind} {name}" for kind, name in (("experiment", self.experiment), ("run", self.run)) if name]
         if not named:
-            more = len(self.metrics) - _MOST_METRICS
-            metrics = ", ".join(self.metrics[:_MOST_METRICS]) + (f" and {more} more" if more > 0 else "")
+            more = len(self.metrics) - _METRICS_SHOWN
+            metrics = ", ".join(self.metrics[:_METRICS_SHOWN]) + (f" and {more} more" if more > 0 else "")
             named = [f"dataset {self.dataset}: {metrics}"]
         return one_line(f"EvalTask: {', '.join(named)}")
 
@@ -147,7 +147,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Respondents:
     """Who answers the prompts of the rows: `agent` what is judged, `baseline` what that is compared with.
 
     None: the rows have the answers.
@@ -164,7 +164,7 @@ class Evaluation:
         self,
         rows: Rows,
         criteria: Criteria,
-        asked: Asked,
+        asked: Respondents,
         *,
         names: Names,
         limits: Limits,
@@ -180,7 +180,7 @@ class Evaluation:
         self._history = history
         try:
             root = find_root(Path.cwd())
-            loaded = _limited(load_settings(root), limits)
+            loaded = _apply_limits(load_settings(root), limits)
         except StoreError as error:
             raise EvaluationError(str(error)) from None
         # Nothing is discovered: what the project holds besides does not matter here.
@@ -190,21 +190,21 @@ class Evaluation:
         self._run: Run | None = None
         self._is_cancelled = False
 
-    def carry_out(self) -> EvalResult:
+    def run(self) -> EvalResult:
         """Judge the rows, and give everything back. Blocking. Raises EvaluationError."""
         try:
             if self._asked.baseline is not None:
                 with quiet_frameworks():
                     self._ask_baseline(self._asked.baseline)
-            rows = self._rows if self._asked.agent is None else self._rows.to_ask()
+            rows = self._rows if self._asked.agent is None else self._rows.without_answers()
             calls_anybody = self._asked.agent is not None or self._criteria.functions
             # Code of the caller may leave cycles that are to be collected.
             with (
                 quiet_frameworks(),
                 nullcontext() if calls_anybody else pause_gc(),
-                self._started(rows, self._criteria.config, self._asked.agent, history=self._history) as run,
+                self._start(rows, self._criteria.config, self._asked.agent, history=self._history) as run,
             ):
-                return self._result_of(run, rows, self._followed(run))
+                return self._build_result(run, rows, self._follow(run))
         finally:
             self._workspace.close()
             self._calls.close()
@@ -215,7 +215,7 @@ class Evaluation:
         if self._run is not None:
             self._run.cancel()
 
-    def _followed(self, run: Run) -> RunSummary:
+    def _follow(self, run: Run) -> RunSummary:
         """Wait for the end of a run, and show meanwhile how far it is."""
         self._run = run
         if self._is_cancelled:
@@ -223,7 +223,7 @@ class Evaluation:
         summary = RunSummary()
         with Progress(total=run.plan.total) as progress:
             for event in run.iter_events():
-                progress.heard(event)
+                progress.update(event)
                 if isinstance(event, Notice):
                     warnings.warn(one_line(event.message), stacklevel=4)
                 elif isinstance(event, RunFinished):
@@ -231,7 +231,7 @@ class Evaluation:
         return summary
 
     @contextmanager
-    def _started(self, rows: Rows, config: EvalConfig, agent: Agent | None, *, history: bool) -> Iterator[Run]:
+    def _start(self, rows: Rows, config: EvalConfig, agent: Agent | None, *, history: bool) -> Iterator[Run]:
         """A run that goes on. What its models answered is recorded afterwards, where a test of pytest wants that."""
         name = self._names.experiment or rows.name
         target = Target(name=one_line(name), kind=AgentKind.FUNCTION if agent else AgentKind.RECORDED, path=Path.cwd())
@@ -242,8 +242,8 @@ class Evaluation:
             history=history,
         )
         try:
-            plan = self._workspace.plan_rows(rows.as_recorded(), options, target=target, config=config)
-            with with_calls(plan, session.calls) as ready:
+            plan = self._workspace.plan_rows(rows.to_recorded(), options, target=target, config=config)
+            with apply_model_calls(plan, session.calls) as ready:
                 host = CallingHost(self._calls, agent=agent, functions=self._criteria.functions)
                 yield self._workspace.start(ready, host=host)
         except (PlanError, StoreError) as error:
@@ -252,9 +252,9 @@ class Evaluation:
     def _ask_baseline(self, baseline: Agent) -> None:
         """What the baseline answers becomes a column, as if the dataset had it."""
         config = EvalConfig(criteria=(), source=SOURCE)
-        with self._started(self._rows.to_ask(), config, baseline, history=False) as run:
-            self._followed(run)
-            results = _results_of(run)
+        with self._start(self._rows.without_answers(), config, baseline, history=False) as run:
+            self._follow(run)
+            results = _collect_results(run)
         answers: list[str | None] = []
         for number, result in enumerate(results, start=1):
             turns = result.execution.turns
@@ -265,26 +265,26 @@ class Evaluation:
                 self._problems.append(Problem(number, BASELINE_COLUMN, "ERROR", reason))
         self._rows = self._rows.with_column(BASELINE_COLUMN, answers)
 
-    def _result_of(self, run: Run, rows: Rows, summary: RunSummary) -> EvalResult:
+    def _build_result(self, run: Run, rows: Rows, summary: RunSummary) -> EvalResult:
         asked = self._asked.agent is not None
         metrics = self._criteria.metrics
-        table = Table(rows, _results_of(run), metrics, asked_agent=asked)
+        table = Table(rows, _collect_results(run), metrics, asked_agent=asked)
         table.problems[:0] = self._problems
-        if warning := _what_is_missing(table, partly_judged=summary.partly_judged):
+        if warning := _describe_missing(table, partly_judged=summary.partly_judged):
             warnings.warn(warning, stacklevel=4)
         measures = [name for name in (LATENCY, FAILURE) if asked or name in rows.columns]
         metadata = {"experiment": self._names.experiment, "experiment_run": self._names.run}
         if self._history:
             metadata["run_id"] = run.run_id
         return EvalResult(
-            summary_metrics=summary_of(summary, metrics, row_count=len(rows.rows), measures=measures),
+            summary_metrics=build_summary(summary, metrics, row_count=len(rows.rows), measures=measures),
             table=table,
             frame=rows.frame,
             metadata={name: value for name, value in metadata.items() if value},
         )
 
 
-def _what_is_missing(table: Table, *, partly_judged: int) -> str | None:
+def _describe_missing(table: Table, *, partly_judged: int) -> str | None:
     """One sentence with how many rows lack what because of errors, or were judged by too few samples; None if none."""
     rows: dict[str, dict[int, str]] = {}
     for problem in table.problems:
@@ -295,7 +295,7 @@ def _what_is_missing(table: Table, *, partly_judged: int) -> str | None:
         alike.setdefault(tuple(found.items()), []).append(name)
     told = []
     for reasons, names in alike.items():
-        why = _reasons_in_words(reason for _, reason in reasons)
+        why = _format_reasons(reason for _, reason in reasons)
         told.append(f"{', '.join(names)}: {len(reasons)} of {pluralise(len(table.rows), 'row')} ({why})")
     parts = [f"errors left values out: {'; '.join(told)}; see `problems` of the result"] if told else []
     if partly_judged:
@@ -303,16 +303,16 @@ def _what_is_missing(table: Table, *, partly_judged: int) -> str | None:
     return ". ".join(parts) or None
 
 
-def _reasons_in_words(reasons: Iterable[str]) -> str:
+def _format_reasons(reasons: Iterable[str]) -> str:
     """The reason that all share, or else the most frequent ones with their counts."""
     counts = Counter(one_line(redact(reason), width=_WIDTH) for reason in reasons)
     if len(counts) == 1:
         return next(iter(counts))
-    shown = [f"{count}: {reason}" for reason, count in counts.most_common(_MOST_REASONS)]
-    return "; ".join([*shown, *(["…"] if len(counts) > _MOST_REASONS else [])])
+    shown = [f"{count}: {reason}" for reason, count in counts.most_common(_REASONS_SHOWN)]
+    return "; ".join([*shown, *(["…"] if len(counts) > _REASONS_SHOWN else [])])
 
 
-def _results_of(run: Run) -> Sequence[CaseResult]:
+def _collect_results(run: Run) -> Sequence[CaseResult]:
     results = run.results()
     if run.interrupted or len(results) != run.plan.total:
         raise EvaluationError(
@@ -321,7 +321,7 @@ def _results_of(run: Run) -> Sequence[CaseResult]:
     return results
 
 
-def _limited(loaded: LoadedSettings, limits: Limits) -> LoadedSettings:
+def _apply_limits(loaded: LoadedSettings, limits: Limits) -> LoadedSettings:
     """The settings, with what limits say about judges."""
     judge: dict[str, float] = {}
     if limits.judges_per_second is not None:

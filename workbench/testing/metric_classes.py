@@ -134,27 +134,27 @@ def named_metrics() -> Mapping[str, PointwiseMetric | PairwiseMetric]:
     told = tomllib.loads(files(__package__).joinpath("named_metrics.toml").read_text(encoding="utf-8"))
     metrics: Mapping[str, Any] = told["metrics"]
     named: dict[str, PointwiseMetric | PairwiseMetric] = {}
-    named |= {name: _pointwise(name, parts) for name, parts in metrics.items()}
+    named |= {name: _make_pointwise(name, parts) for name, parts in metrics.items()}
     named |= {
-        f"{PAIRWISE}{name}": _pairwise(f"{PAIRWISE}{name}", parts, told["comparison"])
+        f"{PAIRWISE}{name}": _make_pairwise(f"{PAIRWISE}{name}", parts, told["comparison"])
         for name, parts in metrics.items()
     }
     return MappingProxyType(named)
 
 
-def _pointwise(name: str, parts: Mapping[str, Any]) -> PointwiseMetric:
-    template = PointwiseMetricPromptTemplate(rating_rubric=parts["rating"], **_shared(parts))
+def _make_pointwise(name: str, parts: Mapping[str, Any]) -> PointwiseMetric:
+    template = PointwiseMetricPromptTemplate(rating_rubric=parts["rating"], **_read_common_parts(parts))
     return PointwiseMetric(metric=name, metric_prompt_template=template)
 
 
-def _pairwise(name: str, parts: Mapping[str, Any], comparison: Mapping[str, Any]) -> PairwiseMetric:
+def _make_pairwise(name: str, parts: Mapping[str, Any], comparison: Mapping[str, Any]) -> PairwiseMetric:
     template = PairwiseMetricPromptTemplate(
-        rating_rubric=comparison["choices"], evaluation_steps=comparison["steps"], **_shared(parts)
+        rating_rubric=comparison["choices"], evaluation_steps=comparison["steps"], **_read_common_parts(parts)
     )
     return PairwiseMetric(metric=name, metric_prompt_template=template)
 
 
-def _shared(parts: Mapping[str, Any]) -> dict[str, Any]:
+def _read_common_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "criteria": parts["weighs"],
         "metric_definition": parts["definition"],

@@ -45,7 +45,7 @@ MetricKind = Literal["computed", "custom", "pointwise", "pairwise"]
 
 
 @dataclass(frozen=True)
-class AskedMetric:
+class TaskMetric:
     """A metric as its columns name it: `name/score`, and by its kind others. `result` is what the engine calls it."""
 
     name: str
@@ -58,21 +58,21 @@ class Criteria:
     """The metrics of a task, for the engine and for the table. `functions` are those of custom metrics, by name."""
 
     config: EvalConfig
-    metrics: tuple[AskedMetric, ...]
+    metrics: tuple[TaskMetric, ...]
     functions: Mapping[str, Callable[..., Any]]
 
 
 @dataclass
 class _Reading:
     criteria: list[Criterion] = field(default_factory=list)
-    metrics: list[AskedMetric] = field(default_factory=list)
+    metrics: list[TaskMetric] = field(default_factory=list)
     custom: dict[str, CustomCriterion] = field(default_factory=dict)
     judges: dict[str, JudgeMetric] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def add(self, criterion: Criterion, kind: MetricKind, *, name: str = "") -> None:
         """Add a criterion; its columns may have another `name`. Raises EvaluationError where one is taken."""
-        asked = AskedMetric(name or criterion.metric, kind, criterion.metric)
+        asked = TaskMetric(name or criterion.metric, kind, criterion.metric)
         for known in self.metrics:
             if asked.name == known.name:
                 raise EvaluationError(f"metrics: found {asked.name!r} twice, expected metrics of different names")
@@ -86,7 +86,7 @@ class _Reading:
 def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: Collection[str]) -> Criteria:
     """The criteria that metrics are for a dataset with these columns. Raises EvaluationError."""
     if isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics:
-        found = "no metric" if metrics == [] else _found(metrics)
+        found = "no metric" if metrics == [] else _describe_value(metrics)
         raise EvaluationError(f"metrics: found {found}, expected a list of metrics")
     reading = _Reading()
     tools = list(dict.fromkeys(metric.tool_name for metric in metrics if isinstance(metric, TrajectorySingleToolUse)))
@@ -122,14 +122,14 @@ def _add_tools(reading: _Reading, tools: Sequence[str]) -> None:
     options = {"tool_name": tools[0] if len(tools) == 1 else list(tools)}
     reading.criteria.append(Criterion(metric=_SINGLE_TOOL, options=options))
     names = [_SINGLE_TOOL] if len(tools) == 1 else [f"{_SINGLE_TOOL}({tool})" for tool in tools]
-    reading.metrics.extend(AskedMetric(name, "computed", name) for name in names)
+    reading.metrics.extend(TaskMetric(name, "computed", name) for name in names)
 
 
 def _add_rouge(reading: _Reading, metric: Rouge) -> None:
     name = _ROUGE_TYPES.get(metric.rouge_type) if isinstance(metric.rouge_type, str) else None
     if name is None:
         expected = f"one of {', '.join(_ROUGE_TYPES)}"
-        raise EvaluationError(f"Rouge: found {_found(metric.rouge_type)} as rouge_type, expected {expected}")
+        raise EvaluationError(f"Rouge: found {_describe_value(metric.rouge_type)} as rouge_type, expected {expected}")
     if metric.split_summaries and name == "rouge_l_sum":
         raise EvaluationError("Rouge: found split_summaries, expected texts with a line for each sentence in its place")
     reading.add(
@@ -141,7 +141,7 @@ def _add_custom(reading: _Reading, metric: CustomMetric) -> None:
     function = metric.metric_function
     _check_name(metric.name)
     if not callable(function):
-        raise EvaluationError(f"metrics: {metric.name}: found {_found(function)}, expected a function f(row)")
+        raise EvaluationError(f"metrics: {metric.name}: found {_describe_value(function)}, expected a function f(row)")
     reading.add(Criterion(metric=metric.name), "custom")
     path = (
         f"{getattr(function, '__module__', None) or '?'}.{getattr(function, '__qualname__', type(function).__name__)}"
@@ -154,8 +154,8 @@ def _add_judge(
     reading: _Reading, metric: PointwiseMetric | PairwiseMetric, *, autorater_config: Any, columns: Collection[str]
 ) -> None:
     _check_name(metric.metric)
-    rater = {**_rater(autorater_config), **_rater(metric.autorater_config)}
-    judge = _judge_of(metric, columns, flip=rater.get("flip_enabled"))
+    rater = {**_read_rater(autorater_config), **_read_rater(metric.autorater_config)}
+    judge = _build_judge(metric, columns, flip=rater.get("flip_enabled"))
     options = {"num_samples": rater.get("sampling_count"), "judge_model": rater.get("autorater_model")}
     given = {name: value for name, value in options.items() if value is not None}
     criterion = Criterion(metric=metric.metric, options={"judge_model_options": given} if given else {})
@@ -163,9 +163,11 @@ def _add_judge(
     reading.judges[metric.metric] = judge
 
 
-def _judge_of(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str], *, flip: bool | None) -> JudgeMetric:
+def _build_judge(
+    metric: PointwiseMetric | PairwiseMetric, columns: Collection[str], *, flip: bool | None
+) -> JudgeMetric:
     kind = "pairwise" if isinstance(metric, PairwiseMetric) else "pointwise"
-    definition = _definition(metric, columns) | {"kind": kind, "system_instruction": metric.system_instruction}
+    definition = _build_definition(metric, columns) | {"kind": kind, "system_instruction": metric.system_instruction}
     if isinstance(metric, PairwiseMetric):
         definition |= {"baseline": {"column": BASELINE_COLUMN}, "flip": flip}
     try:
@@ -174,12 +176,12 @@ def _judge_of(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str]
         raise EvaluationError(str(error)) from None
 
 
-def prompt_text(metric: PointwiseMetric | PairwiseMetric) -> str:
+def format_prompt(metric: PointwiseMetric | PairwiseMetric) -> str:
     """What the judge of a metric is asked, with `{column}` where a value belongs. Raises EvaluationError."""
-    return format_template(_judge_of(metric, ("prompt",), flip=None))
+    return format_template(_build_judge(metric, ("prompt",), flip=None))
 
 
-def _definition(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str]) -> dict[str, Any]:
+def _build_definition(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str]) -> dict[str, Any]:
     template = metric.metric_prompt_template
     if isinstance(template, str):
         return {"metric_prompt_template": template}
@@ -197,7 +199,7 @@ def _definition(metric: PointwiseMetric | PairwiseMetric, columns: Collection[st
     }
 
 
-def _rater(config: Any) -> dict[str, Any]:
+def _read_rater(config: Any) -> dict[str, Any]:
     """What a config for judges says, of whatever type it is that has the three fields."""
     fields = ("sampling_count", "flip_enabled", "autorater_model")
     values = {name: getattr(config, name, None) for name in fields}
@@ -225,14 +227,14 @@ def _check_name(name: Any) -> None:
         raise EvaluationError(f"metrics: found {name!r} as the name of a metric, expected a name of its own")
 
 
-def _found(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     return repr(value) if value is None or isinstance(value, str) else f"a {type(value).__name__}"
 
 
 # The named metrics as the Vertex AI SDK hands them out: as objects, and as the text that a judge is asked.
 
 
-def _attributes(kind: type[PointwiseMetric | PairwiseMetric]) -> SimpleNamespace:
+def _make_namespace(kind: type[PointwiseMetric | PairwiseMetric]) -> SimpleNamespace:
     metrics = {name: metric for name, metric in named_metrics().items() if isinstance(metric, kind)}
     return SimpleNamespace(**{name.removeprefix(PAIRWISE).upper(): metric for name, metric in metrics.items()})
 
@@ -244,8 +246,8 @@ class MetricPromptTemplateExamples:
     the words of the workbench: scores are not comparable digit by digit with those of the Vertex AI SDK.
     """
 
-    Pointwise = _attributes(PointwiseMetric)
-    Pairwise = _attributes(PairwiseMetric)
+    Pointwise = _make_namespace(PointwiseMetric)
+    Pairwise = _make_namespace(PairwiseMetric)
 
     @classmethod
     def list_example_metric_names(cls) -> list[str]:
@@ -263,4 +265,4 @@ class MetricPromptTemplateExamples:
             names = cls.list_example_metric_names()
             expected = f"one of {', '.join(names)}{suggest_name(str(metric_name), names)}"
             raise EvaluationError(f"metric_name: found {metric_name!r}, expected {expected}")
-        return prompt_text(metric)
+        return format_prompt(metric)

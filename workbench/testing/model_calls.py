@@ -18,14 +18,14 @@ from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls
 
 
 @contextmanager
-def with_calls(plan: Plan, calls: ModelCalls) -> Iterator[Plan]:
+def apply_model_calls(plan: Plan, calls: ModelCalls) -> Iterator[Plan]:
     """The plan as it is to be run: its models recorded or replayed. What was recorded is in the file afterwards.
 
     What the file has from before stays, but for the same requests. Raises PlanError where a file to answer from is not
     there, and StoreError where it holds something else, or cannot be written.
     """
     file = calls.file
-    if file is None or not _asks_models(plan):
+    if file is None or not _is_asking_models(plan):
         yield plan
         return
     if not calls.record:
@@ -41,25 +41,25 @@ def with_calls(plan: Plan, calls: ModelCalls) -> Iterator[Plan]:
         part = Path(folder) / "calls.jsonl"
         yield replace(plan, options=plan.options.model_copy(update={"record_calls": part}))
         if part.exists() and part.stat().st_size:
-            write_atomic(file, _merged(file, part).encode())
+            write_atomic(file, _merge(file, part).encode())
 
 
-def _merged(file: Path, part: Path) -> str:
+def _merge(file: Path, part: Path) -> str:
     """What is in either file; of requests that are in both, what is in `part`."""
-    recorded = list(_lines(part))
+    recorded = list(_read_lines(part))
     again = {key for key, _ in recorded}
-    kept = [line for key, line in _lines(file) if key not in again] if file.exists() else []
+    kept = [line for key, line in _read_lines(file) if key not in again] if file.exists() else []
     return "".join(f"{line}\n" for line in (*kept, *(line for _, line in recorded)))
 
 
-def _lines(file: Path) -> Iterator[tuple[str, str]]:
+def _read_lines(file: Path) -> Iterator[tuple[str, str]]:
     """The calls in a file that has been read before, each with what tells its request from others."""
     for line in file.read_text(encoding="utf-8").split("\n"):  # texts may hold other ends of lines
         if line.strip():
             yield ModelRequest.model_validate(json.loads(line)["request"]).key, line
 
 
-def _asks_models(plan: Plan) -> bool:
+def _is_asking_models(plan: Plan) -> bool:
     """Whether any model judges, plays a user or answers for a tool."""
     if any("judge" in criteria.needs for criteria in plan.criteria):
         return True

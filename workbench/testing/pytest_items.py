@@ -13,7 +13,7 @@ from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import neutralise, one_line, redact, suggest_name
 from workbench.report.run_report import SYMBOLS, ReportedCase, missing_samples_lines, samples_text
-from workbench.report.text_report import aligned_lines, explain, explain_at_length, reasons
+from workbench.report.text_report import aligned_lines, explain, explain_at_length, list_reasons
 from workbench.store.errors import StoreError
 from workbench.testing.pytest_runs import SessionRuns
 from workbench.testing.pytest_session import ALL_REQUIRED
@@ -30,28 +30,28 @@ class EvalSetFile(pytest.File):
         Where no case can run and one was named, there would be no such item: the error is that of the file then. So is
         a name that no case has.
         """
-        items = list(self._items())
+        items = list(self._iter_items())
         known = {name: None for item in items for name in (item.name, item.name.split("[")[0])}
         cases = [name for name in known if not name.startswith("(")]
-        unknown = [name for name in self._named() if name not in known]
+        unknown = [name for name in self._list_named_items() if name not in known]
         if unknown:
             why = (f"{self.nodeid}: no eval case {name!r}{suggest_name(name, cases)}" for name in unknown)
-            raise self.CollectError(_safe("\n".join(why)))
+            raise self.CollectError(_make_safe("\n".join(why)))
         return items
 
-    def _items(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
-        runs = _runs_of(self.config)
+    def _iter_items(self) -> Iterator[EvalCaseItem | UnusableSetItem]:
+        runs = _get_runs(self.config)
         try:
             plan = runs.plan(self.path)
         except NoCases:  # as a module without tests
             return
         except (PlanError, StoreError) as error:
-            if self._named():
-                raise self.CollectError(_safe(str(error))) from None
-            yield self._unusable("(unusable)", str(error))
+            if self._list_named_items():
+                raise self.CollectError(_make_safe(str(error))) from None
+            yield self._make_unusable_item("(unusable)", str(error))
             return
         if plan.problems:
-            yield self._unusable("(problems)", "\n".join(plan.problems))
+            yield self._make_unusable_item("(problems)", "\n".join(plan.problems))
         several = plan.limits.runs > 1
         for case in plan.cases:
             for repeat in range(plan.limits.runs):
@@ -64,13 +64,13 @@ class EvalSetFile(pytest.File):
                     self, name=name, runs=runs, job=job, planned=case, requires_all_samples=required
                 )
 
-    def _unusable(self, name: str, why: str) -> UnusableSetItem:
-        runs = _runs_of(self.config)
-        item = UnusableSetItem.from_parent(self, name=name, why=_safe(why))
+    def _make_unusable_item(self, name: str, why: str) -> UnusableSetItem:
+        runs = _get_runs(self.config)
+        item = UnusableSetItem.from_parent(self, name=name, why=_make_safe(why))
         runs.unusable[item.nodeid] = item
         return item
 
-    def _named(self) -> list[str]:
+    def _list_named_items(self) -> list[str]:
         """The items of this file that the command line names."""
         folder = self.config.invocation_params.dir
         named = (argument.partition("::") for argument in self.config.args)
@@ -128,20 +128,20 @@ class EvalCaseItem(pytest.Item):
     def setup(self) -> None:
         """Wait for the result. An ERROR is an error of the set-up for pytest, which tells it from a failure so."""
         try:
-            result = self._runs.result_of(self)
+            result = self._runs.wait_for_result(self)
         except (PlanError, StoreError) as error:
-            pytest.fail(_safe(str(error)), pytrace=False)
+            pytest.fail(_make_safe(str(error)), pytrace=False)
         self.case = ReportedCase(result, self.planned.case)
-        self.user_properties += _properties(self.case, run_id=self._runs.run_id_of(self))
+        self.user_properties += _list_properties(self.case, run_id=self._runs.get_run_id(self))
         if result.status in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
             pytest.skip(result.status.value.lower())
-        missing = missing_samples_lines(self.case.judged)
+        missing = missing_samples_lines(self.case.deciding_metrics)
         self._is_error = result.status is CaseStatus.ERROR
         if self._is_error:
             raise CaseNotPassed(self.case)
         if missing and result.status is CaseStatus.PASSED and self._requires_all_samples:
             self._is_error = True
-            pytest.fail(_safe("\n".join((*missing, ALL_REQUIRED))), pytrace=False)
+            pytest.fail(_make_safe("\n".join((*missing, ALL_REQUIRED))), pytrace=False)
         self._runs.note_missing_samples(self.nodeid, missing)
 
     def runtest(self) -> None:
@@ -150,7 +150,7 @@ class EvalCaseItem(pytest.Item):
         if self.case.result.status is not CaseStatus.PASSED:
             raise CaseNotPassed(self.case)
 
-    def seconds_in(self, phase: str) -> float:
+    def get_phase_seconds(self, phase: str) -> float:
         """How long the case took, in the phase that has the verdict."""
         if self.case is None:
             return 0.0
@@ -189,9 +189,9 @@ class CaseRepr:
         shown: str | None,
     ) -> None:
         status = case.result.status
-        lines = _explained(case) if shown is None else [f"setup: see {_safe(shown)}"]
+        lines = _explain(case) if shown is None else [f"setup: see {_make_safe(shown)}"]
         summary = f"{status.value}: {lines[0]}" if lines else status.value
-        lines += _at_length(case, verbose=verbose)
+        lines += _explain_at_length(case, verbose=verbose)
         self._lines = [f"{SYMBOLS[status]} {status.value}", *(f"  {line}" for line in lines)]
         excinfo.traceback = excinfo.traceback[-1:]  # formatting all of it would take longer than many a case
         given: Any = excinfo.getrepr(style="native")  # pytest exports none of the types of its parts
@@ -216,7 +216,7 @@ class SessionHooks:
 
     def __init__(self, runs: SessionRuns) -> None:
         self._runs = runs
-        self._is_kept = True
+        self._is_saved = True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
@@ -243,7 +243,7 @@ class SessionHooks:
         if isinstance(item, EvalCaseItem):
             if call.excinfo is not None and isinstance(call.excinfo.value, CaseNotPassed):
                 report.longrepr = item.repr_failure(call.excinfo)
-            report.duration = item.seconds_in(call.when)
+            report.duration = item.get_phase_seconds(call.when)
         return report
 
     @pytest.hookimpl(wrapper=True, trylast=True)
@@ -252,7 +252,7 @@ class SessionHooks:
         try:
             return (yield)
         finally:
-            self._is_kept = self._runs.close()
+            self._is_saved = self._runs.close()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Let recorded calls that could not be kept be no success.
@@ -261,7 +261,7 @@ class SessionHooks:
         """
         if session.config.option.collectonly and self._runs.unusable and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if not (self._runs.close() and self._is_kept):
+        if not (self._runs.close() and self._is_saved):
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -272,10 +272,10 @@ class SessionHooks:
         if lines:
             terminalreporter.section("workbench")
             for line in lines:
-                terminalreporter.write_line(_safe(line))
+                terminalreporter.write_line(_make_safe(line))
 
 
-def _runs_of(config: pytest.Config) -> SessionRuns:
+def _get_runs(config: pytest.Config) -> SessionRuns:
     runs = config.stash.get(_RUNS, None)
     if runs is None:
         runs = config.stash[_RUNS] = SessionRuns(config)
@@ -283,28 +283,28 @@ def _runs_of(config: pytest.Config) -> SessionRuns:
     return runs
 
 
-def _explained(case: ReportedCase) -> list[str]:
+def _explain(case: ReportedCase) -> list[str]:
     """Why it did not pass, with expected and actual aligned where they can be."""
     aligned = list(aligned_lines(case)) if case.result.status is CaseStatus.FAILED else []
-    return [*reasons(case), *aligned] if aligned else explain(case)
+    return [*list_reasons(case), *aligned] if aligned else explain(case)
 
 
-def _at_length(case: ReportedCase, *, verbose: bool) -> list[str]:
+def _explain_at_length(case: ReportedCase, *, verbose: bool) -> list[str]:
     """The rest, of a case that could not run; without `verbose` a line says how to see it."""
     lines = explain_at_length(case) if case.result.status is CaseStatus.ERROR else []
     return lines if verbose or not lines else ["(-v shows tracebacks, and what the agent wrote)"]
 
 
-def _properties(case: ReportedCase, *, run_id: str) -> Iterator[tuple[str, object]]:
+def _list_properties(case: ReportedCase, *, run_id: str) -> Iterator[tuple[str, object]]:
     """For JUnit and other reports: the run, the agent, the status, and every score."""
     yield "run_id", run_id
-    yield "target", _safe(case.result.case.target)
+    yield "target", _make_safe(case.result.case.target)
     yield "status", case.result.status.value
     for metric in case.result.metrics:
-        yield _safe(metric.name), metric.status.value if metric.score is None else metric.score
+        yield _make_safe(metric.name), metric.status.value if metric.score is None else metric.score
         if (text := samples_text(metric)) is not None:
-            yield _safe(f"{metric.name}: samples"), text
+            yield _make_safe(f"{metric.name}: samples"), text
 
 
-def _safe(text: str) -> str:
+def _make_safe(text: str) -> str:
     return neutralise(redact(text))

@@ -108,12 +108,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFil
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Say where models answer from in this test, how long a case of it may take, and which verdicts count."""
-    session.calls = calls_of(item)
+    session.calls = get_model_calls(item)
     session.timeout_seconds = number_option(item.config, "timeout", float, "a number of seconds above 0")
     session.require_all_samples = requires_all_samples(item.config)
 
 
-def calls_of(item: pytest.Item | pytest.Session) -> ModelCalls:
+def get_model_calls(item: pytest.Item | pytest.Session) -> ModelCalls:
     """Where models answer from: the file of the marker, else that of the session."""
     config = item.config
     record = bool(config.getoption("workbench_record"))

@@ -27,8 +27,14 @@ from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.files import make_relative_name
 from workbench.store.project_discovery import Project, discover
 from workbench.store.settings import load_settings
-from workbench.testing.model_calls import with_calls
-from workbench.testing.pytest_plugin import calls_of, number_option, path_option, requires_all_samples, text_option
+from workbench.testing.model_calls import apply_model_calls
+from workbench.testing.pytest_plugin import (
+    get_model_calls,
+    number_option,
+    path_option,
+    requires_all_samples,
+    text_option,
+)
 from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls
 from workbench.testing.pytest_workspaces import shared_workspaces
 
@@ -42,13 +48,13 @@ class SessionRuns:
     def __init__(self, config: pytest.Config) -> None:
         """Raises UsageError where an option is no number."""
         self._target = text_option(config, "target")
-        self._options = _options(config)
+        self._options = _read_options(config)
         self._alone = hasattr(config, "workerinput")
         self._stack = ExitStack()
         self._projects: dict[Path, _OpenProject] = {}
         self._roots: dict[Path, Path] = {}
         self._chosen: Sequence[EvalCaseItem] = ()
-        self._started: dict[JobKey, _Started | PlanError | StoreError] = {}
+        self._started: dict[JobKey, _StartedRun | PlanError | StoreError] = {}
         self._notices: dict[str, None] = {}
         self._partly_judged: list[str] = []
         self.setup_failures = ShownSetupFailures()
@@ -60,7 +66,7 @@ class SessionRuns:
 
         Raises PlanError and StoreError with everything that is wrong if no case can run, and NoCases if it is empty.
         """
-        opened = self._project_of(file)
+        opened = self._open_project(file)
         project = with_named_sets(opened.project, [file], target=self._target)
         relative = make_relative_name(file.resolve(), project.root)
         plan = opened.workspace.plan_documents(project, {relative: EvalSetDocument.open(file)}, self._options)
@@ -71,20 +77,20 @@ class SessionRuns:
         """Note the items that will run."""
         self._chosen = items
 
-    def result_of(self, item: EvalCaseItem) -> CaseResult:
+    def wait_for_result(self, item: EvalCaseItem) -> CaseResult:
         """The result of a case, as soon as it is there. Raises PlanError and StoreError where it cannot be run."""
         if item.job not in self._started:
-            together = [item] if self._alone else [each for each in self._chosen if self._is_with(each, item)]
+            together = [item] if self._alone else [each for each in self._chosen if self._is_same_run(each, item)]
             self._start(item, [each.job for each in together])
         started = self._started[item.job]
         if isinstance(started, (PlanError, StoreError)):
             raise started
-        return started.result_of(item.job, self._notices)
+        return started.wait_for_result(item.job, self._notices)
 
-    def run_id_of(self, item: EvalCaseItem) -> str:
+    def get_run_id(self, item: EvalCaseItem) -> str:
         """The run that has the result of a case."""
         started = self._started[item.job]
-        assert isinstance(started, _Started)  # it had a result
+        assert isinstance(started, _StartedRun)  # it had a result
         return started.run.run_id
 
     def note_missing_samples(self, name: str, lines: Iterable[str]) -> None:
@@ -93,7 +99,7 @@ class SessionRuns:
 
     def summary_lines(self) -> list[str]:
         """What to say at the end of the session."""
-        runs = {id(each): each.run for each in self._started.values() if isinstance(each, _Started)}.values()
+        runs = {id(each): each.run for each in self._started.values() if isinstance(each, _StartedRun)}.values()
         lines = [*self._notices, *self._partly_judged]
         for run in runs:
             lines += [spending_line(spent) for spent in run.models]
@@ -103,7 +109,7 @@ class SessionRuns:
     def close(self) -> bool:
         """Stop what still runs, and let go of everything. Whether what was recorded could be kept."""
         for started in self._started.values():
-            if isinstance(started, _Started) and not started.run.is_over:
+            if isinstance(started, _StartedRun) and not started.run.is_over:
                 started.run.close()
         try:
             self._stack.close()
@@ -112,39 +118,39 @@ class SessionRuns:
             return False
         return True
 
-    def _project_of(self, file: Path) -> _OpenProject:
-        root = self._root_of(file)
+    def _open_project(self, file: Path) -> _OpenProject:
+        root = self._find_root(file)
         if root not in self._projects:
             loaded = load_settings(root)
             workspace = self._stack.enter_context(shared_workspaces.use(root, loaded))
             self._projects[root] = _OpenProject(discover(root, loaded), workspace)
         return self._projects[root]
 
-    def _root_of(self, file: Path) -> Path:
+    def _find_root(self, file: Path) -> Path:
         """The project that an eval set belongs to; looked for once."""
         if file not in self._roots:
             self._roots[file] = root_of([file])
         return self._roots[file]
 
-    def _is_with(self, one: EvalCaseItem, other: EvalCaseItem) -> bool:
+    def _is_same_run(self, one: EvalCaseItem, other: EvalCaseItem) -> bool:
         """Whether two cases belong to the same run."""
-        return self._root_of(one.path) == self._root_of(other.path)
+        return self._find_root(one.path) == self._find_root(other.path)
 
     def _start(self, item: EvalCaseItem, jobs: Sequence[JobKey]) -> None:
         """Run these cases, of which `item` is one, after those that ran alone before."""
-        opened = self._project_of(item.path)
+        opened = self._open_project(item.path)
         before = {} if opened.last is None else opened.last.results
-        started: _Started | PlanError | StoreError
+        started: _StartedRun | PlanError | StoreError
         try:
-            calls = _calls_of_session(item.session)
-            joined = _joined(opened.plans.values(), [*before, *jobs])
+            calls = _get_session_calls(item.session)
+            joined = _join_plans(opened.plans.values(), [*before, *jobs])
             if opened.last is not None:
-                opened.last.hear_end(self._notices)
+                opened.last.wait_for_end(self._notices)
                 last = opened.last.run
                 joined = replace(joined, resumes=last.run_id, stored=before, spent=last.models)
-            plan = self._stack.enter_context(with_calls(joined, calls))
+            plan = self._stack.enter_context(apply_model_calls(joined, calls))
             run = opened.workspace.start(plan)
-            started = _Started(run, run.iter_events(), dict(before))
+            started = _StartedRun(run, run.iter_events(), dict(before))
             opened.last = started if self._alone else None
             self._notices.update(dict.fromkeys(plan.notices))
         except (PlanError, StoreError) as error:
@@ -159,29 +165,29 @@ class _OpenProject:
     project: Project
     workspace: Workspace
     plans: dict[str, Plan] = field(default_factory=dict)
-    last: _Started | None = None
+    last: _StartedRun | None = None
 
 
 @dataclass(frozen=True)
-class _Started:
+class _StartedRun:
     """A run that goes on, and what was heard of it."""
 
     run: Run
     events: Iterator[RunEvent]
     results: dict[JobKey, CaseResult]
 
-    def result_of(self, job: JobKey, notices: dict[str, None]) -> CaseResult:
+    def wait_for_result(self, job: JobKey, notices: dict[str, None]) -> CaseResult:
         """Listen until the result of a job is there: every one has a CaseFinished, whatever happens."""
         while job not in self.results:
-            self._hear(next(self.events), notices)
+            self._handle(next(self.events), notices)
         return self.results[job]
 
-    def hear_end(self, notices: dict[str, None]) -> None:
+    def wait_for_end(self, notices: dict[str, None]) -> None:
         """Listen until the run is over, and stored."""
         for event in self.events:
-            self._hear(event, notices)
+            self._handle(event, notices)
 
-    def _hear(self, event: RunEvent, notices: dict[str, None]) -> None:
+    def _handle(self, event: RunEvent, notices: dict[str, None]) -> None:
         match event:
             case CaseFinished():
                 self.results[JobKey(case=event.case, repeat=event.repeat)] = event.result
@@ -189,7 +195,7 @@ class _Started:
                 notices[event.message] = None
 
 
-def _joined(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
+def _join_plans(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
     """One plan for these jobs of several plans of a project."""
     plans = list(plans)
     wanted: dict[object, list[int]] = {}
@@ -220,15 +226,15 @@ def _joined(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
     )
 
 
-def _calls_of_session(session: pytest.Session) -> ModelCalls:
+def _get_session_calls(session: pytest.Session) -> ModelCalls:
     """Where models answer from. Raises PlanError where they are to be recorded, and no file is named."""
-    calls = calls_of(session)
+    calls = get_model_calls(session)
     if calls.record and calls.file is None:
         raise PlanError(f"{RECORD_OPTION}: no file is named; expected --workbench-calls FILE too")
     return calls
 
 
-def _options(config: pytest.Config) -> RunOptions:
+def _read_options(config: pytest.Config) -> RunOptions:
     return RunOptions.model_validate(
         {
             "config": path_option(config, "config"),

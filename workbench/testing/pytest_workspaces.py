@@ -14,7 +14,7 @@ from workbench.store.project_discovery import Project
 from workbench.store.settings import LoadedSettings
 from workbench.testing.pytest_session import session
 
-_OF_PYTEST = "PYTEST_"
+_PYTEST_PREFIX = "PYTEST_"
 """How variables begin that are another in every test, and are nothing to agents."""
 
 
@@ -40,11 +40,11 @@ class SharedWorkspaces:
     @contextmanager
     def use(self, root: Path, loaded: LoadedSettings) -> Iterator[Workspace]:
         """The workspace of a project, for plans of any of its agents and sets."""
-        shared = self._take(root, loaded)
+        shared = self._acquire(root, loaded)
         try:
             yield shared.workspace
         finally:
-            self._give_back(root, shared)
+            self._release(root, shared)
 
     def close(self) -> None:
         """End all of them."""
@@ -53,8 +53,8 @@ class SharedWorkspaces:
         for each in shared:
             each.workspace.close()
 
-    def _take(self, root: Path, loaded: LoadedSettings) -> _Shared:
-        environment = frozenset(item for item in os.environ.items() if not item[0].startswith(_OF_PYTEST))
+    def _acquire(self, root: Path, loaded: LoadedSettings) -> _Shared:
+        environment = frozenset(item for item in os.environ.items() if not item[0].startswith(_PYTEST_PREFIX))
         outdated = None
         with self._lock:
             shared = self._open.get(root)
@@ -67,7 +67,7 @@ class SharedWorkspaces:
             outdated.workspace.close()
         return shared
 
-    def _give_back(self, root: Path, shared: _Shared) -> None:
+    def _release(self, root: Path, shared: _Shared) -> None:
         with self._lock:
             shared.users -= 1
             is_current = self._open.get(root) is shared

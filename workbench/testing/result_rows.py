@@ -32,7 +32,7 @@ from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import make_folder, write_atomic
 from workbench.store.filetypes import EVAL_SET_SUFFIXES
 from workbench.testing.metric_classes import EvaluationError, Problem
-from workbench.testing.metric_criteria import AskedMetric
+from workbench.testing.metric_criteria import TaskMetric
 
 if TYPE_CHECKING:
     from workbench.testing.eval_result import EvalResult
@@ -79,17 +79,17 @@ class Rows:
             if variable not in known:
                 expected = f"a column of the dataset{suggest_name(variable, known)}"
                 raise EvaluationError(f"prompt_template: found the variable {variable!r}, expected {expected}")
-        rows = tuple(_with_prompt(row, template, variables, self.source) for row in self.rows)
-        return replace(self, rows=rows, frame=_without(self.frame, ["prompt"]))
+        rows = tuple(_fill_prompt(row, template, variables, self.source) for row in self.rows)
+        return replace(self, rows=rows, frame=_drop_columns(self.frame, ["prompt"]))
 
-    def to_ask(self) -> Rows:
+    def without_answers(self) -> Rows:
         """The rows without what agents answered to them before. Raises EvaluationError where they have no prompts."""
         if "prompt" not in self.columns:
             found = ", ".join(list(self.columns)[:8]) or "none"
             expected = "'prompt', or a prompt_template that makes one"
             raise EvaluationError(f"{self.source}: found the columns {found}, expected {expected}")
-        rows = tuple(_to_ask(row, self.source) for row in self.rows)
-        return replace(self, rows=rows, frame=_without(self.frame, OUTPUTS))
+        rows = tuple(_drop_answers(row, self.source) for row in self.rows)
+        return replace(self, rows=rows, frame=_drop_columns(self.frame, OUTPUTS))
 
     def without_scores(self, metrics: Collection[str]) -> Rows:
         """The rows without the columns of these metrics, such as the table of an earlier result has them."""
@@ -101,15 +101,15 @@ class Rows:
             row._replace(columns={name: value for name, value in row.columns.items() if name not in scores})
             for row in self.rows
         )
-        return replace(self, rows=rows, frame=_without(self.frame, scores))
+        return replace(self, rows=rows, frame=_drop_columns(self.frame, scores))
 
     def with_column(self, name: str, values: Sequence[Any]) -> Rows:
         """The rows with one more column."""
         pairs = zip(self.rows, values, strict=True)
         rows = tuple(row._replace(columns={**row.columns, name: value}) for row, value in pairs)
-        return replace(self, rows=rows, frame=_without(self.frame, [name]))
+        return replace(self, rows=rows, frame=_drop_columns(self.frame, [name]))
 
-    def as_recorded(self) -> Recorded:
+    def to_recorded(self) -> Recorded:
         """The rows as cases."""
         return Recorded(self.source, self.name, make_recorded_cases(Dataset(self.source, self.rows)))
 
@@ -122,14 +122,14 @@ def read_rows(dataset: Any, mapping: Mapping[str, str]) -> Rows:
     columns = {known: name for known, name in mapping.items() if known != name}
     try:
         if isinstance(dataset, str | Path):
-            return _of(_read(dataset, columns))
+            return _make_rows(_read(dataset, columns))
         if hasattr(dataset, "iloc") and hasattr(dataset, "columns"):
-            rows = _of(dataset_from_frame(dataset, columns=columns, name=_IN_MEMORY))
-            return replace(rows, frame=_without(dataset.copy(deep=False), columns))
+            rows = _make_rows(dataset_from_frame(dataset, columns=columns, name=_IN_MEMORY))
+            return replace(rows, frame=_drop_columns(dataset.copy(deep=False), columns))
         if isinstance(dataset, Mapping):
-            return _of(dataset_from_columns(_listed(dataset), columns=columns, name=_IN_MEMORY))
+            return _make_rows(dataset_from_columns(_to_lists(dataset), columns=columns, name=_IN_MEMORY))
         if isinstance(dataset, Sequence):
-            return _of(dataset_from_rows(dataset, columns=columns, name=_IN_MEMORY))
+            return _make_rows(dataset_from_rows(dataset, columns=columns, name=_IN_MEMORY))
     except StoreError as error:
         raise EvaluationError(str(error)) from None
     expected = "a file, a pandas DataFrame, a dict of columns or a list of rows"
@@ -145,13 +145,13 @@ def _read(source: str | Path, columns: Mapping[str, str]) -> Dataset:
     return read_dataset(path, columns=columns)
 
 
-def _of(dataset: Dataset) -> Rows:
+def _make_rows(dataset: Dataset) -> Rows:
     if not dataset.rows:
         raise EvaluationError(f"{dataset.source}: found no rows, expected at least one")
     return Rows(dataset.source, dataset.rows)
 
 
-def _listed(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _to_lists(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Columns of any kind that can be gone through, such as a pandas series."""
     listed = {}
     for name, values in columns.items():
@@ -163,11 +163,11 @@ def _listed(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     return listed
 
 
-def _without(frame: Any, names: Iterable[str]) -> Any:
+def _drop_columns(frame: Any, names: Iterable[str]) -> Any:
     return None if frame is None else frame.drop(columns=list(names), errors="ignore")
 
 
-def _with_prompt(row: Row, template: str, variables: Sequence[str], source: Path | str) -> Row:
+def _fill_prompt(row: Row, template: str, variables: Sequence[str], source: Path | str) -> Row:
     missing = [name for name in variables if row.columns.get(name) is None]
     if missing:
         error = StoreError(source, place=f"row {row.number}: {missing[0]}", found="nothing", expected="a value")
@@ -176,7 +176,7 @@ def _with_prompt(row: Row, template: str, variables: Sequence[str], source: Path
     return row._replace(prompt=prompt, columns={**row.columns, "prompt": prompt})
 
 
-def _to_ask(row: Row, source: Path | str) -> Row:
+def _drop_answers(row: Row, source: Path | str) -> Row:
     problems = row.problems
     if row.prompt is None and not problems:
         problems = (StoreError(source, place=f"row {row.number}: prompt", found="nothing", expected="text"),)
@@ -196,22 +196,22 @@ class Table:
     """
 
     def __init__(
-        self, rows: Rows, results: Sequence[CaseResult], metrics: Sequence[AskedMetric], *, asked_agent: bool
+        self, rows: Rows, results: Sequence[CaseResult], metrics: Sequence[TaskMetric], *, asked_agent: bool
     ) -> None:
         self.problems: list[Problem] = []
         self._metrics = [(asked, _main_column(asked)) for asked in metrics]
-        scores_of = cache_by_identity(maxsize=256)(self._scores)
+        scores_of = cache_by_identity(maxsize=256)(self._score_cells)
         found: list[dict[str, Any]] = []
         for row, result in zip(rows.rows, results, strict=True):
             cells = dict(row.columns)
             if asked_agent:
-                cells.update(_answer(result))
+                cells.update(_answer_cells(result))
             cells.update(scores_of(result.metrics))
             found.append(cells)
         own = rows.columns
         others = dict.fromkeys(name for cells in found for name in cells if name not in own and name not in OUTPUTS)
         outputs = [name for name in OUTPUTS if name not in own and any(name in cells for cells in found)]
-        self.columns = (*own, *outputs, *_in_order(others, metrics))
+        self.columns = (*own, *outputs, *_order_columns(others, metrics))
         self.rows = [
             cells if (*cells,) == self.columns else {name: cells.get(name) for name in self.columns} for cells in found
         ]
@@ -222,7 +222,7 @@ class Table:
     def _explain_answers(self, results: Sequence[CaseResult]) -> None:
         """Why cells that the agent should have filled are empty."""
         for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
-            reason = _failure_of(result)
+            reason = _get_failure_message(result)
             for name in OUTPUTS:
                 if name in self.columns and cells[name] is None:
                     said = reason or f"the agent gave no {name}"
@@ -230,24 +230,28 @@ class Table:
 
     def _explain_scores(self, results: Sequence[CaseResult]) -> None:
         """Why cells that metrics should have filled are empty."""
-        columns = [(name, asked) for asked, _ in self._metrics for name in self.columns if _belongs(name, asked)]
+        columns = [
+            (name, asked) for asked, _ in self._metrics for name in self.columns if _is_metric_column(name, asked)
+        ]
         for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
             empty = [(name, asked) for name, asked in columns if cells[name] is None]
             if empty:
                 found = {metric.name: metric for metric in result.metrics}
                 self.problems += [
-                    Problem(number, name, *_why_empty(found.get(asked.result), result)) for name, asked in empty
+                    Problem(number, name, *_explain_empty(found.get(asked.result), result)) for name, asked in empty
                 ]
 
-    def _scores(self, metrics: tuple[MetricResult, ...]) -> dict[str, Any]:
+    def _score_cells(self, metrics: tuple[MetricResult, ...]) -> dict[str, Any]:
         found = {metric.name: metric for metric in metrics}
         cells: dict[str, Any] = {}
         for asked, main in self._metrics:
             metric = found.get(asked.result)
             score = None if metric is None else metric.score
-            cells[main] = _CHOICES[_side(score)] if asked.kind == "pairwise" and score is not None else score
+            cells[main] = (
+                _CHOICES[_round_preference(score)] if asked.kind == "pairwise" and score is not None else score
+            )
             if asked.kind in ("pairwise", "pointwise"):
-                cells[f"{asked.name}/explanation"] = None if metric is None else _explanation(metric)
+                cells[f"{asked.name}/explanation"] = None if metric is None else _find_explanation(metric)
             if asked.kind == "custom" and metric is not None:
                 prefix = f"{asked.name}/"
                 more = {name: other.score for name, other in found.items() if name.startswith(prefix)}
@@ -256,11 +260,11 @@ class Table:
         return cells
 
 
-def _main_column(asked: AskedMetric) -> str:
+def _main_column(asked: TaskMetric) -> str:
     return f"{asked.name}/{'pairwise_choice' if asked.kind == 'pairwise' else 'score'}"
 
 
-def _answer(result: CaseResult) -> Iterator[tuple[str, Any]]:
+def _answer_cells(result: CaseResult) -> Iterator[tuple[str, Any]]:
     """What the agent did. A trajectory is there only where it told one."""
     turn = result.execution.turns[0] if result.execution.turns else None
     answer = None if turn is None else turn.invocation.final_response
@@ -273,8 +277,8 @@ def _answer(result: CaseResult) -> Iterator[tuple[str, Any]]:
         yield TRAJECTORY, [{"tool_name": call.name, "tool_input": call.args} for call in calls]
 
 
-def summary_of(
-    summary: RunSummary, metrics: Sequence[AskedMetric], *, row_count: int, measures: Sequence[str]
+def build_summary(
+    summary: RunSummary, metrics: Sequence[TaskMetric], *, row_count: int, measures: Sequence[str]
 ) -> dict[str, float]:
     """The numbers of a run under their documented names; NaN where there is none. `measures` are latency and failure,
     as far as they are known."""
@@ -283,7 +287,7 @@ def summary_of(
         if asked.kind == "pairwise":
             for side in ("candidate", "baseline"):
                 name = f"{asked.name}/{side}_model_win_rate"
-                numbers[name] = _number(summary.metrics.get(name), "mean")
+                numbers[name] = _read_number(summary.metrics.get(name), "mean")
         else:
             numbers |= _mean_and_std(asked.name, summary.metrics.get(asked.result))
     engine_names = {LATENCY: "latency", FAILURE: "failure"}
@@ -293,29 +297,29 @@ def summary_of(
 
 
 def _mean_and_std(name: str, summary: MetricSummary | None) -> dict[str, float]:
-    return {f"{name}/mean": _number(summary, "mean"), f"{name}/std": _number(summary, "std")}
+    return {f"{name}/mean": _read_number(summary, "mean"), f"{name}/std": _read_number(summary, "std")}
 
 
-def _number(summary: MetricSummary | None, which: Literal["mean", "std"]) -> float:
+def _read_number(summary: MetricSummary | None, which: Literal["mean", "std"]) -> float:
     value: float | None = None if summary is None else getattr(summary, which)
     return math.nan if value is None else value
 
 
-def _in_order(names: dict[str, None], metrics: Sequence[AskedMetric]) -> Iterator[str]:
+def _order_columns(names: dict[str, None], metrics: Sequence[TaskMetric]) -> Iterator[str]:
     """The columns of metrics metric by metric: a row may have given more numbers than the first."""
     left = dict(names)
     for asked in metrics:
-        for name in [name for name in left if _belongs(name, asked)]:
+        for name in [name for name in left if _is_metric_column(name, asked)]:
             del left[name]
             yield name
 
 
-def _side(score: float) -> float:
+def _round_preference(score: float) -> float:
     """Which side a comparison speaks for; what several samples come to may lie between."""
     return 0.5 if score == 0.5 else float(score > 0.5)
 
 
-def _why_empty(metric: MetricResult | None, result: CaseResult) -> tuple[Literal["ERROR", "UNDEFINED"], str]:
+def _explain_empty(metric: MetricResult | None, result: CaseResult) -> tuple[Literal["ERROR", "UNDEFINED"], str]:
     """Why a metric left a cell of a row empty."""
     if result.failure is not None:
         return "ERROR", result.failure.message
@@ -326,15 +330,15 @@ def _why_empty(metric: MetricResult | None, result: CaseResult) -> tuple[Literal
     return "ERROR" if metric.status is MetricStatus.ERROR else "UNDEFINED", metric.reason or "the metric gave no score"
 
 
-def _belongs(column: str, asked: AskedMetric) -> bool:
+def _is_metric_column(column: str, asked: TaskMetric) -> bool:
     return column.startswith(f"{asked.name}/")
 
 
-def _failure_of(result: CaseResult) -> str | None:
+def _get_failure_message(result: CaseResult) -> str | None:
     return None if result.failure is None else result.failure.message
 
 
-def _explanation(metric: MetricResult) -> str | None:
+def _find_explanation(metric: MetricResult) -> str | None:
     """What the judge says in favour of the score: the first sample that gave it, else the first that says anything."""
     judgement: Judgement | None = next(
         (score.judgement for score in metric.per_invocation if score.judgement is not None), None
@@ -369,7 +373,7 @@ def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> N
     `folder` is a path or an address. Cells that are no text or number are JSON; keys are redacted. Raises StoreError.
     """
     table = PurePath(file_name or _TABLE)
-    text = _as_csv(result) if table.suffix == ".csv" else _as_lines(result)
+    text = _to_csv(result) if table.suffix == ".csv" else _to_json_lines(result)
     numbers = {name: None if math.isnan(value) else value for name, value in result.summary_metrics.items()}
     _write(folder, table, text.encode("utf-8", "backslashreplace"))
     _write(folder, table.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
@@ -384,11 +388,11 @@ def _write(folder: str, name: PurePath, data: bytes) -> None:
     write_atomic(path, data)
 
 
-def _as_lines(result: EvalResult) -> str:
+def _to_json_lines(result: EvalResult) -> str:
     return "".join(redact(json.dumps(mask_named_secrets(row), ensure_ascii=False)) + "\n" for row in result.rows)
 
 
-def _as_csv(result: EvalResult) -> str:
+def _to_csv(result: EvalResult) -> str:
     out = io.StringIO(newline="")
     writer = csv.writer(out)  # ends lines as RFC 4180 has it: with "\n" alone a "\r" in a cell would not be quoted
     columns = list(result.rows[0])

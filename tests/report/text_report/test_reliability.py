@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.report.text_report import pass_all, pass_at, wilson_interval
+from workbench.report.text_report import estimate_pass_all_k, estimate_pass_at_k, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ def test_the_interval_is_wilsons(passed: int, total: int, interval: tuple[float,
 
 
 def test_chances_of_k_repeats_are_those_of_drawing_without_putting_back() -> None:
-    assert pass_at(1, passed=2, total=4) == pass_all(1, passed=2, total=4) == 0.5
-    assert pass_at(2, passed=2, total=4) == pytest.approx(5 / 6)
-    assert pass_all(2, passed=2, total=4) == pytest.approx(1 / 6)
-    assert (pass_at(4, passed=1, total=4), pass_all(4, passed=3, total=4)) == (1.0, 0.0)
+    assert estimate_pass_at_k(1, passed=2, total=4) == estimate_pass_all_k(1, passed=2, total=4) == 0.5
+    assert estimate_pass_at_k(2, passed=2, total=4) == pytest.approx(5 / 6)
+    assert estimate_pass_all_k(2, passed=2, total=4) == pytest.approx(1 / 6)
+    assert (estimate_pass_at_k(4, passed=1, total=4), estimate_pass_all_k(4, passed=3, total=4)) == (1.0, 0.0)

@@ -33,7 +33,7 @@ def table_of(cases: list[ReportedCase], report: RunReport, style: Style | None =
     table = VerdictTable(
         style=style or Style(), name_width=width, criteria={"sets/light.evalset.json": default_config()}
     )
-    return [line for case in cases for line in table.lines(case)] + table.closing(report)
+    return [line for case in cases for line in table.lines(case)] + table.closing_lines(report)
 
 
 def test_each_case_has_a_row_and_each_bad_one_its_reason(

@@ -95,7 +95,7 @@ def test_missing_samples_are_said_in_every_report(
 
     case = json.loads(write_report(report, "json"))["cases"][0]
     assert case["metrics"][0]["judged_by"] == {"read": 2, "asked": 3, "turn": 0}
-    assert f"samples missing: c: {said}" in table.closing(report)
+    assert f"samples missing: c: {said}" in table.closing_lines(report)
     assert f"## Samples missing\n\n- sets/light.evalset.json: c: {said}" in write_report(report, "markdown")
     assert '<property name="own: samples" value="judged by 2 of 3 samples" />' in write_report(report, "junit")
     (row,) = csv.DictReader(io.StringIO(write_report(report, "csv")))
@@ -144,7 +144,7 @@ def test_unsure_cases_are_flagged_in_json_with_the_agreement_on_each_turn(report
 
 
 def test_unsure_cases_are_listed_below_the_table_and_in_markdown(report: RunReport) -> None:
-    lines = VerdictTable(style=Style(), name_width=8, criteria={}).closing(report)
+    lines = VerdictTable(style=Style(), name_width=8, criteria={}).closing_lines(report)
 
     assert [line for line in lines if line.startswith("unsure")] == ["unsure: split: own: 2 of 3 samples agree"]
     assert "## Unsure\n\n- sets/light.evalset.json: split: own: 2 of 3 samples agree" in write_report(

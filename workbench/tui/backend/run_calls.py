@@ -191,14 +191,14 @@ def start_judging(workspace: Workspace, planned: PlannedJudging) -> StartedJudgi
 
 async def describe_agreement(begun: StartedJudging) -> str | None:
     """Wait for the judging, and describe how far it agrees with the one before; None if it was stopped."""
-    from workbench.report.judge_agreement import Judgements, agreements, outcome_text
+    from workbench.report.judge_agreement import Judgements, compute_agreements, outcome_text
 
     async for _ in begun.run.events():
         pass
     if begun.run.interrupted:
         return None
     both = Judgements([begun.planned.run_id, begun.run.run_id], [begun.planned.results, begun.run.results()])
-    return outcome_text(agreements(both))
+    return outcome_text(compute_agreements(both))
 
 
 # Criteria of eval sets: read from their files, kept there, and taken back; and what the cases have to be judged by.
@@ -373,13 +373,13 @@ def _results(
 
 def _report(workspace: Workspace, history: History, results: Sequence[CaseResult], run_id: str | None) -> RunReport:
     from workbench.engine.run import summarise, verdict_of
-    from workbench.report.run_report import RunReport, report_of, reported_cases
+    from workbench.report.run_report import RunReport, build_report, reported_cases
 
     cases = reported_cases(results, ExpectedCases(workspace.document))
     summary = summarise(map(verdict_of, results))
     if run_id is None:
         return RunReport(run_id=NEWEST, started_at=datetime.now(UTC), summary=summary, cases=cases)
-    return report_of(history.run(run_id), cases, summary=summary)
+    return build_report(history.run(run_id), cases, summary=summary)
 
 
 def _job(result: CaseResult) -> JobKey:
@@ -506,10 +506,10 @@ def _content_now(workspace: Workspace, key: CaseKey) -> ContentKeys | None:
 
 
 def _compare(history: History, before: str, after: str) -> RunComparison:
-    from workbench.report.comparison import compare_stored
+    from workbench.report.comparison import compare_stored_runs
 
     with pause_gc():
-        return compare_stored(history, before, after)
+        return compare_stored_runs(history, before, after)
 
 
 # Where the rows of a table are exported to, and in which format: the ending of the name tells.

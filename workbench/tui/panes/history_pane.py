@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
-from workbench.report.run_report import when
+from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.tui.backend.run_calls import read_case_history
@@ -197,7 +197,7 @@ class HistoryPane(Pane):
             return
         if not result.execution.turns and result.failure is None:
             say(self, "what the agent did then has been forgotten: only the newest executions keep it")
-        title = f"run {safe_line(job.run_id)}, {when(job.finished_at)}"
+        title = f"run {safe_line(job.run_id)}, {time_text(job.finished_at)}"
         self.post_message(SessionWanted(Pinned(title, result.expected_by_row or case, result), tab="diff"))
 
     @work(group="compare", exclusive=True)

@@ -26,7 +26,7 @@ from workbench.model.text import REDACTED, is_secret_key, pluralise, redact
 from workbench.model.trajectory_dialects import POLICIES
 from workbench.report.dialect_table import rule_texts
 from workbench.report.run_report import agreement_text, samples_text
-from workbench.report.text_report import folded_details, pass_all, pass_at, wilson_interval
+from workbench.report.text_report import estimate_pass_all_k, estimate_pass_at_k, folded_details, wilson_interval
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_board import Standing, look_of_metric
 from workbench.tui.state.text_layout import (
@@ -539,8 +539,8 @@ class CaseScores(CursorRows):
         if 0 < passed < total:
             pieces.append(StyledText("  ~ flaky", Style.WARNING))
         chances = "   ".join(
-            f"pass@{k} {pass_at(k, passed=passed, total=total):.0%}  "
-            f"pass^{k} {pass_all(k, passed=passed, total=total):.0%}"
+            f"pass@{k} {estimate_pass_at_k(k, passed=passed, total=total):.0%}  "
+            f"pass^{k} {estimate_pass_all_k(k, passed=passed, total=total):.0%}"
             for k in sorted({*(k for k in _SHOWN_K if k < total), total})
         )
         return [Paragraph(tuple(pieces)), Paragraph.from_text(chances, Style.MUTED), BLANK]

@@ -21,11 +21,11 @@ from workbench.report.comparison import (
     RunComparison,
     Verdict,
     changes_text,
-    run_changes,
+    describe_run_changes,
     score_change_text,
     threshold_text,
 )
-from workbench.report.run_report import counts_text, cut_short, samples_text, when
+from workbench.report.run_report import counts_text, explain_incomplete, samples_text, time_text
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
 from workbench.tui.state.case_board import PARTLY_JUDGED, STALE, ResultPlace, look_of, look_of_metric, standing_of
 from workbench.tui.state.case_scores import metric_row, value_blocks
@@ -88,7 +88,7 @@ class ComparedCases(CursorRows):
         self.comparison = comparison
         self.only_flips = only_flips
         changes = [change for change in _IN_BOTH if change in FLIPS or not only_flips]
-        self._in_both = [case for change in changes for case in comparison.of(change)]
+        self._in_both = [case for change in changes for case in comparison.select(change)]
         self._open: set[Change] = set() if self._in_both else set(_IN_ONE)
         self.rows: Sequence[ComparedCase | Fold] = self._listed_rows()
 
@@ -139,7 +139,7 @@ class ComparedCases(CursorRows):
     def _listed_rows(self) -> list[ComparedCase | Fold]:
         rows: list[ComparedCase | Fold] = [*self._in_both]
         for change in () if self.only_flips else _IN_ONE:
-            cases = self.comparison.of(change)
+            cases = self.comparison.select(change)
             if len(cases) > _MOST_UNFOLDED:
                 rows.append(Fold(change, len(cases), is_open=change in self._open))
             if len(cases) <= _MOST_UNFOLDED or change in self._open:
@@ -150,9 +150,9 @@ class ComparedCases(CursorRows):
         return f"   only the {len(self):,} whose verdict flipped are listed" if self.only_flips else ""
 
     def _differences(self) -> Iterator[Block]:
-        if self.comparison.judged_differently:
+        if self.comparison.configuration_changes:
             yield Paragraph.from_text("the runs were not judged alike", Style.HEADING)
-            for sentence in self.comparison.judged_differently:
+            for sentence in self.comparison.configuration_changes:
                 yield Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2)
             yield BLANK
 
@@ -179,10 +179,10 @@ def _case_blocks(case: ComparedCase) -> Iterator[Block]:
         hang=2,
     )
     yield Paragraph.from_text(safe_line(case.case.eval_set), Style.MUTED, indent=2)
-    if case.asks_otherwise:
+    if case.has_changed_input:
         yield Paragraph.from_text("△ the case or its target was changed in between: the agent was not asked the same",
                        Style.WARNING, indent=2, hang=2)  # fmt: skip
-    if case.judged_otherwise:
+    if case.has_changed_scoring:
         yield Paragraph.from_text("△ expectations or criteria were changed in between", Style.WARNING, indent=2, hang=2)
     changed = {score.name for score in case.changed_scores}
     for score in case.scores:
@@ -200,7 +200,7 @@ def _verdict(verdict: Verdict | None) -> tuple[StyledText, ...]:
     look = look_of(standing_of(verdict.statuses))
     passed = sum(status.value == "PASSED" for status in verdict.statuses)
     word = look.word if len(verdict.statuses) == 1 else f"{passed}/{len(verdict.statuses)} passed"
-    partly = f" {PARTLY_JUDGED.symbol}" if verdict.misses_samples else ""
+    partly = f" {PARTLY_JUDGED.symbol}" if verdict.has_missing_samples else ""
     return (StyledText(f"{look.symbol} {f'{word}{partly}':<{_VERDICT}}", look.style),)
 
 
@@ -212,10 +212,10 @@ def _score_text(case: ComparedCase) -> str:
 
 
 def _run_line(run: StoredRun) -> tuple[StyledText, ...]:
-    mark = f"  {cut_short(run)}" if cut_short(run) else ""
+    mark = f"  {explain_incomplete(run)}" if explain_incomplete(run) else ""
     return (
         StyledText(f"{safe_line(run.run_id)}", Style.STRONG),
-        StyledText(f"  {when(run.started_at)}  {counts_text(run.summary)}"),
+        StyledText(f"  {time_text(run.started_at)}  {counts_text(run.summary)}"),
         StyledText(mark, Style.WARNING),
     )
 
@@ -320,7 +320,7 @@ class Executions(CursorRows):
             StyledText(mark, Style.HEADING),
             StyledText(current, Style.KEY),
             StyledText(f"{look.symbol} ", look.style),
-            StyledText(f"{when(job.finished_at)}{repeat} "),
+            StyledText(f"{time_text(job.finished_at)}{repeat} "),
             StyledText(f" {word:<9}", look.style),
             StyledText(f"{format_time_taken(job.agent_seconds):>8}", Style.MUTED),
             StyledText("  △" if self._differs_from_older(index) else "   ", Style.WARNING),
@@ -364,7 +364,9 @@ class Executions(CursorRows):
         run = self.history.runs[job.run_id]
         blocks = [*self._course(), BLANK]
         blocks.append(
-            Paragraph((StyledText(f"run {safe_line(job.run_id)}", Style.HEADING), StyledText(f"  {cut_short(run)}")))
+            Paragraph(
+                (StyledText(f"run {safe_line(job.run_id)}", Style.HEADING), StyledText(f"  {explain_incomplete(run)}"))
+            )
         )
         if self._is_current(job):
             counts = f"{CURRENT} its verdict counts now"
@@ -406,7 +408,7 @@ class Executions(CursorRows):
         keys = ContentKeys(job.execution_key, job.scoring_key)
         told = [*self._differing(older, keys)] if older is not None else []
         if older is not None:
-            told += run_changes(self._only_this_set(older.run_id), self._only_this_set(job.run_id))
+            told += describe_run_changes(self._only_this_set(older.run_id), self._only_this_set(job.run_id))
         if told:
             yield Paragraph.from_text("changed since the run before it", Style.HEADING)
             yield from (
@@ -517,13 +519,13 @@ class GroupRuns(CursorRows):
         mark = "●" if run.run_id == self.marked else " "
         share = "  no verdict" if rate is None else f"  {bar(rate, width=_BAR)} {rate:>4.0%}"
         pieces = [
-            StyledText(f"{mark} {when(run.started_at)}"),
+            StyledText(f"{mark} {time_text(run.started_at)}"),
             StyledText(share, style if rate is not None else Style.MUTED),
             StyledText(f"  {summary.passed:,}/{summary.total:,}"),
             StyledText(f"  ✗ {summary.failed:,}" if summary.failed else "", Style.FAILED),
             StyledText(f"  ! {summary.error:,}" if summary.error else "", Style.ERROR),
             StyledText(f"  ? {summary.not_evaluated:,}" if summary.not_evaluated else "", Style.WARNING),
-            StyledText(f"  {cut_short(run)}" if cut_short(run) else "", Style.WARNING),
+            StyledText(f"  {explain_incomplete(run)}" if explain_incomplete(run) else "", Style.WARNING),
         ]
         return cut_line(tuple(pieces), width)
 
@@ -552,8 +554,8 @@ class GroupRuns(CursorRows):
         whole = "" if summary.total == run.summary.total else f"; the whole run: {counts_text(run.summary)}"
         blocks = [*self._course(), BLANK, Paragraph.from_text(f"run {safe_line(run.run_id)}", Style.HEADING)]
         facts = [("came out", f"{counts_text(summary)}{whole}{took}"), ("command", run.command)]
-        if cut_short(run):
-            facts.append(("ended", f"{cut_short(run)}: not every case ran"))
+        if explain_incomplete(run):
+            facts.append(("ended", f"{explain_incomplete(run)}: not every case ran"))
         blocks += [
             Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(redact(text)))), indent=2, hang=2)
             for name, text in facts

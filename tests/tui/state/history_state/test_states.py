@@ -22,7 +22,7 @@ from workbench.model.results import (
     MetricStatus,
     TurnResult,
 )
-from workbench.report.comparison import Change, RunComparison, compare
+from workbench.report.comparison import Change, RunComparison, compare_runs
 from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
 from workbench.tui.backend.run_calls import check_export_path
 from workbench.tui.state.case_scores import CaseScores, value_blocks
@@ -277,14 +277,14 @@ def test_a_path_to_export_to_must_be_one(tmp_path: Path) -> None:
 
 
 def comparison(before: str, after: str) -> RunComparison:
-    from workbench.report.comparison import verdicts
+    from workbench.report.comparison import collect_verdicts
 
     run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
     sides = [
-        verdicts(stored(result(f"c{n}", metric("m", float(letter == "P")))) for n, letter in enumerate(letters))
+        collect_verdicts(stored(result(f"c{n}", metric("m", float(letter == "P")))) for n, letter in enumerate(letters))
         for letters in (before, after)
     ]
-    return compare(run, run, *sides, earlier=lambda _: ())
+    return compare_runs(run, run, *sides, earlier=lambda _: ())
 
 
 def test_compared_cases_can_be_narrowed_to_flips() -> None:
