@@ -91,7 +91,7 @@ def test_several_are_shown_whole_and_what_they_hold_is_no_escape(played: Command
 
     assert done.status == 0
     assert done.out.count("── set.evalset.json:") == 2
-    assert "NOVICE, played by a script in place of gemini-2.5-flash" in done.out
+    assert "NOVICE, played by a script instead of gemini-2.5-flash" in done.out
     assert "\x1b" not in done.out
 
 

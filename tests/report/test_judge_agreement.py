@@ -94,5 +94,5 @@ def test_a_judgement_that_failed_is_no_verdict() -> None:
 
     assert (found.compared, found.unjudged, found.agreement) == (1, 1, 1.0)
     assert found.kappa is None
-    assert found.no_kappa_reason == "every verdict is the same: chance alone explains that they agree"
+    assert found.no_kappa_reason == "all verdicts are equal, so kappa is undefined"
     assert not found.flips  # that nobody judged it says nothing about the judge

@@ -1,4 +1,4 @@
-"""Expected calls matched with actual ones, argument by argument."""
+"""Comparison of expected and actual tool calls, argument by argument."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from workbench.model.results import Score
 from workbench.model.text import suggest_name
 from workbench.model.trace import ToolCall, Trajectory
 
-# The arguments that tools declare, as far as an agent reports the declarations that it gave to its models.
+# Declared arguments of tools, from the declarations that the agent gave to its models (if it reports them).
 
 ANYTHING = "*"
-"""Stands for any argument in a tool's paths: at the end of a path that leads to an object without a schema."""
+"""Matches any argument, at the end of a path to an object without a schema."""
 
 _COMBINING = ("$ref", "anyOf", "any_of", "oneOf", "allOf")
 _DEPTH_AT_MOST = 8
@@ -38,7 +38,7 @@ _PLAIN = frozenset({"STRING", "INTEGER", "NUMBER", "BOOLEAN", "NULL"})
 
 
 def declared_arguments(turns: Iterable[Turn]) -> Mapping[str, Set[str]]:
-    """The arguments of each declared tool, as dotted paths; tools without a declaration are missing."""
+    """Return the arguments of each declared tool as dotted paths. Tools without a declaration are missing."""
     declared: dict[str, set[str]] = {}
     for turn in turns:
         details = (turn.actual.app_details or {}) if turn.actual is not None else {}
@@ -51,7 +51,7 @@ def declared_arguments(turns: Iterable[Turn]) -> Mapping[str, Set[str]]:
 
 
 def _iter_declarations(tools: Any) -> Iterator[tuple[str, Any]]:
-    """Names and parameters out of tool declarations as google.genai writes them."""
+    """Yield names and parameters from tool declarations in the format of google.genai."""
     for tool in tools if isinstance(tools, list) else ():
         functions = (
             tool.get("function_declarations") or tool.get("functionDeclarations") if isinstance(tool, dict) else ()
@@ -63,7 +63,7 @@ def _iter_declarations(tools: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_plain(schema: Mapping[str, Any]) -> bool:
-    """Whether it is the schema of a value without parts, such as a number."""
+    """True for the schema of a value without parts, such as a number."""
     types = schema.get("type")
     types = [types] if isinstance(types, str) else types if isinstance(types, list) else []
     return bool(types) and all(str(name).upper() in _PLAIN for name in types)
@@ -99,11 +99,11 @@ _EXPECTED_RULE = (
 )
 
 Form = Callable[[Any], Hashable]
-"""What values are compared in: `canonical`, or `python_form` where true and 1 are equal."""
+"""The form in which values are compared: `canonical`, or `python_form` in which true and 1 are equal."""
 
 
 def python_form(value: Any) -> Hashable:
-    """The canonical form in which true is 1 and false is 0: ADK and agentevals compare by Python's `==`."""
+    """Return the canonical form with true as 1 and false as 0: ADK and agentevals compare by Python's `==`."""
     return canonical(_without_booleans(value))
 
 
@@ -116,18 +116,18 @@ def _without_booleans(value: Any) -> Any:
 
 
 ValueRule = Callable[[Any, Any, Form], bool]
-"""Whether the actual value of an argument is as good as the expected one."""
+"""Decides whether the actual value of an argument matches the expected one."""
 
 SECONDS_AT_MOST = 5.0
 """The time limit for comparing the calls of one turn."""
 
-_NAMES_AT_MOST = 1000  # of arguments, among which a misspelt one is looked for
+_NAMES_AT_MOST = 1000  # argument names to search for a misspelt one
 _NAMES_SHOWN = 10
 _NAME_LENGTH_AT_MOST = 60
 
 
 class RuleError(ValueError):
-    """A rule that cannot be applied to what a case expects, such as a text that is no pattern."""
+    """A rule cannot be applied to the expectations of a case, such as a text that is no pattern."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class CallRule:
     arguments: Mapping[str, ValueRule | None] = field(default_factory=dict)  # None: ignored, may be missing
 
     def fits(self, actual: Mapping[str, Any], expected: Mapping[str, Any], form: Form) -> bool:
-        """Whether the arguments of an actual call fit those of an expected one."""
+        """True if the arguments of an actual call match those of an expected one."""
         if self.mode == "ignore" and not self.arguments:
             return True
         paths = [name for name in self.arguments if "." in name and name not in actual and name not in expected]
@@ -147,7 +147,7 @@ class CallRule:
         ignored = {name for name, rule in self.arguments.items() if rule is None}
         names, wanted = actual.keys() - ignored, expected.keys() - ignored
         if self.mode == "ignore":
-            # Only the arguments with a rule of their own still count.
+            # Only the arguments with their own rule count.
             names, wanted = names & self.arguments.keys(), wanted & self.arguments.keys()
         if self.mode != "superset" and not names <= wanted:
             return False
@@ -166,13 +166,13 @@ class ArgumentRules:
     form: Form = canonical
 
     def fits(self, actual: ToolCall, expected: ToolCall) -> bool:
-        """Whether an actual call is as good as the expected one. Raises RuleError."""
+        """True if an actual call matches the expected one. Raises RuleError."""
         if actual.name != expected.name:
             return False
         return self.tools.get(actual.name, self.default).fits(actual.args or {}, expected.args or {}, self.form)
 
     def within_time_limit(self) -> Callable[[ToolCall, ToolCall], bool]:
-        """The method `fits` for all the calls of one turn. Raises RuleError, also when their time is up."""
+        """Return `fits` with one time limit for all calls of a turn. It raises RuleError, also at the time limit."""
         end = time.monotonic() + SECONDS_AT_MOST
 
         def fits(actual: ToolCall, expected: ToolCall) -> bool:
@@ -250,7 +250,7 @@ def _is_declared(name: str, declared: Set[str]) -> bool:
 
 
 def read_argument_rules(options: Options, form: Form = canonical) -> ArgumentRules | None:
-    """Read the option `args_match`; None where there is none. Values are compared in `form`."""
+    """Read the option `args_match`; None if it is missing. Values are compared in `form`."""
     value = options.raw("args_match")
     if value is None:
         return None
@@ -315,7 +315,7 @@ def _refuse_unknown(value: Mapping[str, Any], known: set[str], place: str, optio
 
 
 def _lift(args: Mapping[str, Any], paths: Iterable[str]) -> Mapping[str, Any]:
-    """The arguments with the values at some paths as arguments of their own, named by the path."""
+    """Return the arguments with the values at some paths moved to the top, named by their path."""
     lifted = dict(args)
     for path in sorted(paths, key=lambda path: -path.count(".")):  # the deepest first: `a.b.c` is part of `a.b`
         _lift_path(lifted, path.split("."), path, lifted)
@@ -349,7 +349,7 @@ def _has_path(args: Mapping[str, Any], name: str) -> bool:
 
 
 def _iter_call_paths(args: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """The paths of a call's arguments, two levels deep, without those that are too long for a message."""
+    """Yield the paths of a call's arguments, two levels deep, without names that are too long for a message."""
     for key, value in args.items():
         if len(key) > _NAME_LENGTH_AT_MOST:
             continue
@@ -359,7 +359,7 @@ def _iter_call_paths(args: Mapping[str, Any], prefix: str = "") -> Iterator[str]
 
 
 class _PatternRule:
-    """The whole text of a value must match: the pattern, or the expected value as one."""
+    """The whole text of a value must match the pattern, or else the expected value as a pattern."""
 
     def __init__(self, pattern: Pattern | None = None) -> None:
         self._pattern = pattern
@@ -408,7 +408,7 @@ def _read_tolerance_rule(value: Mapping[str, Any], place: str, options: Options)
 
 
 def _text(value: Any) -> str:
-    """The text that a pattern is held against; numbers and booleans as JSON writes them."""
+    """Return a value as text to match with a pattern; numbers and booleans as in JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else "null" if value is None else str(value)
@@ -419,7 +419,7 @@ def _is_same(actual: Any, expected: Any, form: Form) -> bool:
 
 
 def _is_contained(part: Any, whole: Any, form: Form) -> bool:
-    """Whether `whole` has every key (with an equal value) or every item (one for one) of `part`."""
+    """True if `whole` has every key (with an equal value) or every item (each used once) of `part`."""
     if isinstance(part, Mapping) and isinstance(whole, Mapping):
         return all(key in whole and _is_same(item, whole[key], form) for key, item in part.items())
     if isinstance(part, list | tuple) and isinstance(whole, list | tuple):
@@ -437,22 +437,24 @@ _NAMED_RULES: Mapping[str, ValueRule | None] = {
 }
 
 
-# Ways of comparing the two trajectories of a turn, one for each notion of what makes two calls equal.
+# Pairings: comparisons of the two trajectories of a turn, one for each definition of equal calls.
 
-ONLY_NAMES_HINT = "Expected calls without arguments stand for calls with none: ignore_args compares names alone."
-"""What to say where a reference of names alone did not match calls that had arguments."""
+ONLY_NAMES_HINT = (
+    "Expected calls without arguments mean calls without arguments; use ignore_args to compare names only."
+)
+"""Hint for a reference with names only that did not match calls with arguments."""
 
 
 def has_only_names(calls: Trajectory) -> bool:
-    """Whether calls are written without arguments, all of them."""
+    """True if there are calls and none is written with arguments."""
     return bool(calls) and all(call.args is None for call in calls)
 
 
 def explain_missing_calls(turn: Turn) -> Score | None:
-    """Why the trajectories of a turn cannot be held against each other; None where both are there.
+    """Return the undefined score of a turn without two trajectories; None if it has both.
 
-    An agent that never tells of calls says nothing of a turn in which none was expected; where some were, nobody knows
-    whether they were made. Raises CallsUnknown then.
+    An agent that never reports calls has an undefined score if no call was expected. If calls were expected, it is
+    unknown whether they were made, and CallsUnknown is raised.
     """
     if turn.reference is None:
         return Score.undefined("the row has no reference_trajectory")
@@ -464,47 +466,47 @@ def explain_missing_calls(turn: Turn) -> Score | None:
 
 
 def check_arguments_known(turn: Turn, *, is_better_by_name: Callable[[], bool]) -> None:
-    """Raise CallsUnknown where calls fell short, and it may be for arguments that nobody knows.
+    """Raise CallsUnknown if unknown arguments may be the reason why calls do not match.
 
-    By names alone calls match at least as well as with any arguments: where that is no better, the verdict stands.
+    A comparison by name matches at least as many calls as one with arguments. If it is no better, the verdict is sure.
     """
     if turn.arguments_unknown is not None and is_better_by_name():
         raise CallsUnknown(turn.arguments_unknown)
 
 
-# Rules are tried for every pair of calls: at this many for about three seconds, in which no other case is judged.
+# Rules run for every pair of calls: for this many about 3 s, during which no other case is judged.
 _PAIRS_AT_MOST = 1_000_000
 
 
 class Membership(NamedTuple):
-    """How many predicted calls occur in the reference and the other way round, each call looked at by itself."""
+    """How many predicted calls occur in the reference, and how many reference calls among the predicted ones."""
 
     predicted: int
     reference: int
 
 
 class Pairing(Protocol):
-    """How the calls of a turn are compared. Both trajectories of the turn are there."""
+    """A comparison of the calls of a turn, which has both trajectories."""
 
     def is_exact(self, turn: Turn) -> bool:
-        """Whether the same calls were made in the same order."""
+        """True if the same calls were made in the same order."""
 
     def is_in_order(self, turn: Turn) -> bool:
-        """Whether all reference calls were made in their order, with others anywhere."""
+        """True if all reference calls were made in their order, with other calls anywhere."""
 
     def count_matched(self, turn: Turn) -> int:
-        """How many calls of both sides can be matched one for one."""
+        """Count the calls that can be matched, each used once."""
 
 
 class MemberPairing(Pairing, Protocol):
-    """A pairing that can look at each call by itself too."""
+    """A pairing that can also count calls without using each only once."""
 
     def count_members(self, turn: Turn) -> Membership:
-        """How many calls of either side the other one has at all."""
+        """Count the calls of each side that occur on the other side."""
 
 
 class PythonEquality:
-    """Calls compared by name and Python's `==` on the arguments, absent ones unlike empty ones: as ADK does."""
+    """Calls compared as in ADK: by name and Python's `==` on the arguments. Absent and empty arguments differ."""
 
     def is_exact(self, turn: Turn) -> bool:
         """See Pairing."""
@@ -523,7 +525,7 @@ class PythonEquality:
 
 
 class EmptyForAbsent(PythonEquality):
-    """Calls compared as agentevals does: as ADK, but for absent arguments, which are taken as empty."""
+    """Calls compared as in agentevals: as in ADK, but absent and empty arguments are equal."""
 
     def _calls(self, calls: Sequence[ToolCall] | None) -> Sequence[tuple[str, Any]]:
         return [(call.name, call.args or {}) for call in calls or ()]
@@ -557,7 +559,7 @@ class CanonicalEquality:
 
 
 class NameEquality(CanonicalEquality):
-    """Calls compared by name alone."""
+    """Calls compared by name only."""
 
     def count_matched(self, turn: Turn) -> int:
         """See Pairing."""
@@ -600,7 +602,7 @@ class RuledArguments:
 
 
 def read_rules(options: Options, *, ignore_args: bool, form: Form = canonical) -> ArgumentRules | None:
-    """Read the option `args_match`; None if there is none. It excludes `ignore_args`. Values are compared in `form`."""
+    """Read the option `args_match`; None if it is missing. It excludes `ignore_args`. Values are compared in `form`."""
     rules = read_argument_rules(options, form)
     if rules is not None and ignore_args:
         options.refuse("args_match", found="both args_match and ignore_args", expected="one of them")
@@ -610,7 +612,7 @@ def read_rules(options: Options, *, ignore_args: bool, form: Form = canonical) -
 def make_call_judge(
     name: str, score: Callable[[Turn], Score], rules: ArgumentRules | None, *, details: Mapping[str, Any]
 ) -> TurnJudge:
-    """A judge of turns that compares calls, by `rules` if there are any: these are checked against each case."""
+    """Make a judge that compares the calls of turns. If there are `rules`, they are checked with each case."""
     if rules is None:
         return TurnJudge(name=name, score=score, details=details)
 

@@ -1,4 +1,4 @@
-"""A case as metrics see it: its turns, with tool calls in canonical form."""
+"""`CaseView`: a case for metrics, with paired turns and tool calls in canonical form."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ _UNCHANGED_TYPES = frozenset({str, int, type(None)})
 
 
 def canonical(value: Any) -> Hashable:
-    """The canonical form of a JSON value. Objects, lists and booleans become tagged tuples, which no other value is."""
+    """Return the canonical form of a JSON value. Objects, lists and booleans become tagged tuples."""
     if isinstance(value, dict):
-        # No two items have the same key, so that values, of which those of different kinds have no order, are never
-        # compared. What most values are takes no call each.
+        # Keys are unique, so sorting never compares values. Most values are of simple types, which need no call.
         items = sorted(value.items())
         if _UNCHANGED_TYPES.issuperset(map(type, value.values())):
             return ("{", *items)
@@ -43,25 +42,25 @@ def canonical(value: Any) -> Hashable:
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal in canonical form."""
+    """True if two JSON values are equal in canonical form."""
     return canonical(left) == canonical(right)
 
 
 def call_key(call: ToolCall) -> tuple[str, Hashable]:
-    """The canonical form of a tool call: its name and its arguments."""
+    """Return the canonical form of a tool call: its name and its arguments."""
     return (call.name, _canonical_arguments(call.args) if call.args else _NO_ARGUMENTS)
 
 
 _known: dict[bytes, Hashable] = {}
 _KNOWN_AT_MOST = 4096
 _SHORT = 1_000  # bytes
-_STABLE = 2  # the version of the format without references, which depend on more than the values
+_STABLE = 2  # this version of marshal has no references, so equal values give equal bytes
 
 
 def _canonical_arguments(args: Any) -> Hashable:
-    """As `canonical`, which is asked once for arguments that come again and again.
+    """Do as `canonical`, with a cache for short arguments.
 
-    Most calls that are made were expected with the same arguments, and to tell that takes half as long.
+    Most calls have exactly the expected arguments, and the cache finds that in half the time.
     """
     try:
         written = marshal.dumps(args, _STABLE)
@@ -83,22 +82,22 @@ T = TypeVar("T")
 
 
 def is_subsequence(wanted: Sequence[T], given: Sequence[T]) -> bool:
-    """Whether all of `wanted` occurs in `given` in this order, with anything between. Nothing always does."""
+    """True if all of `wanted` occurs in `given` in this order, with anything between. True for an empty `wanted`."""
     rest = iter(given)
     return all(item in rest for item in wanted)
 
 
 def is_fitting_subsequence(wanted: Sequence[T], given: Sequence[T], fits: Callable[[T, T], bool]) -> bool:
-    """As `is_subsequence`, with `fits(given, wanted)` deciding.
+    """Do as `is_subsequence`, but compare by `fits(given, wanted)`.
 
-    Taking the first that fits is right for any rule, transitive or not: it leaves the longest rest to what follows.
+    Taking the first item that fits is right for any rule, transitive or not: it leaves the longest rest.
     """
     rest = iter(given)
     return all(any(fits(candidate, item) for candidate in rest) for item in wanted)
 
 
 def count_equal(left: Sequence[object], right: Sequence[object]) -> int:
-    """How many items of `left` find an equal one in `right`, each of which is used once. Items need not be hashable."""
+    """Count the items of `left` that have an equal item in `right`. Each item is used once. Items may be unhashable."""
     rest = list(right)
     count = 0
     for item in left:
@@ -109,7 +108,7 @@ def count_equal(left: Sequence[object], right: Sequence[object]) -> int:
 
 
 def count_shared(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
-    """As `count_equal`, for hashable items: in linear time."""
+    """Do as `count_equal` for hashable items, in linear time."""
     if len(left) * len(right) <= 64:  # below this, lists are faster than counting
         return count_equal(left, right)
     rest = Counter(right)
@@ -117,7 +116,7 @@ def count_shared(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
 
 
 def count_assigned(left: Sequence[T], right: Sequence[T], fits: Callable[[T, T], bool]) -> int:
-    """The size of the largest assignment of items of `left` to items of `right` that fit, each used at most once.
+    """Return the size of the largest assignment of items of `left` to fitting items of `right`, each used at most once.
 
     Augmenting paths (Kuhn, 1955; breadth first): time is O(n · m) for the rule, and O(n · edges) for the search.
     """
@@ -127,7 +126,7 @@ def count_assigned(left: Sequence[T], right: Sequence[T], fits: Callable[[T, T],
 
 
 def _augment(start: int, partners: Sequence[Sequence[int]], owner: dict[int, int]) -> bool:
-    """Give `start` a partner, moving others to different ones where that helps. False where nothing helps."""
+    """Give `start` a partner, and move others if necessary. Return False if that is impossible."""
     taker: dict[int, int] = {}  # index in right -> the index in left that would take it
     queue = deque([start])
     while queue:
@@ -144,7 +143,7 @@ def _augment(start: int, partners: Sequence[Sequence[int]], owner: dict[int, int
 
 
 def _reassign(free: int, start: int, taker: dict[int, int], owner: dict[int, int]) -> None:
-    """Walk the path back from a free item to `start`, each taking over what the next one leaves."""
+    """Walk the path back from a free item to `start`: each candidate takes the item that the previous one left."""
     held = {candidate: item for item, candidate in owner.items()}
     item = free
     while True:
@@ -155,18 +154,17 @@ def _reassign(free: int, start: int, taker: dict[int, int], owner: dict[int, int
         item = held[candidate]
 
 
-# What is judged: a case as its metrics see it, turn by turn, with what several of them need worked out once.
+# The judged case, turn by turn. Values that several metrics need are cached.
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedCase:
-    """What is to be judged.
+    """The data to judge.
 
-    `expected` holds the turns that were expected, in order; it is empty where the case has no reference. `columns` is
-    the row of a dataset, if the case came from one; `is_row` says so where the columns are not at hand.
-    `baselines` are what agents did in earlier runs of the case, the newest first, by the judge metric that compares
-    with it. `recorded` is True where no agent ran, so that nothing is known about its time and failures except what the
-    columns say.
+    `expected` has the expected turns in order; it is empty if the case has no reference. `columns` is the dataset row
+    of the case, if there is one; `is_row` marks a row whose columns are not available. `baselines` are the executions
+    of earlier runs, the newest first, by the name of the judge metric that compares with them. `recorded`: no agent
+    ran, so only the columns have its time and failures.
     """
 
     case: EvalCase | None
@@ -179,16 +177,15 @@ class JudgedCase:
 
 
 class CallsUnknown(Exception):
-    """Nobody knows which tools the agent called: what needs to know it has no score, and that is an error."""
+    """The tool calls of the agent are unknown: metrics that need them have no score and end in ERROR."""
 
 
 class Turn:
-    """One turn: what was expected beside what the agent did. At least one of `expected` and `result` is there.
+    """One turn: the expected and the actual side, at least one of `expected` and `result`.
 
-    `predicted` and `reference` are the tool calls of the two sides; None where a dataset row, or the agent that
-    answered it, tells no trajectory, which is not the same as an empty one. `is_row`: it comes from a dataset, where
-    what is absent was not recorded. `is_recorded`: no agent was asked, so that the row does not tell a response that is
-    absent.
+    `predicted` and `reference` are the tool calls of the two sides. None means that a dataset row, or the agent that
+    answered it, has no trajectory; an empty list means no calls. `is_row`: the turn is a dataset row, where a missing
+    value was not recorded. `is_recorded`: no agent ran, so a missing response is unknown.
     """
 
     __slots__ = (
@@ -210,7 +207,7 @@ class Turn:
         self.expected = expected
         self.result = result
         self.calls_unknown = None if result is None else result.calls_unknown
-        """Why nobody knows what the agent called; None where that is known, or was not recorded."""
+        """Why the tool calls are unknown; None if they are known or were not recorded."""
         self.is_row = is_row
         self.is_recorded = is_row and is_recorded
         self._predicted: Trajectory | None = None if result is None else get_trajectory(result.invocation)
@@ -226,14 +223,14 @@ class Turn:
 
     @classmethod
     def from_calls(cls, *, predicted: Trajectory, reference: Trajectory) -> Turn:
-        """A turn of which nothing but its calls is known."""
+        """Make a turn that has only calls."""
         turn = cls(expected=None, result=None, is_row=False)
         turn._predicted, turn.reference = predicted, reference
         return turn
 
     @property
     def actual(self) -> Invocation | None:
-        """What the agent did; None where the turn was not finished."""
+        """The actual invocation; None if the turn was not finished."""
         return None if self.result is None else self.result.invocation
 
     @property
@@ -245,12 +242,12 @@ class Turn:
 
     @property
     def has_no_call_report(self) -> bool:
-        """Whether nothing was to tell of calls: there is no trajectory, and none that was lost."""
+        """True if the agent never reports calls, so that there is no trajectory that was lost."""
         return self.result is not None and self.result.has_no_call_report
 
     @property
     def arguments_unknown(self) -> str | None:
-        """Why nobody knows the arguments of the calls, whose names are known; None where that is not so."""
+        """Why only the names of the calls are known; None if their arguments are known, too."""
         return None if self.result is None else self.result.arguments_unknown
 
     @property
@@ -269,14 +266,14 @@ class Turn:
 
     @property
     def shared_calls(self) -> int:
-        """How many calls of both sides are equal in canonical form, one for one."""
+        """The number of calls that are equal in canonical form, each used once."""
         if self._shared is None:
             self._shared = count_shared(self.predicted_keys, self.reference_keys)
         return self._shared
 
 
 def _mask_secrets(subject: JudgedCase) -> JudgedCase:
-    """Mask known secrets in what was expected, as they are masked in what an agent did: both would differ otherwise."""
+    """Mask known secrets on the expected side. They are masked on the actual side, so the sides would differ."""
     if subject.recorded or not has_known_secrets():
         return subject
     case = None if subject.case is None else mask_model_secrets(subject.case)
@@ -306,16 +303,16 @@ class CaseView:
             for of_case, of_agent in zip_longest(expected, results)
         ]
         self.is_finished = len(results) >= len(expected)
-        """Whether all turns that were expected have been finished."""
+        """True if all expected turns were finished."""
         self.is_expected = len(expected) >= len(results)
-        """Whether all turns that were finished had been expected."""
+        """True if all finished turns were expected."""
 
     def is_recorded(self, column: str, turn: Turn) -> bool:
-        """Whether a turn can tell its `response` or `predicted_trajectory`: only of a row may they be missing.
+        """True unless a recorded row lacks its `response` or `predicted_trajectory`.
 
-        An agent that was asked and says nothing has told that.
+        The empty answer of an agent that ran is recorded.
         """
         if turn.actual is None or not turn.is_recorded:
             return True
-        told = {"response": turn.actual.final_response, "predicted_trajectory": turn.actual.intermediate_data}
-        return told[column] is not None
+        values = {"response": turn.actual.final_response, "predicted_trajectory": turn.actual.intermediate_data}
+        return values[column] is not None

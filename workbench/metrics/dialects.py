@@ -1,9 +1,8 @@
-"""One trajectory in all dialects: what the rules of ADK, Vertex AI and agentevals say of the same calls, and why they
-disagree where they do.
+"""One trajectory in all dialects: the scores of ADK, Vertex AI and agentevals, and the causes of disagreements.
 
-Rules stand together that ask the same question. The dialects differ in what makes two calls equal, in how they count
-calls that occur twice, and in what several turns are (see `model.dialects`): a disagreement is put down to those of
-these differences that change an answer.
+Rules that answer the same question are grouped. The dialects differ in the equality of calls, in counting duplicate
+calls, and in combining turns (see `model.trajectory_dialects`). The causes of a disagreement are the differences that
+change a score.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ ABSENT_ARGUMENTS = "arguments are absent on one side and {} on the other: only A
 PYTHON_EQUALITY = "true and 1 are equal to ADK and agentevals, which compare as Python does, and not to Vertex"
 WHOLE_CONVERSATION = "agentevals takes the turns as one trajectory, the others take their mean"
 
-_PAIRS_AT_MOST = 1_000_000  # made times expected calls of a case: beyond that the worst case takes seconds
+_PAIRS_AT_MOST = 1_000_000  # actual times expected calls of a case: more take seconds in the worst case
 
 _ReadTurn = Callable[[Turn], Score]
 
 
 class _Rule(NamedTuple):
-    """A rule of a dialect. `of_case` makes one score of those of the turns and of all turns read as one."""
+    """A rule of a dialect. `of_case` computes the score of the case from those of the turns and of all turns joined."""
 
     dialect: str
     name: str
@@ -51,7 +50,7 @@ class _Rule(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """What `rules` have in common. `causes` are pairs of readings that part for that cause alone."""
+    """A question that all `rules` answer. `causes` are pairs of readings that differ for this cause only."""
 
     text: str
     rules: tuple[_Rule, ...]
@@ -59,9 +58,9 @@ class _Question(NamedTuple):
 
 
 def compare_dialects(view: CaseView) -> CaseDialects:
-    """What every dialect says of each turn and of the case, or why nothing is compared.
+    """Score each turn and the case in every dialect, or give the reason why that is impossible.
 
-    A turn with one side alone has no comparisons and does not count for the whole.
+    A turn with one trajectory only has no comparisons and does not count for the case.
     """
     known = [turn for turn in view.turns if _explain_unknown(turn) is None]
     compared = [turn for turn in known if turn.predicted is not None and turn.reference is not None]
@@ -75,7 +74,7 @@ def compare_dialects(view: CaseView) -> CaseDialects:
 
 
 def _explain_no_comparison(view: CaseView) -> str:
-    """Why no turn has two trajectories."""
+    """Explain why no turn has two trajectories."""
     if not view.turns:
         return "there are no turns"
     if all(turn.actual is None for turn in view.turns):
@@ -86,12 +85,12 @@ def _explain_no_comparison(view: CaseView) -> str:
     if all(turn.predicted is None for turn in view.turns):
         return "no predicted_trajectory"
     if all(turn.expected is None for turn in view.turns):
-        return "nothing is known of what was expected"
+        return "no expected turn"
     return "no reference_trajectory"
 
 
 def _explain_unknown(turn: Turn) -> str | None:
-    """Why nobody knows what there would be to compare: the calls, or their arguments."""
+    """Explain why the calls or their arguments are unknown; None if they are known."""
     return turn.calls_unknown or turn.arguments_unknown
 
 
@@ -139,7 +138,7 @@ def _use_joined(_turns: Sequence[Score], joined: Score) -> Score:
 
 
 def _use_worst_turn(turns: Sequence[Score], _joined: Score) -> Score:
-    """Messages are compared one by one: calls cannot move from one turn to another."""
+    """Return the worst turn: messages are compared one by one, and calls cannot move between turns."""
     return min(turns, key=lambda score: score.value or 0.0)
 
 
@@ -169,8 +168,7 @@ def _make_count_rules(name: str, formula: Formula) -> tuple[_Rule, _Rule]:
 def _make_question(
     text: str, *rules: _Rule, match: Match | None = None, counted: tuple[_Rule, _Rule] | None = None
 ) -> _Question:
-    """`match` is what the rules ask of a pairing, where they ask for a yes or no; `counted` are those two that count
-    differently."""
+    """Make a question. `match` is its yes-or-no rule, if any; `counted` are two rules that count differently."""
     causes: list[tuple[str, _ReadTurn, _ReadTurn]] = []
     if match is not None:
         as_adk, empty_for_absent = (

@@ -1,4 +1,4 @@
-"""A case judged by its criteria: by metrics here, by models, and by functions of the project."""
+"""`judge_case`: score a case by its criteria with metrics, judge models and custom functions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from workbench.model.results import (
 )
 from workbench.model.text import redact_data
 
-# Custom metrics: functions of the user, called in the target's worker, and what their answers become.
+# Custom metrics: functions of the user, called in the worker of the target.
 
 CallCustom = Callable[[CustomScoreRequest], Awaitable[CustomScoreAnswer]]
 
@@ -64,7 +64,7 @@ _VERDICTS = {
 async def judge_custom(
     view: CaseView, criterion: Criterion, metric: CustomMetric, call: CallCustom
 ) -> list[MetricResult]:
-    """Run a custom metric on the turns that were finished. What the function raises makes the metric an ERROR."""
+    """Run a custom metric on the finished turns. An exception of the function makes the result an ERROR."""
     rule = Rule(name=criterion.metric, threshold=criterion.threshold)
     request = _make_request(view, criterion, metric)
     if not request.actual:
@@ -74,8 +74,8 @@ async def judge_custom(
     except AgentError as error:
         details = {"traceback": error.failure.traceback} if error.failure.traceback else {}
         errored = build_error_result(rule, error.failure.message, total=len(view.turns), details=details)
-        told = error.dependencies or Dependencies()
-        return [errored.model_copy(update={"dependencies": told.close()})]
+        dependencies = error.dependencies or Dependencies()
+        return [errored.model_copy(update={"dependencies": dependencies.close()})]
     return [_build_main_result(answer, rule), *_build_further_results(answer, rule)]
 
 
@@ -90,7 +90,7 @@ def _make_request(view: CaseView, criterion: Criterion, metric: CustomMetric) ->
         unknown=frozenset(index for index, result in enumerate(finished) if result.calls_unknown is not None),
         seconds=() if subject.recorded else [result.duration_seconds for result in finished],
         failure=None if subject.recorded else int(subject.execution.failure is not None),
-        # Turns pair by position; the function gets no expectations for turns that the agent did not finish.
+        # Turns are paired by position. The function gets no expectations for unfinished turns.
         expected=subject.expected[: len(actual)] if subject.expected else None,
         scenario=None if subject.case is None else subject.case.conversation_scenario,
         threshold=criterion.threshold,
@@ -124,7 +124,7 @@ def _build_main_result(answer: CustomScoreAnswer, rule: Rule) -> MetricResult:
 
 
 def _describe_contradiction(verdict: MetricStatus, by_threshold: MetricStatus) -> str | None:
-    """What the verdict of a function has to do with its score, where the threshold says the opposite."""
+    """Return a hint if the verdict of the function contradicts its score and the threshold."""
     if {verdict, by_threshold} != {MetricStatus.PASSED, MetricStatus.FAILED}:
         return None
     place = "below" if by_threshold is MetricStatus.FAILED else "not below"
@@ -132,7 +132,7 @@ def _describe_contradiction(verdict: MetricStatus, by_threshold: MetricStatus) -
 
 
 def _build_further_results(answer: CustomScoreAnswer, rule: Rule) -> list[MetricResult]:
-    """One informational result for each further number; what is no number is in the details of the main result."""
+    """Build an informational result for each further number. Other values are details of the main result."""
     return [
         build_case_result(Rule(name=f"{rule.name}/{name}"), Score(float(value)))
         for name, value in answer.scores.items()
@@ -144,11 +144,11 @@ def _is_score(value: Any) -> bool:
     return isinstance(value, bool) or is_number(value)
 
 
-# Asking a judge model: what has to be settled first, then all samples in parallel, and all of it is kept.
+# Judge models: an optional preparing question, then all samples in parallel.
 
 _NOT_LAST = Score.undefined("the conversation is judged as a whole, on its last turn")
 _MAY_BE_CHANCE = frozenset({Trouble.BLOCKED, Trouble.EMPTY})
-"""What may go well when the same is asked once more; outages have been tried again already, or took their time."""
+"""Troubles that may be chance, so that asking again may help. Outages were retried already."""
 _OF_END = "this is about how the conversation ended, which is judged on its last turn"
 
 
@@ -162,9 +162,10 @@ async def judge_by_model(
     quorum: float,
     skip: Callable[[Turn], Score | None],
 ) -> MetricResult:
-    """The result of a judge on a case; `skip` says why a turn cannot be judged. What fails is in the result.
+    """Judge a case by a model. Failures are part of the result.
 
-    `quorum` is the share of the samples that must be readable for a turn to have a score.
+    `skip` returns the score of a turn that cannot be judged. A turn has a score only if the share `quorum` of its
+    samples is readable.
     """
     lanes = asyncio.Semaphore(judge.options.parallel or (len(view.turns) + 1) * judge.options.samples)
 
@@ -180,7 +181,7 @@ async def judge_by_model(
         nothing = skip(turn) or (_NOT_LAST if judge.whole and index != last else None)
         if nothing is not None:
             return _make_score(nothing)
-        # Off the loop: the first one imports the templates' library, and a long conversation takes its time.
+        # In a thread: the first call imports the template library, and a long conversation takes long to render.
         return await asking.judge(await asyncio.to_thread(judge.ask, turn, view))
 
     async def judge_end() -> InvocationScore | None:
@@ -196,7 +197,7 @@ async def judge_by_model(
 
 
 def _is_deduction(end: InvocationScore) -> bool:
-    """Whether how a conversation ended costs something: it was judged, and is not as it should be."""
+    """True if the end of the conversation was judged and lowers the score."""
     return end.judgement is not None and end.score != end.judgement.best
 
 
@@ -205,7 +206,7 @@ def _make_score(score: Score) -> InvocationScore:
 
 
 class _Questioner:
-    """Puts the questions of one judge to its model, all samples at once."""
+    """Asks the model of one judge, all samples at once."""
 
     def __init__(self, name: str, options: JudgeOptions, *, model: str, quorum: float, ask: Ask) -> None:
         self._name = name
@@ -215,7 +216,7 @@ class _Questioner:
         self._ask = ask
 
     async def judge(self, question: ModelQuestion | PreparingQuestion | Score) -> InvocationScore:
-        """What the model says to a question; what takes no model is said already."""
+        """Ask the model. A Score needs no model."""
         if isinstance(question, Score):
             return _make_score(question)
         if isinstance(question, ModelQuestion):
@@ -227,7 +228,7 @@ class _Questioner:
         return InvocationScore(score=None, reason=_explain_no_score(preparation.tries), judgement=judgement)
 
     async def _prepare(self, question: PreparingQuestion) -> tuple[Preparation, ModelQuestion | None]:
-        """The question that samples are asked; None where no try led to one."""
+        """Ask the preparing question. The second value is the question of the samples; None if no reply is readable."""
         tries: list[JudgeSample] = []
         for number in range(self._options.samples):
             request = self._make_request(question, number, f"{self._name}:preparation")
@@ -273,12 +274,12 @@ class _Questioner:
             spread=conclusion.spread,
         )
         unasked = next((sample.problem for sample in samples if sample.unasked), None)
-        if unasked is not None:  # the others may be few, by chance: no verdict
+        if unasked is not None:  # too few samples may be left: no verdict
             return InvocationScore(score=None, reason=unasked, judgement=judgement)
         if conclusion.score is None:
             reason = conclusion.reason or _explain_no_score(samples)
             return InvocationScore(score=None, reason=reason, judgement=judgement)
-        if judgement.samples_read < self._needed:  # what is left may say anything, by chance
+        if judgement.samples_read < self._needed:  # the result of so few samples would be chance
             reason = _explain_too_few(judgement, needed=self._needed)
             return InvocationScore(score=None, reason=reason, judgement=judgement)
         return InvocationScore(score=conclusion.score, judgement=judgement)
@@ -298,12 +299,12 @@ class _Questioner:
 async def _ask_sample(request: ModelRequest, question: ModelQuestion, ask: Ask) -> tuple[JudgeSample, Opinion]:
     try:
         reply = await ask_for_readable(ask, request, lambda text: question.read(text).problem is None)
-    except ModelError as error:  # it costs this sample only
+    except ModelError as error:  # only this sample fails
         return _make_failed_sample(error), Opinion(problem=error.message)
     opinion = question.read(reply.text)
     sample = _make_sample(reply, problem=opinion.problem)
-    told = {"score": opinion.score, "label": opinion.label, "rationale": opinion.rationale}
-    return sample.model_copy(update=told), opinion
+    update = {"score": opinion.score, "label": opinion.label, "rationale": opinion.rationale}
+    return sample.model_copy(update=update), opinion
 
 
 def _is_readable(question: PreparingQuestion, reply: str) -> bool:
@@ -346,7 +347,7 @@ def _explain_no_score(samples: Sequence[JudgeSample]) -> str:
     return f"the samples of the judge failed in {len(problems)} ways: {'; '.join(problems[:2])}"
 
 
-# Judging a case: each criterion on its own, so that one that cannot judge costs neither the case nor the others.
+# All criteria of a case, independently: one that fails affects no other.
 
 _NOT_FINISHED = Score.undefined("the turn was not finished")
 _SIMULATED = Score.undefined("a conversation with a simulated user has no expected turns")
@@ -354,7 +355,7 @@ _UNEXPECTED = Score.undefined("no turn was expected here")
 
 
 class MetricServices(Protocol):
-    """What metrics may call on. The engine has one for each target."""
+    """Services that the engine provides for metrics; one object for each target."""
 
     @property
     def text(self) -> TextScorer:
@@ -392,7 +393,7 @@ _shared_results: dict[tuple[int, ...], tuple[MetricResult, ...]] = {}
 
 
 def _share_equal_results(results: Sequence[MetricResult]) -> tuple[MetricResult, ...]:
-    """The results as a tuple, the same one for all cases that share their results: by the thousand those are few.
+    """Return the same tuple for all cases with the same result objects. Thousands of cases share few results.
 
     Functions with `cache_by_identity` compute their result once for such a tuple.
     """
@@ -414,7 +415,7 @@ def _judge_directly(prepared: PreparedCriterion, view: CaseView) -> list[MetricR
     for judge, rule in prepared.judges:
         try:
             results.append(_judge_criterion(judge, rule, prepared, view))
-        except Exception as error:  # a metric meets data from outside; whatever it makes of them, the others go on
+        except Exception as error:  # metrics read untrusted data; one that fails must not stop the others
             results.append(build_error_result(rule, _format_error(error), total=len(view.turns)))
     return results
 
@@ -468,7 +469,7 @@ def _judge_criterion(judge: Judge, rule: Rule, prepared: PreparedCriterion, view
 
 def _score_turns(judge: TurnJudge, rule: Rule, view: CaseView, *, needs_reference: bool) -> MetricResult:
     score_of, turns = judge.score, view.turns
-    if view.is_finished and (view.is_expected or not needs_reference):  # nearly always, and then worth its own lines
+    if view.is_finished and (view.is_expected or not needs_reference):  # the usual case, worth a fast path
         if len(turns) == 1:  # as in all rows of datasets
             return build_turns_result(rule, (score_of(turns[0]),))
         return build_turns_result(rule, tuple([score_of(turn) for turn in turns]))
@@ -477,7 +478,7 @@ def _score_turns(judge: TurnJudge, rule: Rule, view: CaseView, *, needs_referenc
 
 
 async def _judge_texts(judge: TextJudge, rule: Rule, view: CaseView, text: TextScorer) -> MetricResult:
-    """All comparisons of a case go to the helper at once."""
+    """Compare all texts of a case in one request to the helper."""
     questions = [_explain_unscored(turn, view, needs_reference=True) or judge.ask(turn) for turn in view.turns]
     tasks: list[TextTask] = [
         task for question in questions if isinstance(question, TextQuestion) for task in question.tasks
@@ -491,7 +492,7 @@ async def _judge_texts(judge: TextJudge, rule: Rule, view: CaseView, text: TextS
 
 
 def _explain_unscored(turn: Turn, view: CaseView, *, needs_reference: bool) -> Score | None:
-    """Why a turn cannot be judged, None where it can."""
+    """Return the undefined score of a turn that cannot be judged; None if it can."""
     if turn.result is None:
         return _NOT_FINISHED
     if needs_reference and turn.expected is None:
@@ -501,7 +502,7 @@ def _explain_unscored(turn: Turn, view: CaseView, *, needs_reference: bool) -> S
 
 
 def _explain_unasked(turn: Turn, view: CaseView, *, info: MetricInfo) -> Score | None:
-    """Why no model need be asked about a turn, None where one must."""
+    """Return the undefined score of a turn that needs no model call; None if it needs one."""
     nothing = _explain_unscored(turn, view, needs_reference=info.needs_reference)
     if nothing is not None or not info.columns or any(view.is_recorded(column, turn) for column in info.columns):
         return nothing

@@ -1,6 +1,6 @@
-"""`final_session_state_match`: the state in which a session ended, held against `final_session_state` of the case.
+"""`final_session_state_match`: the final state of the session, compared with `final_session_state` of the case.
 
-Ours: ADK defines the field and reads it nowhere. Values are compared in canonical form.
+ADK defines the field but has no metric for it. Values are compared in canonical form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ADK_KEYS = frozenset({"__llm_request_key__"})
 
 
 def find_differences(expected: Mapping[str, Any], actual: Mapping[str, Any], *, exact: bool) -> list[dict[str, Any]]:
-    """What differs, key by key: `kind` is missing, different, or (with `exact`) unexpected."""
+    """List the differences by key: `kind` is missing, different, or (with `exact`) unexpected."""
     found: list[dict[str, Any]] = []
     for key, value in expected.items():
         if key not in actual:
@@ -33,7 +33,7 @@ def find_differences(expected: Mapping[str, Any], actual: Mapping[str, Any], *, 
 
 
 def _score_state(view: CaseView, *, exact: bool, ignored: frozenset[str]) -> CaseScore:
-    """1 where the state is as expected, else 0; undefined where the case expects none or did not end."""
+    """Return 1 if the state is as expected, else 0. Undefined if the case expects no state, or did not end."""
     case, execution = view.subject.case, view.subject.execution
     if case is None or not case.final_session_state:
         return CaseScore(Score.undefined("the case expects no final_session_state"))

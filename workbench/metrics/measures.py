@@ -1,9 +1,10 @@
-"""Informational measures: what a case cost. Reported for every case, never failing it unless a criterion sets a limit.
+"""Informational measures: time, failures, calls and tokens of a case. They are always reported.
 
-`latency` and `failure` are Vertex's, for the case as a whole. The other four are ADK's, by turn, the case taking the
-mean: google-adk 2.13, `evaluation/_efficiency_evaluators.py`. `invocation_duration_v1`, the mean of a turn, says
-nothing that `latency` does not, so it is computed only where a criterion asks for it. For all of them less is better: a
-threshold is the most that passes.
+Only a criterion with a threshold makes them fail.
+
+`latency` and `failure` are Vertex's and about the whole case. The other four are ADK's: per turn, and the mean for the
+case (google-adk 2.13, `evaluation/_efficiency_evaluators.py`). `invocation_duration_v1` adds nothing to `latency`, so
+it is computed only for a criterion. Lower is better for all: the threshold is the highest value that passes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NOT_RECORDED = {
 
 
 def measure_latency(view: CaseView) -> CaseScore:
-    """Seconds that the agent took for the case: the sum of its turns. Undefined where it failed, as in Vertex."""
+    """Return the seconds of the agent for the case, the sum of its turns. Undefined if it failed, as in Vertex."""
     execution = view.subject.execution
     if view.subject.recorded:
         return _read_recorded(view, "latency_in_seconds")
@@ -44,14 +45,14 @@ def measure_latency(view: CaseView) -> CaseScore:
 
 
 def measure_failure(view: CaseView) -> CaseScore:
-    """1 where the agent could not finish the case, else 0."""
+    """Return 1 if the agent could not finish the case, else 0."""
     if view.subject.recorded:
         return _read_recorded(view, "failure")
     return CaseScore(Score(0.0 if view.subject.execution.failure is None else 1.0))
 
 
 def count_tool_calls(turn: Turn) -> Score:
-    """Tool calls of the turn, those of sub-agents included."""
+    """Count the tool calls of the turn, with those of sub-agents."""
     if turn.calls_unknown is not None:
         return Score.undefined(turn.calls_unknown)
     if turn.predicted is None:
@@ -60,15 +61,15 @@ def count_tool_calls(turn: Turn) -> Score:
 
 
 def count_inference_calls(turn: Turn) -> Score:
-    """Calls of a model in the turn; undefined where the adapter cannot see them."""
+    """Count the model calls of the turn; undefined if the adapter cannot see them."""
     calls = None if turn.result is None else turn.result.inference_calls
     return _NO_CALLS_REPORTED if calls is None else Score(float(calls))
 
 
 def count_tokens(turn: Turn) -> Score:
-    """Tokens of the turn: input (prompt and tool use) plus output (candidates and thoughts).
+    """Count the tokens of the turn: input (prompt and tool use) plus output (candidates and thoughts).
 
-    Undefined where none were reported. `total` of the model is used only where the parts are unknown.
+    Undefined if none were reported. The model's `total` is used only if the parts are unknown.
     """
     usage = None if turn.result is None else turn.result.usage
     tokens = None if usage is None else _sum_parts(usage)
@@ -76,7 +77,7 @@ def count_tokens(turn: Turn) -> Score:
 
 
 def measure_duration(turn: Turn) -> Score:
-    """Seconds of the turn, from the user's message to the agent's last event; undefined where nobody timed it."""
+    """Return the seconds from the user's message to the agent's last event; undefined if they were not measured."""
     if turn.result is None:
         return _NOT_FINISHED
     if not turn.result.duration_seconds:  # recorded turns have none; a real one takes time
@@ -91,7 +92,7 @@ def _sum_parts(usage: TokenUsage) -> int | None:
 
 
 def _read_recorded(view: CaseView, column: str) -> CaseScore:
-    """A measure of a dataset row, which only its columns know."""
+    """Read a measure of a dataset row from its column."""
     value = view.subject.columns.get(column)
     return _NOT_RECORDED[column] if value is None or not is_number(value) else CaseScore(Score(float(value)))
 
@@ -148,8 +149,8 @@ ALWAYS_REPORTED = (
         "token_usage_v1",
         count_tokens,
         purpose="Tokens for each turn, input and output.",
-        when="Always reported, where the model tells.",
-        missing_is_zero=True,  # ADK: a turn that reports none beside one that does has used none
+        when="Always reported, where the model reports tokens.",
+        missing_is_zero=True,  # ADK: if one turn reports tokens, a turn without a report used none
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What a metric is: its definition, its options, its outcome."""
+"""The types of metrics: options, definition, judges and results."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from workbench.model.criteria import Criterion, InvalidConfig
 from workbench.model.results import InvocationScore, MetricResult, MetricStatus, RubricScore, Score, SentenceScore
 from workbench.model.text import redact
 
-# Reading the options of a criterion: every mistake is kept with its place, none is passed over in silence.
+# Options of a criterion. Every problem is collected with its place.
 
-# Options that ADK's own criterion type allows on every metric; they change nothing in those that use no judge.
+# Options that ADK's criterion type allows for every metric. Metrics without a judge ignore them.
 TOLERATED = ("include_intermediate_responses_in_final", "judge_model_options")
 
 THRESHOLD = "threshold"
 
 
 def find_misspelt_threshold(criterion: Criterion) -> list[InvalidConfig]:
-    """A problem where an option of a custom metric, which may have any, is all but called `threshold`.
+    """Find an option of a custom metric that is a misspelt `threshold`. A custom metric may have any option.
 
-    Without its threshold the metric could not fail, and nobody would see why.
+    Without its threshold the metric could never fail.
     """
     if criterion.threshold is not None:
         return []
@@ -44,10 +44,10 @@ def find_misspelt_threshold(criterion: Criterion) -> list[InvalidConfig]:
 
 
 def check_threshold_range(criterion: Criterion, lowest: Any, highest: Any) -> list[InvalidConfig]:
-    """A problem for a threshold that no score of the metric reaches, or a negative one that every score reaches.
+    """Find a threshold that no score can reach, or a negative one that every score reaches.
 
-    `lowest` and `highest` bound the scores; a value that is no number does not. A threshold from 0 up to the lowest
-    grade of a metric such as 1 to 5 is allowed.
+    `lowest` and `highest` bound the scores; a value that is no number is no bound. A threshold between 0 and the lowest
+    grade (of a metric with grades from 1 to 5) is allowed.
     """
     threshold = criterion.threshold
     if threshold is None:
@@ -64,14 +64,14 @@ def check_threshold_range(criterion: Criterion, lowest: Any, highest: Any) -> li
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` was most likely meant to be, or None where none is close."""
+    """Return the known name that is most similar to `name`; None if none is close."""
     folded = {candidate.casefold(): candidate for candidate in known}
     matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     return folded[matches[0]] if matches else None
 
 
 def describe(value: Any) -> str:
-    """What a value is, short enough for a message: its kind for objects and lists, else the value."""
+    """Describe a value for a message: the kind of objects and lists, else the shortened value."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, list | tuple):
@@ -83,11 +83,10 @@ def describe(value: Any) -> str:
 
 
 class Options:
-    """The options of one criterion, read by name in either key style.
+    """The options of one criterion, read by name in snake_case or camelCase.
 
-    A wrong value becomes a problem and reads as its default, so that one reading finds all problems. Options that
-    nobody has read by the time `finish` is called are problems too. `judge` is the model that judges where the
-    criterion names none; empty where that is not known yet.
+    A wrong value becomes a problem and the default is used, so that one pass finds all problems. `finish` adds a
+    problem for each option that was not read. `judge` is the default judge model; empty if it is not known yet.
     """
 
     def __init__(self, criterion: Criterion, *, judge: str = "") -> None:
@@ -99,20 +98,20 @@ class Options:
         self._read: set[str] = set(TOLERATED)
 
     def refuse(self, place: str, *, found: str, expected: str) -> None:
-        """Keep a problem; `place` is relative to the criterion."""
+        """Add a problem. `place` is relative to the criterion."""
         self.problems.append(InvalidConfig(place=f"{self.place}.{place}", found=found, expected=expected))
 
     def raw(self, name: str) -> Any:
-        """The value as written, None where there is none."""
+        """Return the value as written; None if it is missing."""
         self._read.add(name)
         return self._values.get(name, self._values.get(to_camel(name)))
 
     def collect(self, *names: str) -> dict[str, Any]:
-        """Those of these options that are there, as written: for the details of a result."""
+        """Return those of these options that are set, as written, for the details of a result."""
         return {name: value for name in names if (value := self.raw(name)) is not None}
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """A boolean, the default where there is none."""
+        """Read a boolean."""
         value = self.raw(name)
         if isinstance(value, bool):
             return value
@@ -121,7 +120,7 @@ class Options:
         return default
 
     def choice(self, name: str, choices: Sequence[str], *, default: str) -> str:
-        """One of some words, compared without regard to case."""
+        """Read one of these words, in any case."""
         value = self.raw(name)
         if value is None:
             return default
@@ -131,7 +130,7 @@ class Options:
         return default
 
     def names(self, name: str) -> tuple[str, ...]:
-        """A list of texts, or a single one; empty where there is none."""
+        """Read a list of texts, or a single text; empty if it is missing."""
         value = self.raw(name)
         if value is None:
             return ()
@@ -142,7 +141,7 @@ class Options:
         return ()
 
     def finish(self) -> list[InvalidConfig]:
-        """All problems, with one for each option that this metric does not have."""
+        """Return all problems, with one for each unknown option."""
         readable = self._read | {to_camel(name) for name in self._read}
         own = sorted({*self._read.difference(TOLERATED), THRESHOLD})
         for name, value in self._values.items():
@@ -155,24 +154,23 @@ class Options:
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether a JSON value is a finite number; a boolean is none."""
+    """True if a JSON value is a finite number. A boolean is no number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-# What a metric is: facts about it, the options it reads, and the judge that it becomes for one criterion.
+# Definitions of metrics, and the judges that score by one criterion.
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricInfo:
-    """What people and pickers need to know about a metric.
+    """The description of a metric for users.
 
-    `lowest` and `highest` bound its scores (None: unbounded). `needs` names what must be there besides the turns:
-    "text" (the text helper), "worker" (the target's worker), "judge" (a judge model).
-    `fits_scenarios`: it says something about a conversation with a simulated user, which has no expected turns.
-    `columns`: it says something of a recorded row only where that has one of these; empty where others decide.
-    `informational`: always reported, and without a threshold unless a criterion gives it one. `options` maps the name
-    of each option to its meaning and default; `choices` has the values of those options that allow only some, the
-    default first.
+    `lowest` and `highest` bound its scores (None: unbounded). `needs` lists requirements besides the turns: "text" (the
+    text helper), "worker" (the target's worker), "judge" (a judge model). `fits_scenarios`: it can score conversations
+    with a simulated user, which have no expected turns. `columns`: it can score a recorded row only if the row has one
+    of these; empty if there is no such rule. `informational`: always reported, and has a threshold only if a criterion
+    sets one. `options` maps the name of each option to its meaning and default. `choices` has the values of options
+    that allow only some, the default first.
     """
 
     name: str
@@ -192,14 +190,14 @@ class MetricInfo:
 
 
 class CaseScore(NamedTuple):
-    """What a metric gives for a case as a whole, with details for people and tools."""
+    """The score of a whole case, with details."""
 
     score: Score
     details: Mapping[str, Any] = {}
 
 
 class TextQuestion(NamedTuple):
-    """Texts to be compared for one turn, and how the answers become its score."""
+    """Texts to compare for one turn, and the function that turns the answers into its score."""
 
     tasks: Sequence[TextTask]
     read: Callable[[Sequence[TextScore]], Score]
@@ -207,11 +205,11 @@ class TextQuestion(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TurnJudge:
-    """Scores each turn by itself. `name` is what the result is called, mostly the metric's.
+    """Scores each turn separately. `name` is the name of the result, usually that of the metric.
 
-    The case takes the mean over the turns that have a score; with `missing_is_zero`, once one turn has a score, turns
-    without one count as 0. `check` returns a hint on a case that has a score; it may raise. With `may_take_long` it is
-    judged in a thread.
+    The score of the case is the mean over the turns with a score. With `missing_is_zero`, turns without a score count
+    as 0 if another turn has one. `check` returns a hint on a case with a score; it may raise. With `may_take_long` the
+    judge runs in a thread.
     """
 
     name: str
@@ -224,7 +222,7 @@ class TurnJudge:
 
 @dataclass(frozen=True, kw_only=True)
 class TextJudge:
-    """Scores each turn by comparing texts in the helper process; a Score is an answer that needs no comparison."""
+    """Scores each turn by comparing texts in the helper process. `ask` returns a Score if no comparison is needed."""
 
     name: str
     ask: Callable[[Turn], TextQuestion | Score]
@@ -239,7 +237,7 @@ class CaseJudge:
 
 
 class SentenceLabel(NamedTuple):
-    """What one sample says about one sentence."""
+    """The label of one sentence in one sample."""
 
     label: str
     rationale: str = ""
@@ -247,11 +245,10 @@ class SentenceLabel(NamedTuple):
 
 
 class Opinion(NamedTuple):
-    """What one reply of a judge model says: about the matter, about each rubric by its id, or about each sentence by
-    its number.
+    """One parsed reply of a judge model: a score, or scores of rubrics by id, or labels of sentences by number.
 
-    `score` is None where the reply says nothing that can be read; `problem` says what was found instead. `label` names
-    the score where it has a name.
+    `score` is None if the reply is unreadable; then `problem` describes the reply. `label` names the score, if it has a
+    name.
     """
 
     score: float | None = None
@@ -263,9 +260,9 @@ class Opinion(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """What the opinions of all samples come to.
+    """The result of all samples.
 
-    `reason` says why there is no score, where that is not because every sample failed. `spread`: see Judgement.
+    `reason` says why there is no score; it is None if every sample failed. `spread`: see Judgement.
     """
 
     score: float | None
@@ -277,10 +274,10 @@ class Conclusion(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelQuestion:
-    """What a judge model is asked, once for each sample, how its reply is read, and what all replies come to.
+    """A question to a judge model: the prompt of each sample, how to read a reply, and how to conclude from all.
 
-    `lowest` and `best` are the lowest and the highest score that an opinion can have (None: any). `flipped` is the same
-    question with the two things that it is about in the other order: every second sample is asked that.
+    `lowest` and `best` are the lowest and the highest possible score (None: any). `flipped` is the same question with
+    the two responses swapped; every second sample uses it.
     """
 
     prompt: str
@@ -294,15 +291,15 @@ class ModelQuestion:
 
 
 class UnreadableReply(ValueError):
-    """A reply does not say what it was asked for; the message tells what was found instead."""
+    """A reply does not have the requested content. The message describes the reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparingQuestion:
-    """What a judge model is asked before the samples: its reply settles what they are asked about.
+    """A question before the samples: its reply determines what the samples are about.
 
-    Asked once, so that all samples speak of the same things; where the reply is no use once more, at most as often as
-    there are samples. `read` gives the question of the samples and raises UnreadableReply.
+    It is asked once, so that all samples judge the same things. After an unreadable reply it is asked again, at most
+    as often as there are samples. `read` returns the question of the samples and raises UnreadableReply.
     """
 
     prompt: str
@@ -312,8 +309,7 @@ class PreparingQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions:
-    """`judge_model_options` of a criterion. `model` is None for the one in the settings; `parallel` for no limit but
-    that of the model."""
+    """`judge_model_options` of a criterion. None: the `model` of the settings, the `parallel` limit of the model."""
 
     model: str | None = None
     samples: int = 5
@@ -323,11 +319,11 @@ class JudgeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelJudge:
-    """Has a model judge each turn, or with `whole` the conversation up to its last turn.
+    """Asks a model about each turn, or with `whole` about the conversation up to its last turn.
 
-    A Score is an answer that needs no model. `prepares`: it asks a PreparingQuestion first. `ask_end` asks about how
-    the conversation ended: where that is less than the best, it takes the place of the last turn's judgement. With
-    `tells_wins` the scores say which of two responses is better, and two more results tell how often each was.
+    `ask` returns a Score if no model is needed. `prepares`: `ask` returns a PreparingQuestion. `ask_end` asks about the
+    end of the conversation: a score below the best replaces the judgement of the last turn. With `tells_wins` the
+    scores say which of two responses is better, and two more results have the win rates.
     """
 
     name: str
@@ -339,14 +335,14 @@ class ModelJudge:
     tells_wins: bool = False
 
     def count_calls(self, turns: int) -> int:
-        """How often the model is asked about a case of so many turns, where nothing has to be asked again."""
+        """Return the number of model calls for a case with `turns` turns, without retries."""
         return (min(turns, 1) if self.whole else turns) * (self.options.samples + self.prepares)
 
 
 Judge = TurnJudge | TextJudge | CaseJudge | ModelJudge
 
 Prepare = Callable[[Options], Sequence[Judge]]
-"""Reads the options of a criterion, once, and gives the judges of its results."""
+"""Reads the options of a criterion, once, and returns its judges."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,15 +353,12 @@ class Definition:
     prepare: Prepare
 
 
-# Results are constructed without validation: all values are ours, and validation is most of the cost of judging.
-
-
-# From scores to results: the mean over turns, the verdict by the threshold, and what to say where there is none.
+# Results. They are constructed without validation: all values are ours, and validation is most of the cost of judging.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rule:
-    """How the results of one judge are called and decided. Compared by identity, so that results can be kept by it.
+    """Name and threshold of the results of one judge. Compared by identity, because it is a key of caches.
 
     `threshold` is None for an informational result. `missing_is_zero`: see TurnJudge.
     """
@@ -377,7 +370,10 @@ class Rule:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def decide_status(self, score: float | None) -> MetricStatus:
-        """UNDEFINED without score, INFORMATIONAL without threshold, else PASSED at it or on its better side."""
+        """Return UNDEFINED without score, INFORMATIONAL without threshold, else PASSED or FAILED.
+
+        A score equal to the threshold passes.
+        """
         if score is None:
             return MetricStatus.UNDEFINED
         if self.threshold is None:
@@ -388,7 +384,7 @@ class Rule:
 
 @lru_cache(maxsize=4096)  # most cases share a handful of results, and facts are frozen
 def build_turns_result(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
-    """The result of a metric that scores turns: the mean of the scores that are defined."""
+    """Build the result of a metric that scores turns: the mean of the defined scores."""
     values = [score.value for score in scores if score.value is not None]
     mean = sum(values) / (len(scores) if rule.missing_is_zero else len(values)) if values else None
     return MetricResult.construct_unvalidated(
@@ -409,9 +405,9 @@ def build_turns_result(rule: Rule, scores: tuple[Score, ...]) -> MetricResult:
 
 
 def build_judged_result(rule: Rule, scores: tuple[InvocationScore, ...]) -> MetricResult:
-    """The result of a metric that asks a model: the mean of the turns, or of all rubrics of all turns where there are.
+    """Build the result of a metric that asks a model: the mean of all rubrics of all turns, or else of the turns.
 
-    Where a model was asked and said nothing that counts, the metric could not do its work: it is an ERROR.
+    The result is an ERROR if a model was asked about a turn and the turn has no score.
     """
     asked = [score for score in scores if score.judgement is not None]
     silent = [score.reason for score in asked if score.score is None]
@@ -434,7 +430,7 @@ def build_judged_result(rule: Rule, scores: tuple[InvocationScore, ...]) -> Metr
 
 
 def build_case_result(rule: Rule, score: Score, *, details: Mapping[str, Any] | None = None) -> MetricResult:
-    """The result of a metric that scores the case as a whole."""
+    """Build the result of a metric that scores the whole case."""
     if details or (score.value is not None and score.value % 1):  # seconds are never the same twice
         return _build_case_result(rule, score, details or {})
     return _build_shared_result(rule, score)
@@ -463,7 +459,7 @@ def _build_case_result(rule: Rule, score: Score, details: Mapping[str, Any]) -> 
 def build_error_result(
     rule: Rule, reason: str, *, total: int, details: Mapping[str, Any] | None = None
 ) -> MetricResult:
-    """The result of a metric that could not do its work on `total` turns."""
+    """Build the ERROR result of a metric on `total` turns."""
     return MetricResult.construct_unvalidated(
         name=rule.name,
         score=None,
@@ -479,7 +475,7 @@ def build_error_result(
 
 
 def build_win_rates(result: MetricResult) -> list[MetricResult]:
-    """What share of the turns each side of a comparison won, as results of their own: their means are the win rates."""
+    """Build two results with the share of turns that each side of a comparison won. Their means are the win rates."""
     scores = [turn.score for turn in result.per_invocation if turn.score is not None]
     rates = []
     for side, won in (("candidate", 1.0), ("baseline", 0.0)):
@@ -491,5 +487,5 @@ def build_win_rates(result: MetricResult) -> list[MetricResult]:
 
 
 def join_texts(texts: Iterable[str | None]) -> str | None:
-    """The different texts, in order, as one; None if there is none."""
+    """Join the distinct texts in order; None if there is none."""
     return "; ".join(dict.fromkeys(text for text in texts if text)) or None

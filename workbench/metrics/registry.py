@@ -1,4 +1,4 @@
-"""All metrics by name, criteria made ready, and which metrics fit a case."""
+"""All metrics by name, prepared criteria, presets, and which metrics fit a case."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from workbench.metrics.metric_types import (
 from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig, JudgeMetric
 from workbench.model.evalset import EvalCase
 
-# All metrics by name, what there is to know about them, and the criteria of a config made ready to judge.
+# Metrics by name, and prepared criteria.
 
 
 @cache
@@ -65,22 +65,22 @@ def _collect_definitions() -> Mapping[str, Definition]:
 
 @cache
 def known_metrics() -> Mapping[str, MetricInfo]:
-    """Every metric that a config may name besides its own custom ones, by name."""
+    """Return every built-in metric by name. A config may name its own metrics, too."""
     return MappingProxyType({name: definition.info for name, definition in _collect_definitions().items()})
 
 
 def find_nearest_metric(name: str, also: Iterable[str] = ()) -> str | None:
-    """The known metric, or name of `also`, that `name` was most likely meant to be; None where none is close."""
+    """Return the known metric, or name in `also`, that is most similar to `name`; None if none is close."""
     return option_reading.find_nearest(name, (*known_metrics(), *also))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedCriterion:
-    """A criterion ready to judge.
+    """A criterion that is ready to judge.
 
-    It has judges, each with the rule for its results, or is a custom metric, or has a `reason` why it cannot judge.
-    `info` is None for a custom metric and for a name that nobody knows. `rule` is for results of the criterion as such.
-    `waits`: judging it takes another process or a thread.
+    It has judges, each with the rule for its results, or a custom metric, or a `reason` why it cannot judge. `info` is
+    None for custom and unknown metrics. `rule` is for results of the criterion as a whole. `waits`: judging needs
+    another process or a thread.
     """
 
     criterion: Criterion
@@ -175,12 +175,12 @@ def collect_needs(config: EvalConfig) -> frozenset[str]:
 
 
 def with_judge(config: EvalConfig, model: str) -> EvalConfig:
-    """The config with the model that judges where a criterion names none; as it is where nothing needs a judge."""
+    """Return the config with a default judge model; unchanged if no criterion needs a judge."""
     return config.model_copy(update={"judge": model}) if "judge" in collect_needs(config) else config
 
 
 def find_info(metric: str, config: EvalConfig) -> MetricInfo | None:
-    """What is known of a metric that a criterion of this config names; None for custom and unknown ones."""
+    """Return the info of a metric that this config names; None for custom and unknown metrics."""
     own = config.judge_metrics.get(metric)
     if own is not None:
         return make_judge_metric_info(metric, own)
@@ -188,10 +188,7 @@ def find_info(metric: str, config: EvalConfig) -> MetricInfo | None:
 
 
 def check_inputs(config: EvalConfig, columns: Collection[str]) -> list[InvalidConfig]:
-    """What judge metrics that the criteria name want to see, and cases with these columns do not have.
-
-    Only cases of datasets have columns.
-    """
+    """Find the inputs of judge metrics that cases with these columns do not have. Only datasets have columns."""
     named = [(each.metric, config.judge_metrics.get(each.metric)) for each in config.criteria]
     return [
         problem
@@ -202,9 +199,9 @@ def check_inputs(config: EvalConfig, columns: Collection[str]) -> list[InvalidCo
 
 
 def with_scorer(config: EvalConfig, scorer: str) -> EvalConfig:
-    """The config with what scores those metrics that more than one thing can score, where a criterion leaves it open.
+    """Set the default scorer, judge model or service, of the metrics that have a choice.
 
-    A criterion that has options for a judge model wants that.
+    A criterion that names its scorer, or has options for a judge model, is unchanged.
     """
     if scorer == service.SCORERS[0]:  # it is the default
         return config
@@ -228,7 +225,7 @@ def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCrit
         judges = prepare_judge_metric(criterion.metric, own, options)
         return _build_prepared(criterion, make_judge_metric_info(criterion.metric, own), judges, options)
     custom = config.custom_metrics.get(criterion.metric)
-    if custom is not None:  # as in ADK, a config's own metric goes before ours of the same name
+    if custom is not None:  # as in ADK, a custom metric hides a built-in one of the same name
         problems = option_reading.find_misspelt_threshold(criterion)
         problems += option_reading.check_threshold_range(criterion, custom.lowest, custom.highest)
         return PreparedCriterion(criterion=criterion, rule=rule, custom=custom, problems=problems, waits=True)
@@ -278,7 +275,7 @@ def _report_unknown(name: str, custom: Iterable[str]) -> InvalidConfig:
     return InvalidConfig(place=f"criteria.{name}", found=f"the unknown metric {name!r}", expected=expected)
 
 
-# Presets: criteria that belong together, for a purpose that people name before they know the metrics.
+# Presets: criteria for a purpose, for users who do not know the metrics yet.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,17 +321,17 @@ PRESETS = (
         criteria=(Criterion(metric="safety_v1", threshold=0.8),),
     ),
 )
-"""From the cheapest to the dearest kind of judge."""
+"""Sorted by cost, the cheapest first."""
 
 
-# Whether cases have what a metric needs: expected responses, a fixed conversation, ...; and rows the columns.
+# Requirements of metrics: expected responses, a fixed conversation, columns of rows.
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseFacts:
-    """How many of some cases have what. Facts of parts add up to those of the whole.
+    """Numbers of cases by what they have. The facts of parts can be added.
 
-    `responses` counts cases in which every turn has an expected response, `rubrics` those with rubrics of their own.
+    `responses` counts cases with an expected response in every turn, `rubrics` those with their own rubrics.
     """
 
     cases: int = 0
@@ -346,7 +343,7 @@ class CaseFacts:
 
     @classmethod
     def from_case(cls, case: EvalCase) -> CaseFacts:
-        """The facts of one case."""
+        """Count one case."""
         turns = case.conversation or ()
         return cls(
             cases=1,
@@ -370,17 +367,17 @@ class CaseFacts:
 
 @dataclass(frozen=True)
 class Fit:
-    """How many of some cases a metric can say something about; `lacking` is what the others do not have."""
+    """The number of cases that a metric can score. The others do not have the `requirement`."""
 
     usable: int
     requirement: str
 
 
 def compute_fit(info: MetricInfo, facts: CaseFacts) -> Fit:
-    """How well a metric fits cases.
+    """Count the cases that a metric can score.
 
-    A case without expected tool calls is one that expects none, so trajectories need no more than a conversation.
-    Rubrics are not counted: a criterion may bring its own.
+    A case without expected tool calls expects none, so trajectory metrics need only a conversation. Rubrics are no
+    requirement: a criterion may bring its own.
     """
     if info.family == "state":
         return Fit(facts.states, "an expected final state")
@@ -398,26 +395,26 @@ _FAMILY_COLUMNS = {
     "response": ("response", "reference"),
     "judge": ("response", "reference"),
 }
-"""What metrics of a family compare: what was done, and what should have been."""
+"""The actual and the expected column that metrics of a family compare."""
 
 _ROW_INPUTS = frozenset({"prompt", "response", "reference", "predicted_trajectory", "reference_trajectory", "history"})
-"""What judges may be shown of any case; of a row only where it is a column."""
+"""Inputs of judges that every case has. A dataset row has them only as columns."""
 
 _COLUMNS_SHOWN = 8
 
 
 @dataclass(frozen=True)
 class MissingColumns:
-    """The metrics that cannot have a score in any row of a dataset, each with the columns that it misses.
+    """The metrics that have no score in any row of a dataset, each with its missing columns.
 
-    `are_all`: there is no metric besides, so that nothing at all would come of judging.
+    `covers_all_metrics`: no other metric is left, so that judging would give no score at all.
     """
 
     missing: Mapping[str, tuple[str, ...]]
     covers_all_metrics: bool
 
     def describe(self, found: Sequence[str]) -> str:
-        """What is wrong, for people: the columns that were found, and which are expected for what."""
+        """Return a message with the columns that were found, and those that the metrics need."""
         metrics: dict[tuple[str, ...], list[str]] = {}
         for metric, names in self.missing.items():
             metrics.setdefault(names, []).append(metric)
@@ -427,11 +424,10 @@ class MissingColumns:
 
 
 def find_missing_columns(config: EvalConfig, columns: Collection[str]) -> MissingColumns:
-    """What the criteria of a config miss in a dataset with these columns.
+    """Find the columns that the criteria of a config need and a dataset does not have.
 
-    Of custom metrics nobody knows what they look at.
+    The inputs of custom metrics are unknown.
     """
-
     missing: dict[str, tuple[str, ...]] = {}
     for metric in dict.fromkeys(criterion.metric for criterion in config.criteria):
         judge, info = config.judge_metrics.get(metric), find_info(metric, config)
@@ -455,7 +451,7 @@ def _find_missing_inputs(metric: JudgeMetric, columns: Collection[str]) -> tuple
 def _find_missing_columns(info: MetricInfo, columns: Collection[str]) -> tuple[str, ...]:
     if info.family not in _FAMILY_COLUMNS:
         return ()
-    if info.family == "judge" and not info.needs_reference:  # each knows itself what it looks at
+    if info.family == "judge" and not info.needs_reference:  # such a metric names its columns
         return () if not info.columns or any(name in columns for name in info.columns) else (info.columns[0],)
     actual, expected = _FAMILY_COLUMNS[info.family]
     needed = (actual, expected) if info.needs_reference else (actual,)

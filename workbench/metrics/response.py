@@ -1,8 +1,8 @@
 """Metrics on the final response: `response_match_score` (ADK's), ROUGE, BLEU and equality.
 
 `response_match_score` is ROUGE-1 F1 by the definition of google-adk 2.13 (`evaluation/final_response_match_v1.py`):
-Unicode tokenizer, Porter stemmer, thoughts included, 0 where there is nothing to compare. Where that misleads, a hint
-says so. The others are the field's (rouge-score, sacrebleu), without thoughts, and undefined where there is nothing to
+Unicode tokenizer, Porter stemmer, thoughts included, 0 if there is nothing to compare. A hint says if that is
+misleading. The other metrics use rouge-score and sacrebleu, ignore thoughts, and are undefined if there is nothing to
 compare.
 """
 
@@ -24,7 +24,7 @@ _NO_RESPONSE = Score.undefined("the row has no response")
 
 
 def ask_response_match(turn: Turn) -> TextQuestion | Score:
-    """ROUGE-1 F1 as ADK computes it, in [0, 1]; compared once more without thoughts where there are any."""
+    """Ask for ROUGE-1 F1 as in ADK, in [0, 1]. If there are thoughts, ask again without them, for the hint."""
     actual, expected = _find_responses(turn)
     if expected is None and turn.is_row:
         return _NO_COLUMN
@@ -57,7 +57,7 @@ def _explain_response_match(texts: tuple[str, str], answers: Sequence[TextScore]
 
 
 def ask_overlap(turn: Turn, task: TextTask) -> TextQuestion | Score:
-    """ROUGE or BLEU of the response, thoughts left out, in [0, 1]; undefined where neither text can be counted."""
+    """Ask for ROUGE or BLEU of the response without thoughts, in [0, 1]; undefined if neither text has a unit."""
     texts = _read_texts(turn)
     if isinstance(texts, Score):
         return texts
@@ -77,7 +77,7 @@ def _read_overlap(task: TextTask, answers: Sequence[TextScore]) -> Score:
 
 
 def exact_match(turn: Turn, *, ignore_case: bool, ignore_whitespace: bool) -> Score:
-    """1 where the response is the expected text, thoughts left out, else 0."""
+    """Return 1 if the response without thoughts is the expected text, else 0."""
     texts = _read_texts(turn)
     if isinstance(texts, Score):
         return texts
@@ -89,7 +89,7 @@ def exact_match(turn: Turn, *, ignore_case: bool, ignore_whitespace: bool) -> Sc
 
 
 def _read_texts(turn: Turn) -> tuple[str, str] | Score:
-    """The texts of both responses without thoughts, or why there is nothing to compare."""
+    """Return the texts of both responses without thoughts, or an undefined score if one is missing."""
     actual, expected = _find_responses(turn)
     if expected is None:
         return _NO_COLUMN if turn.is_row else _NO_REFERENCE

@@ -1,4 +1,4 @@
-"""The client of the process that compares texts."""
+"""`TextScorer`: the client of the process that compares texts (`text_process`)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from typing import IO, Any
 from workbench.metrics.text_process import TextScore, TextTask
 from workbench.model.text import one_line
 
-# One helper process, from its start to its end. What is done about its death is left to the client.
+# One helper process, from start to end. `TextScorer` handles its death.
 
 _PROGRAM = Path(__file__).with_name("text_process.py")
 _LONGEST_ANSWER = 64 * 1024 * 1024  # bytes of one line: about a million comparisons
 _SECONDS_TO_END = 1.0
 
 SECONDS_TO_ANSWER = 60.0
-"""How long a helper that has something to do may be silent once it has started."""
+"""Time limit for a busy helper without output, after its start."""
 SECONDS_TO_START = 20.0
-"""How long its start may take where something waits for it: about 1 s on an idle machine."""
+"""Time limit for the start while a request waits; it takes about 1 s on an idle machine."""
 
 
 class HelperDied(Exception):
-    """The process ended, or could not be started.
+    """The process ended, or could not start.
 
-    `was_ready`: it had been able to work before. `was_killed`: it did not end by itself, so another one may work.
+    `was_ready`: its start had succeeded. `was_killed`: a signal ended it, so a new process may work.
     """
 
     def __init__(self, reason: str, *, was_ready: bool, was_killed: bool = False) -> None:
@@ -40,7 +40,7 @@ class HelperDied(Exception):
 
 
 class Helper:
-    """A process that compares texts. Used on one event loop, by any number of tasks."""
+    """A process that compares texts. Any number of tasks on one event loop may use it."""
 
     def __init__(self, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:
         self._process = process
@@ -55,7 +55,7 @@ class Helper:
 
     @classmethod
     async def start(cls) -> Helper:
-        """Start a process; it is still importing its libraries when this returns. Raises HelperDied."""
+        """Start a process and return while it imports its libraries. Raises HelperDied."""
         try:
             errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
             process = await asyncio.create_subprocess_exec(
@@ -67,7 +67,7 @@ class Helper:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
                 limit=_LONGEST_ANSWER,
-                start_new_session=True,  # Ctrl-C is for us; the helper ends when its input does
+                start_new_session=True,  # so that Ctrl-C does not reach it; it ends with its input
             )
         except OSError as error:
             raise HelperDied(f"the text helper could not be started: {error}", was_ready=False) from error
@@ -79,7 +79,7 @@ class Helper:
         return self._ended is not None
 
     async def ask(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:
-        """The score of each task, or the text of what went wrong in it. Raises HelperDied."""
+        """Return the score of each task, or the text of its error. Raises HelperDied."""
         if self._ended is not None:
             raise self._ended
         assert self._process.stdin is not None
@@ -107,13 +107,13 @@ class Helper:
     async def _exchange(self, request: bytes, answer: asyncio.Future[list[Any]]) -> list[Any]:
         """Send a request and wait for its answer. Raises HelperDied."""
         assert self._process.stdin is not None
-        with contextlib.suppress(ConnectionError):  # the reader notices the death, and says why
+        with contextlib.suppress(ConnectionError):  # the reader reports the death and its reason
             self._process.stdin.write(request)
             await self._process.stdin.drain()
         return await answer
 
     async def close(self) -> None:
-        """End the process: by the end of its input, or at once where it is busy."""
+        """End the process by closing its input; kill it if it is busy."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -123,7 +123,7 @@ class Helper:
             await self._reader
 
     async def _read_answers(self) -> None:
-        """Hand out answers until the process ends; then everybody who waits hears why."""
+        """Pass answers to the waiting requests until the process ends, and then fail the remaining requests."""
         assert self._process.stdout is not None
         reason = ""
         try:
@@ -150,7 +150,7 @@ class Helper:
             answer.set_result(message["answers"])
 
     def _read_stderr_end(self) -> str:
-        """The end of what the process wrote to stderr, as one line."""
+        """Return the last line of the process's stderr."""
         self._errors.seek(0)
         written = self._errors.read()[-2000:].decode(errors="replace").strip()
         return f": {one_line(written.splitlines()[-1], width=200)}" if written else ""
@@ -163,23 +163,23 @@ def _list_search_path() -> list[str]:
     return [str(folder) for folder in folders if folder.is_absolute() and folder != here]
 
 
-# The text helper as the engine uses it: one process for a run, started early or when first needed.
+# The client: one process for a run, started early or at the first request.
 
-_IN_FLIGHT = 8  # batches; the helper works on one at a time, more would only fill the pipe
+_IN_FLIGHT = 8  # batches; the helper computes one at a time, more would only fill the pipe
 
 _STARTS_AT_MOST = 3
 
 
 class TextError(Exception):
-    """Texts could not be compared; the message says why."""
+    """Texts could not be compared. The message has the reason."""
 
 
 class TextScorer:
-    """Compares texts in a helper process. Used on one event loop; costs nothing until it is started.
+    """Compares texts in a helper process, on one event loop. It costs nothing before its start.
 
-    Where the helper dies or does not answer in time, a new one is started and whatever was under way is tried once
-    more, each batch in a process of its own: texts that kill the helper cost only their own case. Where it is killed
-    while it starts, another one is started, at most twice in a row. One that cannot start is not tried again.
+    If the helper dies or does not answer in time, a new one starts. The pending batches are retried once, each in its
+    own process: texts that kill the helper fail only their own case. A helper that is killed during its start is
+    replaced, at most twice in a row. A helper that cannot start is not retried.
     """
 
     def __init__(self) -> None:
@@ -190,12 +190,12 @@ class TextScorer:
         self._second_try = asyncio.Lock()
 
     def start(self) -> None:
-        """Start the helper without waiting for it, so that it is ready when the first agent is done."""
+        """Start the helper without waiting, so that it is ready when the first agent has finished."""
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(Helper.start())
 
     async def score(self, tasks: Sequence[TextTask]) -> list[TextScore]:
-        """The score of each task, in order. Raises TextError where one of them has none."""
+        """Return the score of each task, in order. Raises TextError if one has no score."""
         if not tasks:
             return []
         answers = await self._ask_with_retry(tasks)
@@ -218,7 +218,7 @@ class TextScorer:
                 return answers
 
     async def close(self) -> None:
-        """End the helper. What is under way, or comes later, fails."""
+        """End the helper. Pending and later requests fail."""
         self._unusable = self._unusable or "the text helper was closed"
         if self._starting is None:
             return
@@ -226,7 +226,7 @@ class TextScorer:
         try:
             await (await starting).close()
         except HelperDied:
-            return  # it never lived
+            return  # it never started
 
     async def _get_helper(self) -> Helper:
         if self._unusable is not None:
@@ -249,7 +249,7 @@ class TextScorer:
         raise AssertionError("unreachable")
 
     async def _ask_new_helper(self, tasks: Sequence[TextTask]) -> list[TextScore | str]:
-        """Ask a helper of its own. Raises HelperDied."""
+        """Ask a new helper that serves only these tasks. Raises HelperDied."""
         helper = await Helper.start()
         try:
             return await helper.ask(tasks)
@@ -257,7 +257,7 @@ class TextScorer:
             await helper.close()
 
     def _note_death(self, death: HelperDied) -> None:
-        """Give up after too many failed starts, one of which several batches may wait for. Raises TextError."""
+        """Give up after too many failed starts. Several batches may report the same start. Raises TextError."""
         if not death.was_ready and all(death is not each for each in self._failed_starts):
             self._failed_starts.append(death)
         if self._unusable is None and self._failed_starts and not self._failed_starts[-1].was_killed:

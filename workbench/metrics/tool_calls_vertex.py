@@ -1,10 +1,14 @@
-"""Metrics on a tool call that a model wrote as the text of its response, held against one in the reference.
+"""Metrics on a tool call that a model wrote as text in its response, compared with one in the reference.
 
 Definitions: Vertex AI documentation, "Tool use and function calling". Both texts are JSON with `content` and
-`tool_calls`, a list or the JSON text of one; only the first call is looked at. Where the documentation is silent: the
-"total number of parameters" are those that either call has, so that 1 means the same ones; values are compared in
-canonical form; a response that cannot be read has called nothing, which is 0; without a readable reference, and where
-neither call has a parameter, there is no score. No parity with the service is claimed: it cannot be asked.
+`tool_calls`, a list or the JSON text of a list; only the first call counts. The documentation does not define these
+cases, so they are our choice:
+- The "total number of parameters" counts the parameters of either call, so that 1 means the same parameters.
+- Values are compared in canonical form.
+- An unreadable response has no call: the score is 0.
+- There is no score without a readable reference, or if neither call has a parameter.
+
+Parity with the service is not claimed, because it cannot be tested.
 """
 
 from __future__ import annotations
@@ -20,22 +24,22 @@ from workbench.model.results import Score
 
 
 class WrittenCall(NamedTuple):
-    """A call as it was written."""
+    """A call in the text of a response."""
 
     name: str
     arguments: Mapping[str, Any]
 
 
 class NoCall(ValueError):
-    """A text does not have a call; the message says what was found instead."""
+    """A text has no call. The message says what is wrong."""
 
 
 def read_call(text: str) -> WrittenCall:
-    """The first call in the text of a response. Raises NoCall."""
-    told = _read_json(text)
-    if not isinstance(told, dict) or "tool_calls" not in told:
+    """Read the first call in the text of a response. Raises NoCall."""
+    response = _read_json(text)
+    if not isinstance(response, dict) or "tool_calls" not in response:
         raise NoCall('is no JSON object with "content" and "tool_calls"')
-    calls = _read_json(told["tool_calls"])
+    calls = _read_json(response["tool_calls"])
     if not isinstance(calls, list) or not calls:
         raise NoCall('has no call in "tool_calls"')
     call = calls[0]
@@ -46,7 +50,7 @@ def read_call(text: str) -> WrittenCall:
 
 
 def call_valid(turn: Turn) -> Score:
-    """1 where the response has a call with a name and arguments, else 0."""
+    """Return 1 if the response has a call with a name and arguments, else 0."""
     if turn.actual is None or turn.actual.final_response is None:
         return _explain_no_response(turn)
     try:
@@ -57,17 +61,17 @@ def call_valid(turn: Turn) -> Score:
 
 
 def name_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
-    """1 where both calls are of the same tool, else 0."""
+    """Return 1 if both calls are of the same tool, else 0."""
     return Score(float(predicted.name == reference.name))
 
 
 def parameter_key_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
-    """Share of the parameters of either call that both have, in [0, 1]."""
+    """Return the share of the parameters of either call that both have, in [0, 1]."""
     return _compute_share(_list_shared_parameters(predicted, reference), predicted, reference)
 
 
 def parameter_kv_match(predicted: WrittenCall, reference: WrittenCall) -> Score:
-    """Share of the parameters of either call that both have with the same value, in [0, 1]."""
+    """Return the share of the parameters of either call that both have with the same value, in [0, 1]."""
     both = _list_shared_parameters(predicted, reference)
     equal = [name for name in both if is_same(predicted.arguments[name], reference.arguments[name])]
     return _compute_share(equal, predicted, reference)
@@ -106,7 +110,7 @@ def _text(invocation: Invocation) -> str:
 
 
 def _read_json(value: Any) -> Any:
-    """A value that may be written as JSON text."""
+    """Return a value that may be written as JSON text; None if the text is no JSON."""
     if not isinstance(value, str):
         return value
     try:

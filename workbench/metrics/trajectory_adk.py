@@ -1,8 +1,8 @@
 """`tool_trajectory_avg_score`: ADK's metric on tool calls.
 
-Definition: google-adk 2.13, `evaluation/trajectory_evaluator.py`. The scores are ADK's own, with what is surprising in
-them: arguments that are absent differ from `{}`, and 1, 1.0 and true are equal. Where that decided a turn, a hint says
-so. The option `args_match` (see `arguments`) is ours; with it arguments are compared in canonical form.
+Definition: google-adk 2.13, `evaluation/trajectory_evaluator.py`. The scores are those of ADK, with two surprises:
+absent arguments differ from `{}`, and 1, 1.0 and true are equal. A hint says if absent arguments decided a turn. The
+option `args_match` (see `call_matching`) is an addition, and compares values in `python_form`.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _ABSENT_ARGUMENTS = (
 
 
 def _exact(pairing: Pairing, turn: Turn) -> bool:
-    """Whether the same calls were made in the same order, and no others."""
+    """True if the same calls were made in the same order, and no others."""
     return pairing.is_exact(turn)
 
 
 def _in_order(pairing: Pairing, turn: Turn) -> bool:
-    """Whether all expected calls were made in their order, with others anywhere."""
+    """True if all expected calls were made in their order, with others anywhere."""
     return pairing.is_in_order(turn)
 
 
 def _any_order(pairing: Pairing, turn: Turn) -> bool:
-    """Whether all expected calls were made, each as often as expected, in any order, with others anywhere."""
+    """True if all expected calls were made, each as often as expected, in any order, with others anywhere."""
     return pairing.count_matched(turn) == len(turn.reference or ())
 
 
@@ -56,7 +56,7 @@ MATCH_TYPES: Mapping[str, Match] = {"EXACT": _exact, "IN_ORDER": _in_order, "ANY
 
 
 def _score(turn: Turn, match: Match, pairing: Pairing) -> Score:
-    """1 where the calls match, else 0."""
+    """Return 1 if the calls match, else 0."""
     nothing = explain_missing_calls(turn)
     if nothing is not None:
         return nothing
@@ -68,7 +68,7 @@ def _score(turn: Turn, match: Match, pairing: Pairing) -> Score:
 
 
 def _hint(turn: Turn, match: Match) -> str | None:
-    """Why calls that look alike did not match, if it is that."""
+    """Explain why calls that look equal did not match, if absent arguments are the reason."""
     if any(not call.args for call in (*(turn.predicted or ()), *(turn.reference or ()))):
         if match(EmptyForAbsent(), turn):
             return _ABSENT_ARGUMENTS
@@ -87,7 +87,7 @@ def _prepare(options: Options) -> Sequence[Judge]:
 
 
 def _read_match_type(options: Options) -> Match:
-    """The match type in any spelling that ADK reads: a name in any case, with blanks or hyphens, or its number."""
+    """Read the match type in any spelling of ADK: a name in any case, with blanks or hyphens, or its number."""
     value = options.raw("match_type")
     if value is None:
         return _exact

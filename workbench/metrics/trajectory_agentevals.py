@@ -1,10 +1,10 @@
 """Trajectory matches as agentevals names them: strict, unordered, subset, superset.
 
-Definitions: agentevals 0.0.9, `trajectory/{strict,unordered,subset,superset}.py`. It compares lists of messages; here
-each turn is judged by its calls. Calls are matched one for one, and the largest assignment is looked for where
-`args_match` decides (agentevals takes the first that fits, and so misses some). Its `tool_args_match_mode` and
-`tool_args_match_overrides` are said with `args_match`, always seen from the call that the agent made: agentevals swaps
-the sides in *subset*, and asks them both ways in *unordered*. Values are compared by Python's `==`, as there.
+Definitions: agentevals 0.0.9, `trajectory/{strict,unordered,subset,superset}.py`. agentevals compares lists of
+messages; here each turn is judged by its calls. Each call is used once. With `args_match` the largest assignment is
+searched; agentevals takes the first call that fits and so misses some. `args_match` replaces `tool_args_match_mode`
+and `tool_args_match_overrides`, always from the view of the actual call: agentevals swaps the sides in *subset*, and
+checks both directions in *unordered*. Values are compared by Python's `==`, as in agentevals.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from workbench.model.results import Score
 
 
 def strict_match(pairing: Pairing, turn: Turn) -> bool:
-    """Whether the same calls were made in the same order, and no others."""
+    """True if the same calls were made in the same order, and no others."""
     return pairing.is_exact(turn)
 
 
 def unordered_match(pairing: Pairing, turn: Turn) -> bool:
-    """Whether the same calls were made in any order, and no others."""
+    """True if the same calls were made in any order, and no others."""
     predicted, reference = len(turn.predicted or ()), len(turn.reference or ())
     return predicted == reference and pairing.count_matched(turn) == predicted
 
 
 def subset_match(pairing: Pairing, turn: Turn) -> bool:
-    """Whether no call was made that was not expected; expected ones may be missing."""
+    """True if only expected calls were made. Expected calls may be missing."""
     return pairing.count_matched(turn) == len(turn.predicted or ())
 
 
 def superset_match(pairing: Pairing, turn: Turn) -> bool:
-    """Whether all expected calls were made; others are allowed."""
+    """True if all expected calls were made. Other calls are allowed."""
     return pairing.count_matched(turn) == len(turn.reference or ())
 
 

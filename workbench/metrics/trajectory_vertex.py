@@ -1,10 +1,10 @@
-"""Trajectory metrics: the tool calls an agent made, held against the ones it should have made.
+"""Trajectory metrics of Vertex AI: the tool calls of the agent, compared with the expected calls.
 
-Definitions: Vertex AI documentation, "Evaluate Gen AI agents". Where it is silent (duplicates, empty lists) calls are
-matched one for one, so that any-order match is 1 exactly when recall is (for a reference that is not empty); with the
-option `membership` each call is looked at by itself instead, which is the literal reading. 0/0 is undefined. Calls are
-compared in canonical form, or by the option `args_match` or `ignore_args`. No parity with the service is claimed: it
-cannot be asked.
+Definitions: Vertex AI documentation, "Evaluate Gen AI agents". It does not define duplicates and empty lists. Here each
+call is used once, so that any-order match is 1 exactly when recall is 1 (for a non-empty reference). The option
+`membership` checks each call separately instead, which is the literal reading. 0/0 is undefined. Calls are compared in
+canonical form, or by the option `args_match` or `ignore_args`. Parity with the service is not claimed, because it
+cannot be tested.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from workbench.model.results import Score
 from workbench.model.trace import Trajectory
 
 Count = Callable[[MemberPairing, Turn], Membership]
-"""How many calls of either side the other one has."""
+"""Counts the calls of each side that the other side has."""
 
 _ONE, _ZERO = Score(1.0), Score(0.0)
 _NO_CALL = Score.undefined("no tool was called")
@@ -39,35 +39,35 @@ _NO_CALL_EXPECTED = Score.undefined("no tool call was expected")
 
 
 def one_for_one(pairing: MemberPairing, turn: Turn) -> Membership:
-    """Each call of one side used once, however often the other side has it."""
+    """Count matching calls, each used once."""
     matched = pairing.count_matched(turn)
     return Membership(matched, matched)
 
 
 def by_membership(pairing: MemberPairing, turn: Turn) -> Membership:
-    """Each call looked at by itself, so that one call can stand for several equal ones."""
+    """Check each call separately, so that one call can match several equal ones."""
     return pairing.count_members(turn)
 
 
 def exact_match(turn: Turn, pairing: MemberPairing, _count: Count) -> Score:
-    """1 where the same calls were made in the same order and no others, else 0."""
+    """Return 1 if the same calls were made in the same order and no others, else 0."""
     return _ONE if pairing.is_exact(turn) else _ZERO
 
 
 def in_order_match(turn: Turn, pairing: MemberPairing, _count: Count) -> Score:
-    """1 where all reference calls were made in their order, with others anywhere, else 0."""
+    """Return 1 if all reference calls were made in their order, with others anywhere, else 0."""
     return _ONE if pairing.is_in_order(turn) else _ZERO
 
 
 def any_order_match(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
-    """1 where all reference calls were made, in any order, with others anywhere, else 0."""
+    """Return 1 if all reference calls were made, in any order, with others anywhere, else 0."""
     return _ONE if count(pairing, turn).reference == len(turn.reference or ()) else _ZERO
 
 
 def precision(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
-    """Share of the predicted calls that the reference contains, in [0, 1]; undefined where no tool was called.
+    """Return the share of the predicted calls that the reference contains, in [0, 1]; undefined if no tool was called.
 
-    A reference call can be used once: calling a tool twice where it was expected once costs precision.
+    A reference call can be used once: a second call of a tool that was expected once costs precision.
     """
     if not turn.predicted:
         return _NO_CALL
@@ -75,7 +75,7 @@ def precision(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
 
 
 def recall(turn: Turn, pairing: MemberPairing, count: Count) -> Score:
-    """Share of the reference calls that were made, in [0, 1]; undefined where no tool call was expected."""
+    """Return the share of the reference calls that were made, in [0, 1]; undefined if no tool call was expected."""
     if not turn.reference:
         return _NO_CALL_EXPECTED
     return _share(count(pairing, turn).reference, turn.reference)
@@ -86,7 +86,7 @@ def _share(matched: int, calls: Trajectory) -> Score:
 
 
 def single_tool_use(predicted: Trajectory | None, tool_name: str) -> Score:
-    """1 where the named tool was called at all, else 0. Order, number and arguments do not matter."""
+    """Return 1 if the named tool was called at all, else 0. Order, number and arguments do not matter."""
     if predicted is None:
         return Score.undefined("the row has no predicted_trajectory")
     return _ONE if any(call.name == tool_name for call in predicted) else _ZERO
@@ -115,14 +115,14 @@ def _prepare(options: Options, formula: Formula) -> Sequence[Judge]:
             return given._replace(hint=ONLY_NAMES_HINT) if by_name != given else given
         return given
 
-    # Whoever reads the number must see that duplicates were counted the other way, and which differences it minds.
+    # The result must show how duplicates were counted, and how arguments were compared.
     details: dict[str, Any] = {"membership": True} if membership else {}
     details |= options.collect("ignore_args", "args_match")
     return [make_call_judge(options.metric, score, rules, details=details)]
 
 
 def _prepare_single_tool_use(options: Options) -> Sequence[Judge]:
-    """A judge for each tool: named `trajectory_single_tool_use(tool)` where a list is given, else like the metric."""
+    """Make a judge for each tool: `trajectory_single_tool_use(tool)` for a list, else named like the metric."""
     names = options.names("tool_name")
     written = options.raw("tool_name")
     if not names and not options.problems:
@@ -138,7 +138,7 @@ def _prepare_single_tool_use(options: Options) -> Sequence[Judge]:
 
 
 _OPTIONS = {
-    "membership": "count each call by itself, so that one call can stand for several equal ones (default false)",
+    "membership": "check each call separately, so that one call can match several equal ones (default false)",
     "ignore_args": "compare names alone (default false)",
     "args_match": "rules for arguments by tool (exact, ignore, subset, superset, regex, tolerance, any)",
 }

@@ -1,9 +1,11 @@
-"""Results as google-adk stores them, so that `adk web` shows our runs beside its own.
+"""Results in the format of google-adk, so that `adk web` shows our runs beside its own.
 
-One file for each run of a set: `<agents_dir>/<app>/.adk/eval_history/<app>_<set>_<unix time>.evalset_result.json`, in
-snake_case, statuses as integers, without the nulls that ADK itself writes. ADK knows no error, no repeats and no
-reasons: a case that ended in ERROR is FAILED there, and what ADK has no field for stands under the key `workbench`,
-which ADK tolerates on a set's and on a case's result and nowhere else. What it refuses in invocations is left out.
+There is one file for each run of a set, in snake_case, with integer statuses and without the nulls that ADK writes:
+`<agents_dir>/<app>/.adk/eval_history/<app>_<set>_<unix time>.evalset_result.json`.
+
+ADK has no errors, repeats and reasons: a case in ERROR is FAILED. Data without a field in ADK is under the key
+`workbench`, which ADK accepts only in the result of a set and of a case. Fields of invocations that ADK refuses are
+left out.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from workbench.store.files import make_folder, write_new
 
 RESULT_SUFFIX = ".evalset_result.json"
 SCHEMA_VERSION = 1
-"""Of what stands under the key `workbench`."""
+"""The version of the data under the key `workbench`."""
 
 _PASSED, _FAILED, _NOT_EVALUATED, _INFORMATIONAL = 1, 2, 3, 4  # google.adk.evaluation.evaluator.EvalStatus
 _CASE_STATUS = {CaseStatus.PASSED: _PASSED, CaseStatus.FAILED: _FAILED, CaseStatus.ERROR: _FAILED}
@@ -35,9 +37,9 @@ _METRIC_STATUS = {
     MetricStatus.FAILED: _FAILED,
     MetricStatus.INFORMATIONAL: _INFORMATIONAL,
 }
-_DEFAULT_USER = "test_user_id"  # ADK's, where a case has no session input
+_DEFAULT_USER = "test_user_id"  # ADK's default for a case without session input
 
-# What google-adk 2.13 and google-genai read; anything else makes them refuse the whole file.
+# The extra fields that google-adk 2.13 and google-genai accept. Any other field makes them refuse the whole file.
 _INVOCATION_EXTRAS = frozenset({"duration", "model_duration", "tool_duration"})
 _EVENT_EXTRAS = frozenset({"grounding_metadata", "usage_metadata", "model_version"})
 _CALL_EXTRAS = frozenset({"partial_args", "will_continue"})
@@ -72,8 +74,8 @@ def write_adk_results(
 ) -> Path:
     """Write the results of one eval set of an ADK agent, and return the file.
 
-    `agent_folder` is the agent's own (`<agents_dir>/<app>`), `results` all of one set and not empty, `expected` the
-    cases they belong to (one that is missing shows only what happened), `at` when the run ended (seconds since the
+    `agent_folder` is the folder of the agent (`<agents_dir>/<app>`). `results` are of one set and not empty. `expected`
+    has their cases; the result of a missing case has no expected side. `at` is the end of the run (seconds since the
     epoch; None: now). An existing file is never replaced. Raises StoreError.
     """
     folder = agent_folder / ".adk" / "eval_history"
@@ -106,7 +108,7 @@ def write_adk_results(
 
 
 def result_name(app: str, eval_set_id: str, moment: float) -> str:
-    """The name of a result, which is its id, too: ADK looks a result up by its file, so its id may have no slash."""
+    """Return the name of a result, which is also its id. ADK finds a result by its file, so the id has no slash."""
     name = re.sub(r"[/\\:\x00-\x1f]", "_", f"{app}_{eval_set_id}")
     name = name.encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore")
     return f"{name}_{moment:.6f}".rstrip("0").rstrip(".")
@@ -141,7 +143,7 @@ def _case_result(result: CaseResult, *, config: EvalConfig, expected: EvalCase |
 
 
 def _workbench_details(result: CaseResult) -> dict[str, Any]:
-    """What ADK has no field for."""
+    """Return the data for which ADK has no field."""
     details: dict[str, Any] = {
         "status": result.status.value,
         "repeat": result.repeat,
@@ -170,10 +172,10 @@ def _workbench_details(result: CaseResult) -> dict[str, Any]:
 def _list_turns(
     result: CaseResult, *, config: EvalConfig, criteria: Mapping[str, Criterion], expected: EvalCase | None
 ) -> Iterator[dict[str, Any]]:
-    """Each turn that ended, beside the one it should have been."""
+    """Yield each finished turn with its expected turn."""
     wanted = (expected.conversation if expected else None) or []
     for index, turn in enumerate(result.execution.turns):
-        told: dict[str, Any] = {
+        record: dict[str, Any] = {
             "actual_invocation": {**_invocation(turn.invocation), "duration": round(turn.duration_seconds, 3)},
             "eval_metric_results": [
                 _metric_result(
@@ -189,8 +191,8 @@ def _list_turns(
             ],
         }
         if index < len(wanted):
-            told["expected_invocation"] = _invocation(wanted[index])
-        yield told
+            record["expected_invocation"] = _invocation(wanted[index])
+        yield record
 
 
 def _metric_result(
@@ -202,23 +204,23 @@ def _metric_result(
     status: int,
     rubrics: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {"metric_name": metric.name, "eval_status": status}
+    record: dict[str, Any] = {"metric_name": metric.name, "eval_status": status}
     if rubrics:
-        told["details"] = {"rubric_scores": list(rubrics)}
+        record["details"] = {"rubric_scores": list(rubrics)}
     if score is not None:
-        told["score"] = score
+        record["score"] = score
     if metric.threshold is not None:
-        told["threshold"] = metric.threshold
+        record["threshold"] = metric.threshold
         criterion = criteria.get(metric.name)
-        told["criterion"] = {**(criterion.options if criterion else {}), "threshold": metric.threshold}
+        record["criterion"] = {**(criterion.options if criterion else {}), "threshold": metric.threshold}
     custom = config.custom_metrics.get(metric.name)
     if custom is not None:
-        told["custom_function_path"] = custom.path
-    return told
+        record["custom_function_path"] = custom.path
+    return record
 
 
 def _list_rubric_scores(score: InvocationScore) -> Sequence[Mapping[str, Any]]:
-    """The rubrics of a turn as a judge model saw them; one that it said nothing about has no score there either."""
+    """Return the rubric scores of a turn. A rubric without verdict has no score."""
     if score.judgement is None:
         return ()
     return [
@@ -228,7 +230,7 @@ def _list_rubric_scores(score: InvocationScore) -> Sequence[Mapping[str, Any]]:
 
 
 def _overall_rubrics(metric: MetricResult) -> Sequence[Mapping[str, Any]]:
-    """Each rubric over the turns: the mean of its scores, as ADK has it. Rationales stand with the turns."""
+    """Return the mean score of each rubric over the turns, as in ADK. The turns have the rationales."""
     scores: dict[str, list[float]] = {}
     for turn in metric.per_invocation:
         for rubric in turn.judgement.rubrics if turn.judgement is not None else ():
@@ -256,21 +258,21 @@ def _status_of_turn(metric: MetricResult, score: InvocationScore) -> int:
 
 
 def _invocation(invocation: Invocation) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "invocation_id": invocation.invocation_id,
         "user_content": _content(invocation.user_content),
         "creation_timestamp": invocation.creation_timestamp,
         **_known_extras(invocation, _INVOCATION_EXTRAS),
     }
     if invocation.final_response is not None:
-        told["final_response"] = _content(invocation.final_response)
+        record["final_response"] = _content(invocation.final_response)
     data = invocation.intermediate_data
     if isinstance(data, InvocationEvents):
-        told["intermediate_data"] = {"invocation_events": _events(data)}
+        record["intermediate_data"] = {"invocation_events": _events(data)}
     elif data is not None:
-        told["intermediate_data"] = _flat_data(data)
+        record["intermediate_data"] = _flat_data(data)
     if invocation.rubrics:
-        told["rubrics"] = [
+        record["rubrics"] = [
             _drop_none(
                 rubric_id=rubric.rubric_id,
                 rubric_content={"text_property": _find_value(rubric.rubric_content, "text_property", "textProperty")},
@@ -280,7 +282,7 @@ def _invocation(invocation: Invocation) -> dict[str, Any]:
             for rubric in invocation.rubrics
         ]
     details = _app_details(invocation.app_details or {})
-    return {**told, "app_details": details} if details else told
+    return {**record, "app_details": details} if details else record
 
 
 def _events(data: InvocationEvents) -> list[dict[str, Any]]:
@@ -333,15 +335,15 @@ def _app_details(details: Mapping[str, Any]) -> dict[str, Any]:
     agents = _find_value(details, "agent_details", "agentDetails")
     if not isinstance(agents, Mapping):
         return {}
-    told = {}
+    record = {}
     for name, agent in agents.items():
         known = {_snake(key): value for key, value in agent.items()} if isinstance(agent, Mapping) else {}
-        told[name] = {"name": name, **{key: value for key, value in known.items() if key in _AGENT_DETAILS}}
-    return {"agent_details": told}
+        record[name] = {"name": name, **{key: value for key, value in known.items() if key in _AGENT_DETAILS}}
+    return {"agent_details": record}
 
 
 def _known_extras(model: Any, known: frozenset[str]) -> dict[str, Any]:
-    """The fields that our types keep without knowing them, where ADK does know them; in snake_case."""
+    """Return the extra fields of one of our models that ADK knows, in snake_case."""
     extras = model.model_extra or {}
     return {_snake(key): value for key, value in extras.items() if value is not None and _snake(key) in known}
 
@@ -359,7 +361,7 @@ def _snake(key: str) -> str:
 
 
 def _to_json(data: Any) -> bytes:
-    """Indented UTF-8; what JSON cannot say (infinity, half a surrogate pair) becomes null or a replacement mark."""
+    """Encode as indented UTF-8. Infinity becomes null, and half a surrogate pair a replacement character."""
     try:
         return to_json(data, indent=2, inf_nan_mode="null")
     except (PydanticSerializationError, UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""Judges compared with labels that people gave."""
+"""Calibration: judges compared with labels that people gave."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from workbench.store.datasets.dataset_lint import Label, LabelValue
 from workbench.store.datasets.dataset_rows import Fault
 from workbench.store.errors import StoreError, raise_all
 
-# What people say in labels: a verdict, a choice, or a rating, held against what the judge of a criterion can say.
+# Labels: verdicts, choices or ratings, checked against the possible scores of the judge.
 
 Kind = Literal["verdict", "choice", "rating"]
 
@@ -41,25 +41,25 @@ NAMES_OF_CHOICES = {0.0: "BASELINE", 0.5: "TIE", 1.0: "CANDIDATE"}
 
 
 class Bounds(NamedTuple):
-    """The lowest and the highest score that a judge can give; None: there is no such bound."""
+    """The lowest and the highest possible score of a judge; None: no bound."""
 
     lowest: float | None
     highest: float | None
 
     def contains(self, score: float) -> bool:
-        """Whether it can give this score."""
+        """True if this score is possible."""
         is_low = self.lowest is not None and score < self.lowest
         return not is_low and (self.highest is None or score <= self.highest)
 
     def __str__(self) -> str:
-        """Such as `from 1 to 5`."""
+        """Return a text such as `from 1 to 5`."""
         low = "" if self.lowest is None else f"from {self.lowest:g}"
         high = "" if self.highest is None else f"{' ' if low else 'up '}to {self.highest:g}"
         return f"{low}{high}"
 
 
 def find_bounds(judgements: Sequence[Judgement]) -> Bounds:
-    """The lowest and the highest score that these judges could give."""
+    """Return the lowest and the highest possible score of these judgements."""
     lows, highs = [each.lowest for each in judgements], [each.best for each in judgements]
     return Bounds(
         None if None in lows else min(low for low in lows if low is not None),
@@ -68,7 +68,7 @@ def find_bounds(judgements: Sequence[Judgement]) -> Bounds:
 
 
 def detect_kind(labels: Sequence[Label], bounds: Bounds) -> Kind:
-    """What the labels of a criterion are, by the first word that is known, else by the numbers that it can give."""
+    """Detect the kind of the labels of a criterion: by the first known word, else by the possible scores."""
     words = [label.label.casefold() for label in labels if isinstance(label.label, str)]
     known = next((word for word in words if word in _VERDICTS or word in _CHOICES), None)
     if known is not None:
@@ -78,7 +78,7 @@ def detect_kind(labels: Sequence[Label], bounds: Bounds) -> Kind:
 
 
 def validate_label(value: LabelValue, kind: Kind, bounds: Bounds, *, name: str) -> str | None:
-    """What a label should be where it is something that its criterion cannot say; None where it is right."""
+    """Return what was expected instead of an invalid label; None if the label is valid."""
     others = "like the other labels of this criterion"
     if kind == "rating":
         if isinstance(value, str):
@@ -95,7 +95,7 @@ def validate_label(value: LabelValue, kind: Kind, bounds: Bounds, *, name: str) 
 
 
 def normalise_label(value: LabelValue, kind: Kind) -> str:
-    """A label that is as expected, as the classes have it."""
+    """Return the class of a valid label."""
     if isinstance(value, str):
         word = value.casefold()
         return NAMES_OF_CHOICES[_CHOICES[word]] if word in _CHOICES else _VERDICTS[word]
@@ -105,15 +105,15 @@ def normalise_label(value: LabelValue, kind: Kind) -> str:
 
 
 def label_text(value: LabelValue) -> str:
-    """A label as messages show it."""
+    """Format a label for messages."""
     return repr(value) if isinstance(value, str) else f"{value:g}"
 
 
-# A judge held against labels that people gave: confusion, precision and recall, kappa, and where they part.
+# Comparison of a judge with labels: confusion, precision and recall, kappa, disagreements.
 
 
 class Place(NamedTuple):
-    """What a label is about. `turn` counts from 1; None is the case as a whole."""
+    """The subject of a label. `turn` counts from 1; None is the whole case."""
 
     case: CaseKey
     repeat: int
@@ -123,9 +123,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelComparison:
-    """A label beside what the judge said.
+    """A label and the verdict of the judge.
 
-    `unsure`: its samples disagree. `missing_samples`: on how many its verdict rests, if some are missing.
+    `unsure`: samples of the judge disagree. `missing_samples`: the number of readable samples, if some are missing.
     """
 
     place: Place
@@ -138,10 +138,7 @@ class LabelComparison:
 
 
 class ClassQuality(NamedTuple):
-    """How good the judge is at one verdict: which share of what it calls so is so, and which share of those it finds.
-
-    None where it never said so, or nobody did.
-    """
+    """Precision and recall of one verdict. None: the judge never gave it, or no label has it."""
 
     precision: float | None
     recall: float | None
@@ -149,10 +146,10 @@ class ClassQuality(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """A judge held against people by one criterion.
+    """The comparison of a judge with people for one criterion.
 
-    `classes` are all verdicts, in order. `unjudged` are labelled, and the judge has no score of them. For ratings
-    `weighted` is the kappa in which larger differences weigh more, and `off_by` the mean difference of the scores.
+    `classes` are all verdicts, in order. `unjudged` have a label, but no score of the judge. For ratings, `weighted` is
+    the kappa in which larger differences weigh more, and `mean_error` the mean absolute difference of the scores.
     """
 
     metric: str
@@ -165,22 +162,22 @@ class Calibration:
 
     @property
     def confusion(self) -> Mapping[tuple[str, str], int]:
-        """How often each pair of verdicts was given, the human's first."""
+        """The number of each pair of verdicts, the human's first."""
         return Counter((each.human, each.judge) for each in self.comparisons)
 
     @property
     def agreement(self) -> float | None:
-        """The share of labels that the judge agrees with."""
+        """The share of labels on which the judge agrees."""
         return fmean(each.human == each.judge for each in self.comparisons) if self.comparisons else None
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa; None where chance explains everything."""
+        """Cohen's kappa; None if it is undefined."""
         return cohen_kappa([(each.human, each.judge) for each in self.comparisons])
 
     @property
     def no_kappa_reason(self) -> str | None:
-        """Why there is no kappa, where there is none."""
+        """Why kappa is undefined; None if it is defined."""
         if self.kappa is not None:
             return None
         return (
@@ -189,11 +186,11 @@ class Calibration:
 
     @property
     def disagreements(self) -> Sequence[LabelComparison]:
-        """Where the judge says something else."""
+        """The comparisons with different verdicts."""
         return [each for each in self.comparisons if each.human != each.judge]
 
     def quality(self, verdict: str) -> ClassQuality:
-        """Precision and recall of one verdict."""
+        """Compute precision and recall of one verdict."""
         right = self.confusion.get((verdict, verdict), 0)
         said = sum(each.judge == verdict for each in self.comparisons)
         so = sum(each.human == verdict for each in self.comparisons)
@@ -201,7 +198,7 @@ class Calibration:
 
 
 class _JudgeOpinion(NamedTuple):
-    """What the judge said of a place; without a score where it could not."""
+    """The verdict of the judge on a place. `score` is None if it could not judge."""
 
     score: float | None
     passes: bool | None
@@ -220,9 +217,9 @@ class _Pair(NamedTuple):
 def calibrate(
     labels: Sequence[Label], results: Sequence[CaseResult], *, criterion: str | None, run_id: str
 ) -> list[Calibration]:
-    """Hold the judges of a run against labels; `criterion` is meant by labels that name none.
+    """Compare the judges of a run with labels. `criterion` is the default of labels that name none.
 
-    Raises StoreError with every label that is of something that the run does not have, or is no verdict on it.
+    Raises StoreError with every label whose subject is not in the run, or whose value is invalid.
     """
     finder = _Finder(results, criterion=criterion, run_id=run_id)
     pairs: dict[str, list[_Pair]] = {}
@@ -250,11 +247,11 @@ def calibrate(
 
 def _check_duplicate(label: Label, *, earlier: int) -> None:
     if earlier != label.row:
-        raise label.error(Fault("label", f"a second label of what row {earlier} is about", "one label of it"))
+        raise label.error(Fault("label", f"a duplicate of the label in row {earlier}", "one label for each subject"))
 
 
 class _Finder:
-    """Finds what the judges of a run said of what labels are about."""
+    """Finds the verdicts of the judges of a run on the subjects of labels."""
 
     def __init__(self, results: Sequence[CaseResult], *, criterion: str | None, run_id: str) -> None:
         self._run = f"run {run_id}"
@@ -272,7 +269,7 @@ class _Finder:
         """The lowest and the highest score by each criterion."""
 
     def find_criterion(self, label: Label) -> str:
-        """The criterion that a label is about. Raises StoreError."""
+        """Return the criterion of a label. Raises StoreError."""
         if label.criterion is not None and self._criterion not in (None, label.criterion):
             expected = f"{self._criterion!r}, which --criterion says, or none"
             raise label.error(Fault("criterion", repr(label.criterion), expected))
@@ -289,7 +286,7 @@ class _Finder:
         return name
 
     def find_opinions(self, label: Label, criterion: str) -> Iterator[tuple[Place, _JudgeOpinion]]:
-        """What the judge said, in every repeat that the label means. Raises StoreError."""
+        """Yield the verdict of the judge in every repeat to which the label applies. Raises StoreError."""
         results = self._find_results(label)
         for result in results:
             metric = next((each for each in result.metrics if each.name == criterion), None)
@@ -333,7 +330,7 @@ class _Finder:
 
 
 def _find_turn(label: Label, metric: MetricResult) -> int | None:
-    """The turn that a label is about, from 0; None where it is about the case as a whole."""
+    """Return the turn of a label, from 0; None for a label on the whole case."""
     turns = metric.per_invocation
     if label.turn is not None:
         if label.turn > len(turns):
@@ -365,7 +362,7 @@ def _read_turn_opinion(turn: InvocationScore, metric: MetricResult) -> _JudgeOpi
 
 
 def _read_rubric_opinion(label: Label, turn: InvocationScore) -> _JudgeOpinion:
-    """What the judge said of a rubric; nothing if the turn as a whole was not judged, as below the quorum."""
+    """Read the verdict on a rubric. There is none if the turn has no score, as below the quorum."""
     rubrics = {rubric.rubric_id: rubric for rubric in (turn.judgement.rubrics if turn.judgement is not None else ())}
     rubric = rubrics.get(label.rubric or "")
     if rubric is None:
@@ -438,11 +435,11 @@ def _list_classes(kind: Kind, compared: Sequence[LabelComparison]) -> Sequence[s
     return sorted({verdict for each in compared for verdict in (each.human, each.judge)}, key=float)
 
 
-# A calibration as text for people and as a versioned JSON document.
+# Calibrations as text and as a versioned JSON document.
 
 
 def calibration_lines(run_id: str, calibrations: Sequence[Calibration]) -> Iterator[str]:
-    """The calibrations for people."""
+    """Yield the calibrations as text."""
     yield f"run {run_id}"
     for each in calibrations:
         yield ""
@@ -484,7 +481,7 @@ def _table_lines(each: Calibration) -> Iterator[str]:
 
 
 def calibration_record(run_id: str, calibrations: Sequence[Calibration]) -> Mapping[str, Any]:
-    """The calibrations as JSON."""
+    """Return the calibrations as JSON."""
     return {"schema_version": SCHEMA_VERSION, "run_id": run_id, "criteria": [_record(each) for each in calibrations]}
 
 

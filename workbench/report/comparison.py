@@ -28,26 +28,26 @@ from workbench.store.errors import StoreError
 from workbench.store.history.history import LATEST, History
 from workbench.store.history.history_queries import RunRecord, StoredJob, StoredRun, StoredScores
 
-# What two runs did not have in common besides their results: criteria, versions and options, in sentences.
+# Changes of criteria, versions and options between two runs, in sentences.
 
 _RESULT_OPTIONS = ("runs", "timeout_seconds", "isolation")
-"""Options that can change how cases come out; the others only change how fast."""
+"""Options that can change results. The others only change the speed."""
 
 
 def describe_run_changes(before: RunRecord, after: RunRecord) -> tuple[str, ...]:
-    """One sentence for each difference; the same one of several eval sets is told once, with how many they are."""
-    told: dict[str, list[str]] = {}
+    """Return a sentence for each change. Equal changes of several eval sets share one sentence."""
+    changed_sets: dict[str, list[str]] = {}
     for eval_set in before.criteria.keys() & after.criteria.keys():
         for sentence in describe_criteria_changes(before.criteria[eval_set], after.criteria[eval_set]):
-            told.setdefault(sentence, []).append(eval_set)
-    sentences = [f"{_name_sets(sorted(sets))}: {sentence}" for sentence, sets in sorted(told.items())]
+            changed_sets.setdefault(sentence, []).append(eval_set)
+    sentences = [f"{_name_sets(sorted(sets))}: {sentence}" for sentence, sets in sorted(changed_sets.items())]
     sentences += _describe_changed_values(before.versions, after.versions, sorted({*before.versions, *after.versions}))
     sentences += _describe_changed_values(before.options, after.options, _RESULT_OPTIONS)
     return tuple(sentences)
 
 
 def describe_criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[str, ...]:
-    """What changed in the criteria of one eval set."""
+    """Return a sentence for each change in the criteria of one eval set."""
     old = {criterion.metric: criterion for criterion in before.criteria}
     new = {criterion.metric: criterion for criterion in after.criteria}
     sentences = [f"{name} is new, {threshold_text(new[name])}" for name in new if name not in old]
@@ -62,7 +62,7 @@ def describe_criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[st
 
 
 def threshold_text(criterion: Criterion) -> str:
-    """The threshold in words."""
+    """Format the threshold of a criterion."""
     return "without threshold" if criterion.threshold is None else f"threshold {criterion.threshold:g}"
 
 
@@ -94,10 +94,10 @@ def _name_sets(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-# Two runs side by side: which cases came out otherwise, by how much scores moved, and what was judged differently.
+# Two runs side by side: changed verdicts and scores.
 
 RUNS_LOOKED_BACK = 10
-"""How many runs before the earlier one are asked whether a case goes back and forth."""
+"""Number of runs before the earlier one that are searched for a case with alternating verdicts."""
 
 _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 _WORST_FIRST = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED, CaseStatus.PASSED)
@@ -105,12 +105,12 @@ _SAME_SCORE = 1e-9
 
 
 class Change(StrEnum):
-    """What became of a case from the earlier run to the later one, the most urgent first."""
+    """The change of a case from the earlier to the later run, the most urgent first."""
 
-    REGRESSION = "regression"  # passed, and does not any longer
-    FLAKY = "flaky"  # its repeats disagree, or it went back and forth in the runs before as well
-    FIX = "fix"  # did not pass, and does now
-    OTHER = "changed"  # passes in neither, but not in the same way: FAILED became ERROR
+    REGRESSION = "regression"  # passed before, does not pass now
+    FLAKY = "flaky"  # its repeats disagree, or its verdict also alternated in earlier runs
+    FIX = "fix"  # did not pass before, passes now
+    OTHER = "changed"  # passes in neither run, but the status differs: FAILED became ERROR
     NEW = "new"  # only the later run has it
     GONE = "gone"  # only the earlier run has it
     SAME = "same"
@@ -122,7 +122,7 @@ FLIPS = (Change.REGRESSION, Change.FLAKY, Change.FIX)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one case came out in one run: over its repeats, in their order."""
+    """The verdict on one case in one run, from its repeats in order."""
 
     statuses: tuple[CaseStatus, ...]
     scores: Mapping[str, float]  # the mean of each metric over the repeats that have it
@@ -131,7 +131,7 @@ class Verdict:
     agent_seconds: float
     execution_key: str
     scoring_key: str
-    has_missing_samples: bool  # whether one of them rests on fewer samples of a judge than were asked for
+    has_missing_samples: bool  # True if samples of a judge are missing in a repeat
 
     @property
     def status(self) -> CaseStatus:
@@ -140,18 +140,18 @@ class Verdict:
 
     @property
     def is_passed(self) -> bool:
-        """Whether every repeat passed."""
+        """True if every repeat passed."""
         return self.status is CaseStatus.PASSED
 
     @property
     def is_mixed(self) -> bool:
-        """Whether some repeats passed, and some did not."""
+        """True if some repeats passed and some did not."""
         return CaseStatus.PASSED in self.statuses and not self.is_passed
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """A metric of a case; None where that run has no score of it."""
+    """The scores of a metric of a case in both runs; None if a run has no score."""
 
     name: str
     before: float | None
@@ -165,7 +165,7 @@ class ScoreChange:
 
 @dataclass(frozen=True, slots=True)
 class ComparedCase:
-    """One case in both runs; None where a run does not have it."""
+    """One case in both runs; None if a run does not have it."""
 
     case: CaseKey
     before: Verdict | None
@@ -182,7 +182,7 @@ class ComparedCase:
 
     @property
     def changed_scores(self) -> tuple[ScoreChange, ...]:
-        """Metrics that decide, have a score in both runs, and not the same."""
+        """The deciding metrics with different scores in both runs."""
         deciding = {name for verdict in (self.before, self.after) if verdict is not None for name in verdict.deciding}
         return tuple(
             score for score in self.scores if abs(score.difference or 0.0) > _SAME_SCORE and score.name in deciding
@@ -190,18 +190,18 @@ class ComparedCase:
 
     @property
     def has_changed_input(self) -> bool:
-        """Whether what reaches the agent (the case's prompts, the target's settings) is not what it was."""
+        """True if the input of the agent changed: prompts of the case, or settings of the target."""
         return _has_different_key(self.before, self.after, lambda verdict: verdict.execution_key)
 
     @property
     def has_changed_scoring(self) -> bool:
-        """Whether what it was held against (the case's expectations, the criteria) is not what it was."""
+        """True if the expectations of the case or the criteria changed."""
         return _has_different_key(self.before, self.after, lambda verdict: verdict.scoring_key)
 
 
 @dataclass(frozen=True, slots=True)
 class MetricChange:
-    """The mean of a metric over the `cases` that have a score of it in both runs."""
+    """The means of a metric over the `cases` with a score in both runs."""
 
     name: str
     before: float
@@ -226,7 +226,7 @@ class RunComparison:
 
     @cached_property
     def metrics(self) -> tuple[MetricChange, ...]:
-        """The means over the cases that both runs have scored, so that a case more or less moves none."""
+        """The means over the cases with a score in both runs, so that an added case changes no mean."""
         pairs: dict[str, list[tuple[float, float]]] = {}
         for case in self.cases:
             for score in case.scores:
@@ -235,19 +235,19 @@ class RunComparison:
         return tuple(_compute_means(name, scores) for name, scores in pairs.items())
 
     def select(self, *changes: Change) -> list[ComparedCase]:
-        """The cases with one of these changes."""
+        """Return the cases with one of these changes."""
         return [case for case in self.cases if case.change in changes]
 
 
 Earlier = Callable[[CaseKey], Sequence[Sequence[CaseStatus]]]
-"""Gives how a case ended in the runs up to the earlier one, the newest first: the statuses of its repeats."""
+"""Returns the statuses of the repeats of a case in the runs up to the earlier one, the newest first."""
 
 
 def compare_stored_runs(history: History, before: str | None = None, after: str | None = None) -> RunComparison:
-    """Two runs of a history by their ids, the starts of them, or "latest".
+    """Compare two runs of a history, named by id, the start of an id, or "latest".
 
-    Without `after` it is the newest run that judged a case; without `before`, or if that is the same run, the one
-    before that judged cases of the same sets. Raises StoreError, also if both names are those of one run.
+    Default of `after` is the newest run that judged a case. Default of `before`, also if it names the same run, is the
+    previous run that judged cases of the same sets. Raises StoreError, also if both names mean one run.
     """
     newest = history.get_newest_judged_run() if after is None else None
     second = newest or history.run(LATEST if after is None else after)
@@ -282,7 +282,7 @@ def compare_runs(
     *,
     earlier: Earlier,
 ) -> RunComparison:
-    """Two runs, from the verdicts of each; `earlier` is only asked about cases whose verdict flipped."""
+    """Compare two runs by their verdicts. `earlier` is called only for cases whose verdict changed."""
     keys = {**dict.fromkeys(verdicts_before), **dict.fromkeys(verdicts_after)}
     cases = [_compare_case(key, verdicts_before.get(key), verdicts_after.get(key), earlier) for key in keys]
     order = {change: place for place, change in enumerate(Change)}
@@ -294,7 +294,7 @@ def compare_runs(
 
 
 def collect_verdicts(scores: Iterable[StoredScores]) -> dict[CaseKey, Verdict]:
-    """What a run says of each of its cases, in the order in which they ended."""
+    """Return the verdict on each case of a run, in the order in which the cases ended."""
     repeats: dict[CaseKey, list[_Repeat]] = {}
     for job, metrics in scores:
         if job.status not in _NEVER_RAN:
@@ -305,7 +305,7 @@ def collect_verdicts(scores: Iterable[StoredScores]) -> dict[CaseKey, Verdict]:
 
 
 class _Repeat(NamedTuple):
-    """What is kept of one repeat: its metrics are large, and there are thousands of them."""
+    """The needed data of one repeat. Its metrics are large, and there are thousands of repeats."""
 
     number: int
     job: StoredJob
@@ -342,12 +342,12 @@ def _compare_case(case: CaseKey, before: Verdict | None, after: Verdict | None, 
         change = Change.SAME if before.status is after.status else Change.OTHER
         return ComparedCase(case, before, after, change)
     if is_alternating([before.is_passed, *_list_passed(earlier(case))]):
-        return ComparedCase(case, before, after, Change.FLAKY, "it went back and forth in the runs before, too")
+        return ComparedCase(case, before, after, Change.FLAKY, "it also alternated in earlier runs")
     return ComparedCase(case, before, after, Change.FIX if after.is_passed else Change.REGRESSION)
 
 
 def is_alternating(passed: Sequence[bool]) -> bool:
-    """Whether verdicts, one a run, changed both ways: a case that was broken once and mended once is not flaky yet."""
+    """True if the verdicts of consecutive runs changed at least twice. One change is a fix or a regression."""
     changes = sum(one is not other for one, other in pairwise(passed))
     return changes >= 2
 
@@ -392,7 +392,7 @@ _NAME_WIDTH = 48
 
 
 def comparison_lines(comparison: RunComparison, *, style: Style, show_same: bool) -> list[str]:
-    """The comparison for people. `show_same` lists the cases that came out alike, too."""
+    """Return the comparison for people. `show_same` also lists unchanged cases."""
     lines = [_run_line("before", comparison.before), _run_line("after", comparison.after)]
     lines += [f"  {_safe(sentence)}" for sentence in comparison.configuration_changes]
     shown = [case for case in comparison.cases if show_same or case.change is not Change.SAME or case.changed_scores]
@@ -408,7 +408,7 @@ def comparison_lines(comparison: RunComparison, *, style: Style, show_same: bool
 
 
 def changes_text(comparison: RunComparison) -> str:
-    """How many cases changed in which way: `1 regression, 2 fixes, 7 same`."""
+    """Return the number of cases by change: `1 regression, 2 fixes, 7 same`."""
     words = {Change.REGRESSION: "regressions", Change.FIX: "fixes"}
     counts = [
         f"{count} {words.get(change, change.value) if count != 1 else change.value}"
@@ -419,7 +419,7 @@ def changes_text(comparison: RunComparison) -> str:
 
 
 def verdict_text(verdict: Verdict | None) -> str:
-    """A verdict in a word, with how many of several repeats passed."""
+    """Return the status and, for several repeats, the number of passed ones."""
     if verdict is None:
         return "not run"
     text = f"{SYMBOLS[verdict.status]} {verdict.status.value}"
@@ -428,13 +428,13 @@ def verdict_text(verdict: Verdict | None) -> str:
 
 
 def score_change_text(score: ScoreChange) -> str:
-    """`0.5 → 1 (+0.5)`; without the difference where there is none."""
+    """Format a change: `0.5 → 1 (+0.5)`, without the difference if it is 0 or unknown."""
     difference = f" ({score.difference:+.4g})" if score.difference else ""
     return f"{_number(score.before)} → {_number(score.after)}{difference}"
 
 
 def comparison_record(comparison: RunComparison) -> dict[str, Any]:
-    """The document of `workbench compare --format json`; its version is that of the other documents."""
+    """Return the document of `workbench compare --format json`. It has the schema version of all documents."""
     return {
         "schema_version": SCHEMA_VERSION,
         "before": _run_record(comparison.before),
@@ -472,9 +472,9 @@ def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str
     for score in case.changed_scores:
         yield f"    {_safe(score.name)}  {score_change_text(score)}"
     if case.has_changed_input:
-        yield "    the case or its target was changed in between: the agent was not asked the same"
+        yield "    the case or its target changed between the runs, so the agent got different input"
     elif case.has_changed_scoring:
-        yield "    the expectations or criteria were changed in between"
+        yield "    the expectations or criteria changed between the runs"
 
 
 def _metric_lines(comparison: RunComparison) -> Iterator[str]:

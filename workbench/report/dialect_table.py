@@ -1,4 +1,4 @@
-"""Trajectories in all dialects, as text and as JSON."""
+"""Scores of trajectories in all dialects, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from workbench.model.text import neutralise, pluralise
 from workbench.model.trajectory_dialects import POLICIES, CaseDialects, DialectComparison, Reading
 
 SCHEMA_VERSION = 1
-"""Raised when a key is removed or changes its meaning; new keys may appear without."""
+"""Increased when a key is removed or changes its meaning. New keys do not increase it."""
 
 
 class NamedDialects(NamedTuple):
-    """A case, known as `at` among those of its set, with what the dialects say of one repeat of it."""
+    """A case, identified by `at` in its set, with the scores of one repeat in all dialects."""
 
     at: CaseInSet
     dialects: CaseDialects
@@ -22,12 +22,12 @@ class NamedDialects(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What tells it from the others, repeats after the first with their number."""
+        """The unique name of the case, with a number for repeats after the first."""
         return format_case_name(*self.at) + (f" [{self.repeat + 1}]" if self.repeat else "")
 
 
 def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -> Iterator[str]:
-    """The readings of each case, of its turns where there are several, and what the dialects do where they part."""
+    """Yield the scores of each case, and of its turns if there are several, then the policies of the dialects."""
     shown = [case for case in cases if case.dialects.disagreements or not only_disagreements]
     for case in shown:
         dialects = case.dialects
@@ -53,7 +53,7 @@ def dialect_lines(cases: Sequence[NamedDialects], *, only_disagreements: bool) -
 
 
 def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:
-    """The same as a value of JSON."""
+    """Return the scores as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "policies": {
@@ -74,7 +74,7 @@ def dialect_record(cases: Sequence[NamedDialects]) -> dict[str, Any]:
 
 
 def rule_texts(comparison: DialectComparison) -> Iterator[str]:
-    """What each rule says: `ADK EXACT 1`, `Vertex recall 0.5 one for one, 1 by membership` where that matters."""
+    """Yield the score of each rule: `ADK EXACT 1`, or `Vertex recall 0.5 one for one, 1 by membership`."""
     rules = dict.fromkeys((reading.dialect, reading.rule) for reading in comparison.readings)
     for dialect, rule in rules:
         readings = [each for each in comparison.readings if (each.dialect, each.rule) == (dialect, rule)]

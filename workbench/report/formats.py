@@ -1,4 +1,4 @@
-"""The formats a run can be written in, by name."""
+"""The names of the report formats. The writers are in `report_formats`, which is imported when needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMATS = tuple(_WRITERS)
 
 
 def write_report(report: RunReport, report_format: str) -> str:
-    """The run in one of FORMATS. The writers are imported here: a run for people needs none of them."""
+    """Write the run in one of FORMATS. The import is lazy, because text output needs none of the writers."""
     from workbench.report import report_formats
 
     return str(getattr(report_formats, _WRITERS[report_format])(report))

@@ -1,7 +1,7 @@
-"""How far several judgements of the same answers agree, criterion by criterion, as text and as JSON.
+"""Agreement of several judgements of the same answers, for each criterion, as text and as JSON.
 
-What is compared is the verdict on each rubric, or else on each turn: whether its score by itself reaches the threshold,
-or where there is none the score rounded.
+The compared verdicts are those on each rubric, or else on each turn: whether its score reaches the threshold, or the
+rounded score if there is no threshold.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from workbench.model.text import one_line, pluralise
 from workbench.report.report_formats import SCHEMA_VERSION
 from workbench.report.run_report import PARTLY_JUDGED
 
-_ONE_VERDICT = "every verdict is the same: chance alone explains that they agree"
+_ONE_VERDICT = "all verdicts are equal, so kappa is undefined"
 
 
 class Judgements(NamedTuple):
-    """The results of the runs that judged the same answers, by the ids of the runs; the first is the original one."""
+    """The ids and results of the runs that judged the same answers. The first run is the original one."""
 
     run_ids: Sequence[str]
     results: Sequence[Sequence[CaseResult]]
@@ -36,7 +36,7 @@ class Judgements(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
-    """A case of a repeat that did not come out the same; `verdicts` are those of the judgements, in order."""
+    """One repeat of a case with different verdicts. `verdicts` are in the order of the judgements."""
 
     case: CaseKey
     repeat: int
@@ -45,12 +45,12 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True)
 class CriterionAgreement:
-    """How far judgements agree by one criterion.
+    """The agreement of judgements for one criterion.
 
-    `compared` verdicts were made in each judgement, `unjudged` were not made in one of them. `agreement` is the share
-    of pairs of judgements that agree, `kappa` the same beyond chance: Cohen's for two judgements, Fleiss' for more;
-    both are None where nothing can be said. `spread` is the mean standard deviation of the scores of a turn.
-    `partly_judged` counts the verdicts on cases that rest on fewer samples of the judge than were asked for.
+    `compared` counts the verdicts of all judgements, `unjudged` those that are missing in one of them. `agreement` is
+    the share of agreeing pairs of judgements, `kappa` the agreement beyond chance: Cohen's for two judgements, Fleiss'
+    for more. Both are None if they are undefined. `spread` is the mean standard deviation of the scores of a turn.
+    `partly_judged` counts the verdicts with missing samples.
     """
 
     metric: str
@@ -65,19 +65,19 @@ class CriterionAgreement:
 
     @property
     def kappa_name(self) -> str:
-        """Whose kappa it is."""
+        """The name of the kappa statistic."""
         return "Cohen" if self.judgements == 2 else "Fleiss"
 
     @property
     def no_kappa_reason(self) -> str | None:
-        """Why there is no kappa, where there is none."""
+        """Why kappa is undefined; None if it is defined."""
         if self.kappa is not None:
             return None
         return _ONE_VERDICT if self.compared else "no verdict was made in every judgement"
 
 
 def compute_agreements(judgements: Judgements) -> list[CriterionAgreement]:
-    """The agreement by each criterion that asks a model, of those that all judgements have."""
+    """Compute the agreement for each criterion with a judge model that all judgements have."""
     by_job = [{(result.case, result.repeat): result for result in results} for results in judgements.results]
     jobs = [job for job in by_job[0] if all(job in results for results in by_job)]
     names = dict.fromkeys(
@@ -113,7 +113,7 @@ def _compute_agreement(
                 unjudged += 1
         deviations += _list_deviations(metrics)
         outcomes = [_classify_result(metric) for metric in metrics]
-        if len({outcome for outcome in outcomes if outcome != MetricStatus.ERROR.value}) > 1:  # an outage is no opinion
+        if len({outcome for outcome in outcomes if outcome != MetricStatus.ERROR.value}) > 1:  # an ERROR is no verdict
             flips.append(Flip(case=case, repeat=repeat, verdicts=outcomes))
     judgements = len(rows[0][1])
     pairs = [(first, second) for first, second in items] if judgements == 2 else []
@@ -131,7 +131,7 @@ def _compute_agreement(
 
 
 def _list_verdicts(metric: MetricResult) -> Iterator[tuple[tuple[int, str | None], str | None]]:
-    """The verdicts of a judge by turn and rubric; None where it could make none."""
+    """Yield the verdicts of a judge by turn and rubric; None if it has none."""
     for number, turn in enumerate(metric.per_invocation):
         if turn.judgement is None:
             continue
@@ -155,7 +155,7 @@ def _classify_result(metric: MetricResult) -> str:
 
 
 def _list_deviations(metrics: Sequence[MetricResult]) -> Iterator[float]:
-    """How the scores of each turn deviate, where every judgement has one."""
+    """Yield the standard deviation of the scores of each turn that all judgements scored."""
     for turns in zip(*(metric.per_invocation for metric in metrics), strict=False):
         scores = [turn.score for turn in turns if turn.score is not None and turn.judgement is not None]
         if len(scores) == len(metrics) > 1:
@@ -171,7 +171,7 @@ def _has_judgement(metric: MetricResult) -> bool:
 
 
 def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Iterator[str]:
-    """The agreement for people."""
+    """Yield the agreement as text."""
     yield f"{pluralise(len(judgements.run_ids), 'judgement')} of the same answers: {', '.join(judgements.run_ids)}"
     for each in found:
         yield ""
@@ -190,17 +190,17 @@ def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement])
 
 
 def outcome_text(found: Sequence[CriterionAgreement]) -> str:
-    """How far two judgements agree, in one sentence for each criterion."""
-    told = []
+    """Return the agreement of two judgements, a line for each criterion."""
+    lines = []
     for each in found:
         flips = "; ".join(", then ".join(flip.verdicts) for flip in each.flips)
         agree = "no verdict to compare" if each.agreement is None else f"{each.agreement:.0%} of the verdicts agree"
-        told.append(one_line(f"{each.metric}: {agree}{f' ({flips})' if flips else ''}"))
-    return "\n".join(told) or "no criterion asked a judge before"
+        lines.append(one_line(f"{each.metric}: {agree}{f' ({flips})' if flips else ''}"))
+    return "\n".join(lines) or "no criterion asked a judge before"
 
 
 def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Mapping[str, Any]:
-    """The agreement as JSON."""
+    """Return the agreement as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": judgements.run_ids[0],

@@ -45,28 +45,28 @@ from workbench.report.run_report import (
 from workbench.report.text_report import explain, explain_at_length, score_text, spending_line
 from workbench.report.turn_diff import Difference, find_name
 
-# Runs as JSON: the versioned shape of `--format json` and `jsonl`, documented in `docs/formats.md`.
+# JSON: the versioned documents of `--format json` and `jsonl`, described in `docs/formats.md`.
 
 SCHEMA_VERSION = 2
-"""Raised when a key is removed or changes its meaning; new keys may appear without."""
+"""Increased when a key is removed or changes its meaning. New keys do not increase it."""
 
 _HEAD = {"schema_version": SCHEMA_VERSION, "kind": "case"}
 
-# C1 controls, line separators and marks that reorder text: legal in JSON, and obeyed by terminals.
+# C1 controls, line separators and marks that reorder text: legal in JSON, but interpreted by terminals.
 _STEERING = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def json_document(report: RunReport) -> str:
-    """The whole run as one document: indented, but with one line for each case, which is ten times as fast to write."""
+    """Write the run as one indented document, with one line for each case, which is ten times faster."""
     return "".join(json_pieces(report, map(case_text, report.cases)))
 
 
 def case_text(case: ReportedCase, head: Mapping[str, Any] | None = None) -> str:
-    """One case as a line of the document: `case_record` as JSON, behind what stands in `head`."""
+    """Write one case as a line of the document: the keys of `head`, then those of `case_record`."""
     text = dump({**(head or {}), **case_record(case, metrics=())})
     metrics = ", ".join(map(_metric_text, case.result.metrics))
-    return text.replace(_NO_METRICS, f"{_NO_METRICS[:-1]}{metrics}]", 1)  # a key has its quotes nowhere before
+    return text.replace(_NO_METRICS, f"{_NO_METRICS[:-1]}{metrics}]", 1)  # no earlier text can contain an unescaped key
 
 
 _NO_METRICS = '"metrics": []'
@@ -74,12 +74,12 @@ _NO_METRICS = '"metrics": []'
 
 @cache_by_identity(maxsize=1024, skip_if=lambda metric: has_judgements((metric,)))
 def _metric_text(metric: MetricResult) -> str:
-    """One metric as JSON: together they are most of the text of a case, and by the thousand cases share theirs."""
+    """Write one metric as JSON. Metrics are most of the text of a case, and thousands of cases share them."""
     return dump(metric_record(metric))
 
 
 def json_pieces(report: RunFacts, cases: Iterable[str]) -> Iterator[str]:
-    """The document, piece by piece, of what `case_text` gave for each case."""
+    """Yield the document in pieces. `cases` are texts of `case_text`."""
     head = dump(run_record(report), indent=2).removesuffix("\n}")
     yield f'{head},\n  "cases": [\n'
     comma = ""
@@ -90,22 +90,22 @@ def json_pieces(report: RunFacts, cases: Iterable[str]) -> Iterator[str]:
 
 
 def json_lines(report: RunReport) -> str:
-    """The run as lines: one for each case, then one for the run. The same lines are streamed while it runs."""
+    """Write the run as lines: one for each case, then one for the run. A running run streams the same lines."""
     return "".join([*map(case_line, report.cases), run_line(report)])
 
 
 def case_line(case: ReportedCase, head: Mapping[str, Any] = _HEAD) -> str:
-    """One finished case as a line of JSON, behind what stands in `head`."""
+    """Write one finished case as a line of JSON: the keys of `head`, then those of the case."""
     return f"{case_text(case, head)}\n"
 
 
 def run_line(report: RunFacts) -> str:
-    """What there is to say about the whole run, as the last line of a stream."""
+    """Write the data of the whole run as the last line of a stream."""
     return dump({"kind": "run", **run_record(report)}) + "\n"
 
 
 def run_record(report: RunFacts) -> dict[str, Any]:
-    """Everything but the cases."""
+    """Return the data of the run without its cases."""
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": report.run_id,
@@ -121,12 +121,12 @@ def run_record(report: RunFacts) -> dict[str, Any]:
 
 
 def summary_record(summary: RunSummary) -> dict[str, Any]:
-    """Cases by status, and the metrics over the run."""
+    """Return the number of cases by status, and the metrics over the run."""
     return summary.model_dump(mode="json")
 
 
 def criteria_record(config: EvalConfig) -> dict[str, Any]:
-    """By what the cases of a set were judged, and which file said so."""
+    """Return the criteria of a set and the file that defines them."""
     return {
         "source": config.source,
         "criteria": [
@@ -137,7 +137,7 @@ def criteria_record(config: EvalConfig) -> dict[str, Any]:
 
 
 def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = None) -> dict[str, Any]:
-    """One case of one repeat, with its own metrics unless others are given."""
+    """Return one repeat of a case, with its own metrics unless others are passed."""
     result = case.result
     return {
         "target": result.case.target,
@@ -159,12 +159,12 @@ def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = 
 
 
 def simulation_record(execution: Execution) -> dict[str, Any] | None:
-    """How a model played the user; None where none did."""
+    """Return the data of the simulated user; None if there was none."""
     return None if execution.simulation is None else execution.simulation.model_dump(mode="json")
 
 
 def error_record(result: CaseResult) -> dict[str, Any] | None:
-    """Why a case ended in ERROR: what could not run, or else the metric that could not be computed."""
+    """Return why a case ended in ERROR: its failure, or else the metrics in ERROR; None for another status."""
     failure = result.failure
     if failure is not None:
         return failure.model_dump(mode="json")
@@ -175,12 +175,12 @@ def error_record(result: CaseResult) -> dict[str, Any] | None:
 
 
 def metric_records(metrics: Iterable[MetricResult]) -> list[dict[str, Any]]:
-    """The metrics of a case."""
+    """Return the metrics of a case."""
     return [metric_record(metric) for metric in metrics]
 
 
 def metric_record(metric: MetricResult) -> dict[str, Any]:
-    """One metric on one case."""
+    """Return one metric of a case."""
     return {
         "name": metric.name,
         "score": metric.score,
@@ -198,13 +198,13 @@ def metric_record(metric: MetricResult) -> dict[str, Any]:
 
 
 def _sample_record(metric: MetricResult) -> dict[str, int] | None:
-    """How many samples the verdict rests on, on the turn (from 0) where most are missing; None if none is."""
+    """Return the readable samples on the turn (from 0) with most missing samples; None if none is missing."""
     count = metric.missing_samples
     return None if count is None else {"read": count.read, "asked": count.asked, "turn": count.turn - 1}
 
 
 def _score_record(score: InvocationScore) -> dict[str, Any]:
-    """One metric on one turn, with what a judge model said, and how far its samples agree, where one was asked."""
+    """Return one metric on one turn, with the judgement and its agreement if a model judged."""
     if score.judgement is None:
         return score.model_dump(mode="json", exclude={"judgement"})
     agreement = measure_agreement(score.judgement)
@@ -212,7 +212,7 @@ def _score_record(score: InvocationScore) -> dict[str, Any]:
 
 
 def turn_record(turn: TurnResult, result: CaseResult) -> dict[str, Any]:
-    """One turn of a result as the agent did it."""
+    """Return one actual turn of a result."""
     response = turn.invocation.final_response
     calls = [{"name": call.name, "args": call.args} for call in get_trajectory(turn.invocation)]
     return {
@@ -226,14 +226,14 @@ def turn_record(turn: TurnResult, result: CaseResult) -> dict[str, Any]:
 
 
 def difference_records(case: ReportedCase) -> list[dict[str, Any]]:
-    """All ways in which a case is not as expected: turn by turn, then those of the final state, whose turn is null."""
+    """Return all differences of a case: by turn, then those of the final state, whose turn is null."""
     turns: list[tuple[int | None, tuple[Difference, ...]]] = [*enumerate(case.differences)]
     turns.append((None, case.state_differences))
     return [{"turn": turn, **_difference_record(difference)} for turn, found in turns for difference in found]
 
 
 def _difference_record(difference: Difference) -> dict[str, Any]:
-    """One way in which a turn is not as expected. Positions of calls count from 0."""
+    """Return one difference. Positions of calls count from 0."""
     return {
         "kind": difference.kind.value,
         "tool": difference.tool or None,
@@ -250,20 +250,20 @@ _encode = json.JSONEncoder(**_STRICT).encode
 
 
 def dump(value: Any, *, indent: int | None = None) -> str:
-    """A value as JSON text that any reader takes and no terminal obeys."""
+    """Write a value as strict JSON without characters that a terminal interprets."""
     try:
         text = (_encode if indent is None else json.JSONEncoder(indent=indent, **_STRICT).encode)(value)
-    except (TypeError, ValueError):  # it is more than JSON has a way to write
+    except (TypeError, ValueError):  # JSON cannot represent the value
         pass
     else:
-        if text.isascii() and "\x7f" not in text and not may_be_redacted(text):  # most are so, and need no cleaning
+        if text.isascii() and "\x7f" not in text and not may_be_redacted(text):  # most texts need no cleaning
             return text
     text = json.dumps(_clean(value), ensure_ascii=False, allow_nan=False, indent=indent, default=str)
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _clean(value: Any) -> Any:
-    """The value with secrets removed, and without the numbers and half characters that JSON has no way to write."""
+    """Remove secrets from a value, and numbers and half surrogate pairs that JSON cannot represent."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -272,24 +272,24 @@ def _clean(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
-    if isinstance(value, dict | Mapping):  # whether it is another mapping takes longer to find out
+    if isinstance(value, dict | Mapping):  # the check for other mappings is slower
         return dict(_clean_member(str(key), item) for key, item in value.items())
     return value
 
 
 def _clean_member(key: str, value: Any) -> tuple[str, Any]:
-    """As `_clean`, for a value that is a secret where its key says so."""
+    """Do as `_clean` for the value of a key. The value is masked if the key is that of a secret."""
     cleaned, is_of_secret = _clean_key(key)
     return cleaned, _clean(mask_named_secrets(value, key) if is_of_secret else value)
 
 
-@lru_cache(maxsize=1_000)  # a report has the same few again and again
+@lru_cache(maxsize=1_000)  # a report repeats the same few keys
 def _clean_key(key: str) -> tuple[str, bool]:
-    """The key cleaned, and whether it says that its value is a secret."""
+    """Return the cleaned key, and True if its value is a secret."""
     return _clean(key), is_secret_key(key)
 
 
-# Runs as CSV, for spreadsheets: a row for each case and repeat, whatever has structure as JSON in its cell.
+# CSV for spreadsheets: a row for each case and repeat, structured values as JSON.
 
 COLUMNS = (
     "run_id", "target", "eval_set", "eval_set_id", "eval_id", "occurrence", "repeat", "status", "error",
@@ -297,15 +297,16 @@ COLUMNS = (
 )  # fmt: skip
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""Text that begins like this would be run as a formula by a spreadsheet; it gets an apostrophe in front."""
+"""A spreadsheet reads text with such a start as a formula. Therefore an apostrophe is prepended."""
 
 
 def csv_table(report: RunReport) -> str:
-    """The run as CSV: the fixed columns, then those of each metric.
+    """Write the run as CSV: the fixed columns, then those of each metric.
 
-    They are `NAME`, `NAME.status`, and if a judge gave samples `NAME.judged_by`: how many of them its verdict rests on.
+    The columns of a metric are `NAME`, `NAME.status` and, for judges with samples, `NAME.judged_by`: the number of
+    readable samples.
     """
-    metrics: dict[str, bool] = {}  # whether a judge gave samples, by name
+    metrics: dict[str, bool] = {}  # by name: True if a judge gave samples
     for case in report.cases:
         for metric in case.result.metrics:
             metrics[metric.name] = metrics.get(metric.name, False) or metric.fewest_samples is not None
@@ -356,14 +357,14 @@ def _row(report: RunReport, case: ReportedCase, metrics: Mapping[str, bool]) -> 
 
 
 def cell_text(text: str) -> str:
-    """Text as a cell may hold it: no keys, nothing that a terminal or a spreadsheet would obey."""
+    """Make text safe for a cell: no secrets, nothing that a terminal or a spreadsheet interprets."""
     safe = neutralise(redact(text))
     return f"'{safe}" if safe.startswith(_FORMULA_STARTS) else safe
 
 
-# Runs as JUnit XML, for CI services: a test suite for each eval set, a test case for each case and repeat.
+# JUnit XML for CI services: a test suite for each eval set, a test case for each case and repeat.
 
-# What XML 1.0 cannot hold and `neutralise` leaves.
+# Characters that XML 1.0 does not allow and `neutralise` keeps.
 _NOT_XML = re.compile("[\ufffe\uffff]")
 _MESSAGE_LENGTH = 500
 _COUNTED = {
@@ -374,7 +375,7 @@ _COUNTED = {
 
 
 def junit_xml(report: RunReport) -> str:
-    """The run as JUnit XML."""
+    """Write the run as JUnit XML."""
     root = ElementTree.Element("testsuites", {"name": "workbench", **_counts(report.cases)})
     for (target, eval_set), cases in report.by_eval_set().items():
         suite = ElementTree.SubElement(root, "testsuite", {"name": _text(f"{target} {eval_set}"), **_counts(cases)})
@@ -440,13 +441,13 @@ def _text(text: str) -> str:
     return _NOT_XML.sub("\ufffd", neutralise(redact(text)))
 
 
-# Runs as Markdown, for pull requests and notes: totals, a table for each eval set, what went wrong.
+# Markdown for pull requests and notes: totals, a table for each eval set, explanations.
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 def markdown(report: RunReport) -> str:
-    """The run as a Markdown document. Text from outside is escaped and never markup."""
+    """Write the run as a Markdown document. Untrusted text is escaped."""
     lines = [f"# workbench run {_escape(report.run_id)}", "", _escape(total_line(report)), ""]
     for spent in report.summary.models:
         lines += [_escape(spending_line(spent)), ""]
@@ -510,7 +511,7 @@ def _metrics(report: RunReport) -> list[str]:
         for case in cases
         for metric in shown_metrics(case, report.criteria.get(eval_set))
     }
-    # Of what is always reported, such as tokens, only what somebody could report.
+    # Measures that are always reported, such as tokens, are shown only if they have a value.
     shown = {name: metric for name, metric in report.summary.metrics.items() if metric.scored or name in asked}
     if not shown:
         return []

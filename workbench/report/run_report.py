@@ -1,4 +1,4 @@
-"""`RunReport`: the facts of a run for every format, and the words for them."""
+"""`RunReport`: the data of a run for every report format, and the texts that the formats share."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ if TYPE_CHECKING:
     from workbench.store.history.history_queries import StoredRun
 
 
-# What a judge model said, in lines for people: the verdicts that cost points, each with its reason.
+# Replies of judge models as lines for people.
 
 
 def judging_lines(metric: MetricResult) -> Iterator[str]:
-    """For each turn that lost points: what of it cost them, else how the samples voted, and why.
+    """For each turn below the best score: the failed rubrics or sentences, or else the votes of the samples and why.
 
-    What models said stands in these lines as it is: whoever shows them makes it safe.
+    Texts of models are unescaped in these lines; the caller must make them safe.
     """
     for place, turn in _label_turns(metric):
         yield from (f"{place}{line}" for line in _turn_lines(turn))
 
 
 def failed_judging_lines(metrics: Sequence[MetricResult]) -> Iterator[str]:
-    """Those lines for each metric that failed; of several metrics that models judged each line names its own."""
+    """Yield `judging_lines` of each failed metric. If models judged several metrics, each line names its metric."""
     judged = [metric for metric in metrics if has_judgements([metric])]
     for metric in judged:
         name = f"{metric.name}: " if len(judged) > 1 else ""
@@ -68,7 +68,7 @@ def failed_judging_lines(metrics: Sequence[MetricResult]) -> Iterator[str]:
 
 
 def sample_lines(metric: MetricResult) -> Iterator[str]:
-    """What each sample of a judge said about each turn; nothing where no model judged."""
+    """Yield the reply of each sample on each turn; nothing if no model judged."""
     for place, turn in _label_turns(metric):
         if turn.judgement is not None:
             yield f"{metric.name}: {place}samples of {turn.judgement.model}:"
@@ -81,24 +81,24 @@ def _sample_text(sample: JudgeSample) -> str:
     if sample.problem is not None:
         return f"no verdict{source}: {sample.problem}"
     verdict = sample.label or ("" if sample.score is None else f"{sample.score:.3g}")
-    said = sample.rationale or sample.reply  # on several rubrics there is no rationale of the whole
+    said = sample.rationale or sample.reply  # for rubrics there is no common rationale
     return f"{verdict or 'on parts'}{source}: {said}"
 
 
 def unsure_text(metric: MetricResult) -> str | None:
-    """How far the samples of a judge agree on each turn, where they do not: `own: turn 2: 3 of 5 samples agree`."""
+    """Say on which turns samples disagree: `own: turn 2: 3 of 5 samples agree`; None if they agree."""
     if not is_unsure(metric):
         return None
-    told = (
+    texts = (
         f"{place}{agreement_text(turn.judgement)}"
         for place, turn in _label_turns(metric)
         if turn.judgement is not None and (found := measure_agreement(turn.judgement)) is not None and found.share < 1.0
     )
-    return f"{metric.name}: {'; '.join(told)}"
+    return f"{metric.name}: {'; '.join(texts)}"
 
 
 def samples_text(metric: MetricResult) -> str | None:
-    """How many samples a verdict rests on, if some are missing: `judged by 2 of 3 samples in turn 2`."""
+    """Return how many samples were readable, if some are missing: `judged by 2 of 3 samples in turn 2`."""
     count = metric.missing_samples
     if count is None:
         return None
@@ -107,16 +107,16 @@ def samples_text(metric: MetricResult) -> str | None:
 
 
 def missing_samples_lines(metrics: Iterable[MetricResult]) -> list[str]:
-    """A line for each metric that lacks samples: `own: judged by 2 of 3 samples`."""
+    """Return a line for each metric with missing samples: `own: judged by 2 of 3 samples`."""
     texts = ((metric.name, samples_text(metric)) for metric in metrics)
     return [f"{one_line(name)}: {text}" for name, text in texts if text is not None]
 
 
 def agreement_text(judgement: Judgement) -> str:
-    """How far the samples agree: `4 of 5 samples agree`, the verdicts on parts, of grades the spread."""
+    """Return the agreement of samples, or of verdicts on parts, and the spread of grades: `4 of 5 samples agree`."""
     agreement = measure_agreement(judgement)
     if agreement is None:
-        return "one opinion, with which nobody could agree"
+        return "only one opinion, so agreement is undefined"
     what = "samples"
     if judgement.rubrics or judgement.sentences:
         what = f"verdicts on {'rubrics' if judgement.rubrics else 'sentences'}"
@@ -125,7 +125,7 @@ def agreement_text(judgement: Judgement) -> str:
 
 
 def _label_turns(metric: MetricResult) -> Iterator[tuple[str, InvocationScore]]:
-    """The turns, each with what to call it where there are several."""
+    """Yield the turns, each with its label; the label is empty if there is only one turn."""
     several = len(metric.per_invocation) > 1
     for number, turn in enumerate(metric.per_invocation, start=1):
         yield f"turn {number}: " if several else "", turn
@@ -144,13 +144,13 @@ def _turn_lines(turn: InvocationScore) -> Iterator[str]:
 
 
 def rubric_text(rubric: RubricScore) -> str:
-    """A rubric with how the samples voted and why: `polite: 1 of 5 say yes: It shouts.`"""
+    """Return a rubric with votes and reason: `polite: 1 of 5 say yes: It shouts.`"""
     why = f": {rubric.rationale}" if rubric.rationale else ""
     return f"{rubric.rubric_id} ({rubric.text}): {rubric.yes} of {rubric.yes + rubric.no} say yes{why}"
 
 
 def sentence_text(sentence: SentenceScore) -> str:
-    """A sentence with its label, how many samples gave it, and why: `“It is free.”: unsupported (4 of 5): Not told.`"""
+    """Return a sentence with label, votes and reason: `“It is free.”: unsupported (4 of 5): No source says so.`"""
     label = sentence.label or ""
     why = f": {sentence.rationale}" if sentence.rationale else ""
     evidence = f" [{sentence.evidence}]" if sentence.evidence else ""
@@ -159,7 +159,7 @@ def sentence_text(sentence: SentenceScore) -> str:
 
 
 def votes_text(judgement: Judgement) -> str:
-    """How the samples voted, by the names of what they said where it has names, or what they gave as grades."""
+    """Return the votes of the samples: counts by label if scores have labels, else grades or approvals."""
     scores = [sample.score for sample in judgement.samples if sample.score is not None]
     unread = len(judgement.samples) - len(scores)
     left_out = f" ({unread} gave no verdict)" if unread else ""
@@ -174,15 +174,15 @@ def votes_text(judgement: Judgement) -> str:
 
 
 def find_reason(judgement: Judgement, score: float) -> str:
-    """That of the first sample whose own score is nearest to the score."""
+    """Return the rationale of the first sample whose score is nearest to the score."""
     reasons = [(abs(each.score - score), each.rationale) for each in judgement.samples if each.score is not None]
     return min((pair for pair in reasons if pair[1]), key=lambda pair: pair[0], default=(0.0, "no reason"))[1]
 
 
-# What every report format is made from: a run, its results, and the cases they were held against.
+# The data of reports: a run, its results, and the expected cases.
 
 ExpectedCase = Callable[[CaseResult], EvalCase | None]
-"""Finds the case that a result was held against; None where that is gone."""
+"""Finds the expected case of a result; None if it no longer exists."""
 
 NOT_GOOD = (CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.NOT_EVALUATED)
 """Statuses that a report explains."""
@@ -190,7 +190,7 @@ NOT_GOOD = (CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.NOT_EVALUATED)
 
 @dataclass(frozen=True)
 class ReportedCase:
-    """One result with the case it was held against (None where that is not known, as for a scenario's turns)."""
+    """One result with its expected case; None if that is unknown, as for the turns of a scenario."""
 
     result: CaseResult
     expected: EvalCase | None
@@ -201,12 +201,12 @@ class ReportedCase:
 
     @property
     def name(self) -> str:
-        """The id of the case as people tell it from its neighbours."""
+        """The id of the case, unique in its set."""
         return self.result.case.name
 
     @cached_property
     def differences(self) -> tuple[tuple[Difference, ...], ...]:
-        """What differs in each turn that was finished and has an expectation; empty tuples where nothing does."""
+        """The differences of each finished turn with an expectation; an empty tuple if there are none."""
         conversation = (self.expected.conversation if self.expected is not None else None) or ()
         turns = self.result.execution.turns
         return tuple(
@@ -220,19 +220,19 @@ class ReportedCase:
         )
 
     def can_compare_calls(self, wanted: Invocation, turn: TurnResult) -> bool:
-        """Whether the calls of a turn can be held against those that were wanted."""
+        """True if the calls of both sides of a turn are known."""
         return turn.calls_unknown is None and (not self.result.is_row or have_known_calls(wanted, turn.invocation))
 
     @cached_property
     def state_differences(self) -> tuple[Difference, ...]:
-        """What differs in the final session state, where the case expects one and the agent has one."""
+        """The differences of the final session state, if both sides have one."""
         wanted = self.expected.final_session_state if self.expected is not None else None
         given = self.result.execution.final_state
         return find_state_differences(wanted, given) if wanted and given is not None else ()
 
     @property
     def deciding_metrics(self) -> tuple[MetricResult, ...]:
-        """The metrics that decide: those with a threshold, and those that could not be computed."""
+        """The metrics that decide on the case: those with a threshold, and those in ERROR."""
         return _select_deciding(self.result.metrics)
 
 
@@ -242,7 +242,7 @@ def _select_deciding(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, .
 
 
 def shown_metrics(case: ReportedCase, config: EvalConfig | None) -> tuple[MetricResult, ...]:
-    """The metrics that were asked for or decide; those that are always reported are left out."""
+    """Return the metrics that are criteria or decide, without those that are always reported."""
     return _make_shown_filter(config)(case.result.metrics)
 
 
@@ -254,7 +254,7 @@ def _make_shown_filter(
 
     @cache_by_identity(maxsize=256, skip_if=has_judgements)
     def find_shown(metrics: tuple[MetricResult, ...]) -> tuple[MetricResult, ...]:
-        # One criterion may have several results, which begin with its name.
+        # One criterion may have several results, whose names start with its name.
         return tuple(metric for metric in metrics if _is_deciding(metric) or metric.name.startswith(wanted))
 
     return find_shown
@@ -265,7 +265,7 @@ def _is_deciding(metric: MetricResult) -> bool:
 
 
 class CaseOutcome(NamedTuple):
-    """What the closing lines of a report need of one result: little, so that all of a large run fit into memory."""
+    """The data of one result for the closing lines of a report. It is small, so that large runs fit into memory."""
 
     case: CaseKey
     repeat: int
@@ -274,15 +274,15 @@ class CaseOutcome(NamedTuple):
     metrics: tuple[str, ...]
     """The names of the metrics that are shown."""
     unsure: tuple[str, ...]
-    """A text for each metric on which the samples of a judge disagree."""
+    """A text for each metric with disagreeing samples."""
     partly_judged: tuple[str, ...]
-    """A text for each metric that lacks samples of a judge."""
+    """A text for each metric with missing samples."""
     hints: tuple[str, ...]
     """Hints on metrics that passed."""
 
 
 def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
-    """Sum up a result; `config` holds the criteria of its eval set."""
+    """Summarise a result; `config` has the criteria of its eval set."""
     result = case.result
     unsure, partly_judged, hints = _summarise_texts(case.deciding_metrics)
     return CaseOutcome(
@@ -315,7 +315,7 @@ def _list_names(metrics: tuple[MetricResult, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _intern(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The same object for equal texts: most cases of a run have the same."""
+    """Return the same object for equal texts: most cases of a run share them."""
     return texts
 
 
@@ -343,7 +343,7 @@ class StreamedRun(RunFacts):
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport(RunFacts):
-    """A run as reports show it, with its cases."""
+    """A run with its cases."""
 
     cases: Sequence[ReportedCase]
 
@@ -361,7 +361,7 @@ class RunReport(RunFacts):
 
 
 def build_report(run: StoredRun, cases: Sequence[ReportedCase], *, summary: RunSummary) -> RunReport:
-    """A stored run, or what `cases` and `summary` are of it, without the options it ran with."""
+    """Build the report of a stored run, or of a part of it, from `cases` and `summary`. It has no options."""
     return RunReport(
         run_id=run.run_id,
         started_at=run.started_at,
@@ -376,13 +376,13 @@ def build_report(run: StoredRun, cases: Sequence[ReportedCase], *, summary: RunS
 
 
 def reported_cases(results: Iterable[CaseResult], expected: ExpectedCase) -> list[ReportedCase]:
-    """Results with the cases they were held against."""
+    """Pair results with their expected cases."""
     return [ReportedCase(result, expected(result)) for result in results]
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """How the repeats of one case came out, of those that were executed to a verdict."""
+    """The repeats of one case that have a verdict."""
 
     name: str
     passed: int
@@ -390,12 +390,12 @@ class Repeats:
 
     @property
     def is_flaky(self) -> bool:
-        """Whether the case passed sometimes, and sometimes did not."""
+        """True if some repeats passed and some did not."""
         return 0 < self.passed < self.total
 
 
 def count_repeats(outcomes: Iterable[CaseOutcome]) -> list[Repeats]:
-    """The cases that were executed more than once; skipped and cancelled repeats are not counted."""
+    """Count the repeats of cases that ran more than once, without skipped and cancelled repeats."""
     counts: dict[CaseKey, list[bool]] = {}
     for outcome in outcomes:
         if outcome.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):
@@ -403,7 +403,7 @@ def count_repeats(outcomes: Iterable[CaseOutcome]) -> list[Repeats]:
     return [Repeats(str(key), sum(passed), len(passed)) for key, passed in counts.items() if len(passed) > 1]
 
 
-# Words and signs that every report for people shares.
+# Texts and symbols of all reports for people.
 
 SYMBOLS = {
     CaseStatus.PASSED: "✓",
@@ -415,16 +415,16 @@ SYMBOLS = {
 }
 
 PARTLY_JUDGED = "judged by fewer samples than asked"
-"""Of a verdict that lacks samples of a judge, where it is not said how many."""
+"""Describes a verdict with missing samples."""
 
 
 def set_heading(target: str, eval_set: str) -> str:
-    """What stands above the cases of a set: who ran it, and its name. A dataset that was only judged is both."""
+    """Return the heading of a set: target and name. They are equal for a recorded dataset."""
     return " · ".join(dict.fromkeys(name for name in (target, eval_set) if name))
 
 
 def total_line(report: RunFacts) -> str:
-    """The run in one line, with both denominators: of all cases, and of those that could be judged."""
+    """Return the run in one line, with both denominators: all cases, and the judged ones."""
     summary = report.summary
     parts = [f"{pluralise(summary.total, 'case')}: {counts_text(summary)}"]
     judged = summary.passed + summary.failed
@@ -437,7 +437,7 @@ def total_line(report: RunFacts) -> str:
 
 
 def counts_text(summary: RunSummary) -> str:
-    """Cases by status, and those whose verdict lacks samples, leaving out what did not occur: `3 passed, 1 error`."""
+    """Return the counts above 0 of cases by status, and of verdicts with missing samples: `3 passed, 1 error`."""
     counts = {
         "passed": summary.passed,
         "failed": summary.failed,
@@ -451,7 +451,7 @@ def counts_text(summary: RunSummary) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A duration for people: `0.31 s`, `12.4 s`, `3 min 05 s`."""
+    """Format a duration for people: `0.31 s`, `12.4 s`, `3 min 05 s`."""
     if seconds < 10:
         return f"{seconds:.2f} s"
     if seconds < 120:
@@ -460,29 +460,29 @@ def duration_text(seconds: float) -> str:
 
 
 def agent_time_text(seconds: float) -> str:
-    """How long a case took; `-` where nothing ran that could have been timed: a row that is judged as it stands."""
+    """Format the time of the agent; `-` if no agent ran."""
     return duration_text(seconds) if seconds else "-"
 
 
 def time_text(at: datetime) -> str:
-    """A time for people, in their time zone."""
+    """Format a time in the local time zone."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def explain_incomplete(run: StoredRun) -> str:
-    """Why not every case of a run has run; nothing where all have."""
+    """Say why not every case of a run was executed; empty if all were."""
     if run.interrupted:
         return "interrupted"
     return "" if run.ended else "unfinished"
 
 
-# A conversation as lines of text and as JSON: what the user and the agent said, and which tools were called.
+# Conversations as text and as JSON.
 
 _NAME = 7  # columns of a speaker's name
 
 
 def case_heading(result: CaseResult) -> str:
-    """Which case it is, and who plays the user."""
+    """Return the heading of a conversation: the case, and who plays the user."""
     simulation = result.execution.simulation
     who = "" if simulation is None else f"  {_describe_user(simulation)}"
     repeat = f" [{result.repeat + 1}]" if result.repeat else ""
@@ -490,12 +490,12 @@ def case_heading(result: CaseResult) -> str:
 
 
 def user_lines(text: str) -> Iterator[str]:
-    """What the user said."""
+    """Yield the lines of the user's text."""
     return _speech_lines("user", text)
 
 
 def answer_lines(turn: TurnResult) -> Iterator[str]:
-    """What the agent did and said in a turn."""
+    """Yield the tool calls and texts of the agent in a turn."""
     for call in get_trajectory(turn.invocation):
         arguments = json.dumps(mask_named_secrets(call.args or {}), ensure_ascii=False, default=str)
         yield " " * _NAME + one_line(f"ƒ {call.name} {redact(arguments)}")
@@ -506,7 +506,7 @@ def answer_lines(turn: TurnResult) -> Iterator[str]:
 
 
 def ending_line(result: CaseResult) -> str:
-    """How the conversation ended, and what it took."""
+    """Say why the conversation ended, with its turns, model calls and time."""
     simulation = result.execution.simulation
     parts = [pluralise(len(result.execution.turns), "turn")]
     if simulation is not None and simulation.calls:
@@ -518,7 +518,7 @@ def ending_line(result: CaseResult) -> str:
 
 
 def conversation_lines(result: CaseResult) -> Iterator[str]:
-    """All of a conversation."""
+    """Yield a whole conversation."""
     yield case_heading(result)
     for turn in result.execution.turns:
         yield from user_lines(turn.invocation.user_content.text(thoughts=False))
@@ -527,7 +527,7 @@ def conversation_lines(result: CaseResult) -> Iterator[str]:
 
 
 def conversation_data(result: CaseResult) -> dict[str, Any]:
-    """All of a conversation as JSON values; `ended` is stop_signal, limit or null."""
+    """Return a whole conversation as JSON values; `ended` is stop_signal, limit or null."""
     simulation = result.execution.simulation
     return {
         "target": result.case.target,
@@ -555,8 +555,8 @@ def conversation_data(result: CaseResult) -> dict[str, Any]:
 
 
 def _describe_user(simulation: SimulatedConversation) -> str:
-    """Who the user is, and what plays it."""
-    by = f"a script in place of {simulation.model}" if simulation.scripted else simulation.model
+    """Return the persona of the user, and the model or script that plays it."""
+    by = f"a script instead of {simulation.model}" if simulation.scripted else simulation.model
     return f"{simulation.persona or 'a user'}, played by {by}"
 
 
@@ -570,7 +570,7 @@ def _explain_end(result: CaseResult) -> str:
 
 
 def _speech_lines(name: str, text: str) -> Iterator[str]:
-    """Lines of speech, the name before the first."""
+    """Yield the lines of a text, with the speaker before the first line."""
     label = one_line(name)
     for line in neutralise(redact(text)).splitlines() or [""]:
         yield f"{label:<{_NAME}}{line}"

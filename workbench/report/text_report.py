@@ -54,14 +54,14 @@ from workbench.report.turn_diff import (
     find_value_differences,
 )
 
-# Why a case did not pass, in lines for people: what the verdict table, JUnit and Markdown say about it.
+# Explanations why a case did not pass, for the verdict table, JUnit and Markdown.
 
 _WIDTH = 200
-"""Characters of one value in an explanation."""
+"""Maximum characters of a value in an explanation."""
 _MOST_DIFFERENCES = 100
-"""Differences of one case that are listed."""
+"""Maximum number of listed differences of a case."""
 _CONTEXT = 40
-"""Characters shown of what two long values have in common before they part."""
+"""Characters shown before the first difference of two long values."""
 
 _FRAME = re.compile(r'(?P<indent>[ |]*)File "(?P<path>.*)", line \d+, in ')
 _LIBRARY = re.compile(r".*[/\\](?:(?:site|dist)-packages|[Ll]ib[/\\]python3[.\d]*t?)[/\\](?P<inside>.*)")
@@ -72,7 +72,7 @@ _ABOUT_STATE = ("session_state", "final_state")
 
 
 def explain(case: ReportedCase) -> list[str]:
-    """What went wrong: the failure, each metric that did not pass, and what differed for it to say so."""
+    """Explain why a case did not pass: the failure, each metric that did not pass, and its differences."""
     failed = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.FAILED]
     differences = list(_difference_lines(case, failed)) if failed else []
     more = len(differences) - _MOST_DIFFERENCES
@@ -81,10 +81,10 @@ def explain(case: ReportedCase) -> list[str]:
 
 
 def list_reasons(case: ReportedCase) -> list[str]:
-    """What went wrong without what differed, for places that show both sides themselves."""
+    """Return the failure and each metric that did not pass, without differences."""
     lines = list(_failure_lines(case))
     bad = [metric for metric in case.deciding_metrics if metric.status is not MetricStatus.PASSED]
-    if case.result.failure is not None:  # it is why they have no score
+    if case.result.failure is not None:  # the failure explains undefined scores
         bad = [metric for metric in bad if metric.status is not MetricStatus.UNDEFINED]
     lines += _metric_lines(bad)
     if not case.deciding_metrics and case.result.failure is None:
@@ -93,7 +93,7 @@ def list_reasons(case: ReportedCase) -> list[str]:
 
 
 class ShownSetupFailures:
-    """The setup failures shown so far: what an agent lacks, all its cases lack, and one of them shows it."""
+    """The setup failures shown so far. All cases of an agent have the same one, so only the first case shows it."""
 
     def __init__(self) -> None:
         self._places: dict[str, str] = {}  # by message
@@ -108,7 +108,7 @@ class ShownSetupFailures:
 
 
 def explain_at_length(case: ReportedCase) -> list[str]:
-    """What `explain` leaves out: tracebacks, and what the agent wrote to its standard streams, if anything."""
+    """Return what `explain` leaves out: tracebacks, and the standard output and error of the agent."""
     failure, execution = case.result.failure, case.result.execution
     errors = [metric for metric in case.result.metrics if metric.status is MetricStatus.ERROR]
     blocks = [
@@ -134,13 +134,13 @@ def folded_details(metric: MetricResult) -> Mapping[str, Any]:
 
 
 def failure_texts(failure: Failure) -> Iterator[tuple[str, str]]:
-    """What there is of its traceback, folded, and of what the agent wrote to stderr, each with its title."""
+    """Yield title and text of the folded traceback and of the end of stderr, if they are not empty."""
     texts = {"traceback": fold_library_frames(failure.traceback or ""), "stderr, its end": failure.stderr_tail or ""}
     return ((title, text.rstrip()) for title, text in texts.items() if text.strip())
 
 
 def fold_library_frames(traceback: str) -> str:
-    """The traceback with the frames of each row of libraries as one line. One without other frames stays whole."""
+    """Replace consecutive frames of libraries by one line. A traceback with no other frames is unchanged."""
     lines: list[str] = []
     folded: list[str] = []  # the libraries of the frames that are being folded
     indent = ""
@@ -170,7 +170,7 @@ def _folded_line(indent: str, libraries: list[str]) -> str:
 
 
 def _find_library(path: str) -> str | None:
-    """The library that a file belongs to, such as `google.adk`; None for the user's own."""
+    """Return the library of a file, such as `google.adk`; None for a file of the user."""
     found = _LIBRARY.fullmatch(path)
     if found is None:
         return None
@@ -179,12 +179,12 @@ def _find_library(path: str) -> str | None:
 
 
 def list_sample_lines(case: ReportedCase) -> list[str]:
-    """What each sample of each judge said, a line each."""
+    """Return a line for each sample of each judge."""
     return [make_safe(line) for metric in case.result.metrics for line in sample_lines(metric)]
 
 
 def describe_metric(metric: MetricResult) -> str:
-    """One metric in one line: score against threshold, or why there is no score."""
+    """Describe a metric in one line: score and threshold, or why there is no score."""
     name = make_safe(metric.name)
     if metric.status is MetricStatus.ERROR or metric.score is None:
         return f"{name}: {_explain_no_score(metric)}"
@@ -198,7 +198,7 @@ def describe_metric(metric: MetricResult) -> str:
 
 
 def _metric_lines(metrics: list[MetricResult]) -> Iterator[str]:
-    """A line for each metric; those that have no score for the same reason share one."""
+    """Yield a line for each metric. Metrics without score for the same reason share a line."""
     groups: dict[str, list[MetricResult]] = {}
     for metric in metrics:
         has_score = metric.score is not None and metric.status is not MetricStatus.ERROR
@@ -211,7 +211,7 @@ def _metric_lines(metrics: list[MetricResult]) -> Iterator[str]:
 
 def _explain_no_score(metric: MetricResult) -> str:
     word = "could not be computed" if metric.status is MetricStatus.ERROR else "undefined"
-    # What a custom function raised says already whose it was.
+    # The error of a custom function starts with the name of the metric.
     return f"{word}: {make_safe((metric.reason or 'no reason given').removeprefix(f'{metric.name}: '))}"
 
 
@@ -272,8 +272,9 @@ def _describe_words(difference: Difference) -> str:
         speaker = make_safe(difference.tool)
     if missing is None:
         return f"{speaker}: {_describe_both(difference)}"
-    told = missing.format(wanted=format_value(difference.expected), given=format_value(difference.actual))
-    return f"{speaker}: {told}"
+    return (
+        f"{speaker}: {missing.format(wanted=format_value(difference.expected), given=format_value(difference.actual))}"
+    )
 
 
 def format_value(value: Any, name: str = "") -> str:
@@ -311,7 +312,7 @@ def format_path(path: Path) -> str:
 
 
 def make_safe(text: str) -> str:
-    """Text from outside on one line: control characters visible, secrets removed, cut where it is long."""
+    """Make untrusted text safe to print on one line: visible control characters, no secrets, shortened."""
     return one_line(redact(text), width=_WIDTH)
 
 
@@ -368,13 +369,13 @@ def _arguments_text(args: Mapping[str, Any] | None) -> str:
     return "no arguments written (args absent)" if args is None else format_value(args)
 
 
-# What models that judge or play users were asked and what that cost, in words.
+# Calls and costs of judge and user models.
 
 _LEAST = 0.000001
 
 
 def spending_line(spent: ModelSpending) -> str:
-    """One model in a line: `model gemini-2.5-flash: 20 calls, 4 known from before, 240 tokens, $0.0012`."""
+    """Return a line about one model: `model gemini-2.5-flash: 20 calls, 4 known from before, 240 tokens, $0.0012`."""
     parts = [pluralise(spent.calls, "call")]
     if spent.cached:
         parts.append(f"{spent.cached:,} known from before")
@@ -391,7 +392,7 @@ def spending_line(spent: ModelSpending) -> str:
 
 
 def cost_text(dollars: float | None) -> str:
-    """US dollars for people, with two digits that count: `$1.23`, `$0.0012`."""
+    """Format US dollars with two significant digits: `$1.23`, `$0.0012`."""
     if dollars is None:
         return "cost unknown"
     if dollars == 0:
@@ -407,7 +408,7 @@ def cost_text(dollars: float | None) -> str:
 
 
 def spending_text(models: Iterable[ModelSpending]) -> str:
-    """All models in a few words: `20 model calls (+4 known) $0.0012`."""
+    """Summarise all models: `20 model calls (+4 known) $0.0012`."""
     asked = list(models)
     calls, known = sum(spent.calls for spent in asked), sum(spent.cached for spent in asked)
     cost = f" {cost_text(_sum_costs(asked))}" if calls else ""
@@ -416,7 +417,7 @@ def spending_text(models: Iterable[ModelSpending]) -> str:
 
 
 def quota_wait_text(seconds: float) -> str:
-    """That a model is not asked for so many seconds: `waiting 40 s for quota`."""
+    """Say how long calls of a model are paused: `waiting 40 s for quota`."""
     return f"waiting {math.ceil(seconds)} s for quota"
 
 
@@ -425,16 +426,16 @@ def _sum_costs(models: Iterable[ModelSpending]) -> float | None:
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
-# The verdict table: a line for each case, under it what went wrong, at the end the totals.
+# The verdict table: a line for each case with its explanation, and the totals at the end.
 
 _WORD_WIDTH = max(map(len, CaseStatus))
 _SCORE_WIDTH = 8
 _NARROW = 6
-"""Width of a score below a number instead of the name of its metric."""
+"""Width of a score in a column with a number as heading."""
 _TIME_WIDTH = 8
 _NAME_WIDTH = 100  # terminal cells of an id; longer ones lose their middle
 _MOST_LISTED = 20
-"""How many verdicts are listed that samples disagree on, or that lack samples."""
+"""Maximum number of listed verdicts with disagreeing, or with missing samples."""
 _MOST_HINTS = 20
 _COLOURS = {
     CaseStatus.PASSED: "32",
@@ -448,9 +449,9 @@ _COLOURS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """How much to show: colours for a terminal; `verbose` adds samples of judges, tracebacks and the agent's output.
+    """The style of a table: `colour` for terminals; `verbose` adds samples, tracebacks and the agent's output.
 
-    Where the names of the metrics do not fit into `width` (terminal cells), the columns are numbered.
+    If the names of the metrics do not fit into `width` (terminal cells), the columns are numbered.
     """
 
     colour: bool = False
@@ -458,12 +459,12 @@ class Style:
     width: int = 100
 
     def paint(self, text: str, code: str) -> str:
-        """The text in a colour, or as it is."""
+        """Colour the text if the style has colours."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
 
 
 class VerdictTable:
-    """Makes the lines of one run's table; the cases are given set by set."""
+    """Formats the table of one run. The cases must be grouped by set."""
 
     def __init__(self, *, style: Style, name_width: int, criteria: Mapping[str, EvalConfig]) -> None:
         self._style = style
@@ -476,7 +477,7 @@ class VerdictTable:
         self._setup_failures = ShownSetupFailures()
 
     def lines(self, case: ReportedCase) -> list[str]:
-        """The lines of one case, with a heading before them where another set begins."""
+        """Return the lines of one case, after a heading if a new set starts."""
         group = (case.result.case.target, case.result.case.eval_set)
         heading = [] if group == self._group else self._heading_lines(group, case)
         row, details = self._format_row(case), self._detail_lines(case)
@@ -487,7 +488,7 @@ class VerdictTable:
         return [*heading, row, *details]
 
     def closing_lines(self, report: StreamedRun | RunReport) -> list[str]:
-        """The metrics over the run, the unstable cases, what models cost, the totals."""
+        """Return metrics over the run, flaky and unsure cases, hints, model costs and totals."""
         lines = [""] if self._group is not None else []
         lines += self._metric_summary_lines(report)
         for entry in count_repeats(report.outcomes):
@@ -509,7 +510,7 @@ class VerdictTable:
         wanted = [criterion.metric for criterion in config.criteria] if config is not None else []
         self._columns = tuple(metric.name for metric in self._select_shown(case)) or tuple(wanted)
         title = one_line(set_heading(target, eval_set))
-        left = " " * (_WORD_WIDTH + self._name_width + 8)  # as far as the scores of a row are from its start
+        left = " " * (_WORD_WIDTH + self._name_width + 8)  # the indentation of the scores in a row
         heads = [one_line(name) for name in self._columns]
         legend: list[str] = []
         if (
@@ -538,7 +539,7 @@ class VerdictTable:
         return shown_metrics(case, self._criteria.get(case.result.case.eval_set))
 
     def _make_cells(self, shown: tuple[MetricResult, ...]) -> tuple[list[str], list[str]]:
-        """The scores of a row in the columns, and those that have none."""
+        """Return the scores of a row by column, and those without a column."""
         metrics = {metric.name: metric for metric in shown}
         cells = [self._cell(metrics.get(name), width) for name, width in zip(self._columns, self._widths, strict=True)]
         others = [
@@ -560,7 +561,7 @@ class VerdictTable:
         return [f"      {line}" for line in lines]
 
     def _metric_summary_lines(self, report: StreamedRun | RunReport) -> list[str]:
-        """Mean and sample deviation of each metric; of the informational ones only for those who ask."""
+        """Return mean and sample deviation of each metric; informational metrics only with `verbose`."""
         if report.summary.total < 2 and not self._style.verbose:
             return []
         deciding = {name for outcome in report.outcomes for name in outcome.metrics}
@@ -577,13 +578,13 @@ class VerdictTable:
 
 
 def _unsure_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """The cases on which the samples of a judge disagree."""
+    """Return the cases with disagreeing samples."""
     texts = [f"{_outcome_name(outcome)}: {one_line(text)}" for outcome in outcomes for text in outcome.unsure]
     return _limit_lines("unsure", texts)
 
 
 def _partly_judged_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """The verdicts that rest on fewer samples of a judge than were asked for."""
+    """Return the verdicts with missing samples."""
     texts = [f"{_outcome_name(outcome)}: {text}" for outcome in outcomes for text in outcome.partly_judged]
     return _limit_lines("samples missing", texts)
 
@@ -595,7 +596,7 @@ def _limit_lines(title: str, texts: Sequence[str]) -> list[str]:
 
 
 def _hint_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """The hints on criteria that passed, once each; the other hints are shown with their case."""
+    """Return each hint on passed criteria once. The other hints are shown with their case."""
     counts = Counter(hint for outcome in outcomes for hint in outcome.hints)
     lines = [f"hint: {make_safe(text)} ({pluralise(count, 'case')})" for text, count in counts.most_common(_MOST_HINTS)]
     more = len(counts) - len(lines)
@@ -603,7 +604,7 @@ def _hint_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
 
 
 def row_name(case: ReportedCase) -> str:
-    """What a row is called: the id of its case, and which repeat it is."""
+    """Return the name of a row: the id of its case, and the repeat."""
     return _row_name(case.name, case.result.repeat)
 
 
@@ -616,7 +617,7 @@ def _row_name(name: str, repeat: int) -> str:
 
 
 def width_of_names(names: Sequence[str]) -> int:
-    """The terminal cells that a column of these names needs, long ones shortened."""
+    """Return the width of a column of these names, in terminal cells, after long names were shortened."""
     return max((cell_length(_shorten_name(name)) for name in names), default=0)
 
 
@@ -628,7 +629,7 @@ def _shorten_name(name: str) -> str:
 
 
 def cell_length(text: str) -> int:
-    """How many terminal cells the text takes: Chinese characters take two, combining marks none."""
+    """Return the terminal cells of a text: two for Chinese characters, none for combining marks."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len  # rich costs start-up time, and most ids are ASCII
@@ -645,7 +646,7 @@ def _column_number(position: int) -> str:
 
 
 def _legend(names: Sequence[str], *, width: int) -> list[str]:
-    """Which metric has which number, in lines that break between metrics only."""
+    """Return the numbers of the metrics, in lines that break between metrics only."""
     items = [f"{_column_number(position)}\u00a0{name}" for position, name in enumerate(names)]
     indent = "  "
     wrapped = textwrap.wrap(
@@ -747,13 +748,13 @@ def _side_lines(name: str, difference: Difference) -> Iterator[str]:
     yield f"{_ACTUAL}{name}: {'(none)' if nothing else given}"
 
 
-# How far repeats of one case can be relied on: pass rate with interval, pass@k, pass^k.
+# Reliability of repeats: pass rate with interval, pass@k, pass^k.
 
-_Z = 1.959963984540054  # 95 % of a normal distribution lie within so many deviations
+_Z = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
 
 
 def wilson_interval(passed: int, total: int) -> tuple[float, float]:
-    """Where the true pass rate lies with 95 % confidence (Wilson's score interval). `total` is at least 1."""
+    """Return the 95 % confidence interval of the pass rate (Wilson's score interval). `total` is at least 1."""
     rate, square = passed / total, _Z * _Z
     centre = (rate + square / (2 * total)) / (1 + square / total)
     half = _Z / (1 + square / total) * sqrt(rate * (1 - rate) / total + square / (4 * total * total))
@@ -761,10 +762,10 @@ def wilson_interval(passed: int, total: int) -> tuple[float, float]:
 
 
 def estimate_pass_at_k(k: int, *, passed: int, total: int) -> float:
-    """The chance that at least one of `k` repeats passes, estimated without bias. `k` is at most `total`."""
+    """Return the unbiased estimate that at least one of `k` repeats passes (pass@k). `k` is at most `total`."""
     return 1.0 - comb(total - passed, k) / comb(total, k)
 
 
 def estimate_pass_all_k(k: int, *, passed: int, total: int) -> float:
-    """The chance that all of `k` repeats pass (pass^k), estimated without bias. `k` is at most `total`."""
+    """Return the unbiased estimate that all of `k` repeats pass (pass^k). `k` is at most `total`."""
     return comb(passed, k) / comb(total, k)

@@ -52,7 +52,7 @@ from workbench.testing.model_calls import apply_model_calls
 from workbench.testing.pytest_session import ALL_REQUIRED, session
 from workbench.testing.pytest_workspaces import shared_workspaces
 
-# The CSV file of `output_file`: ADK's columns, a row for each metric of each turn of each run.
+# The CSV file of `output_file`: the columns of ADK, a row for each metric of each turn of each run.
 
 _COLUMNS = (
     "eval_set_id", "eval_id", "metric_name", "threshold", "score", "eval_status", "prompt", "expected_response",
@@ -63,7 +63,7 @@ _Row = tuple[str | float | None, ...]
 
 
 def append_csv(file: Path, cases: Iterable[ReportedCase]) -> None:
-    """Add the rows of these cases to a file, begun with the names of the columns. Raises StoreError."""
+    """Append the rows of these cases to a file; a new file gets a header. Raises StoreError."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         begins = not file.exists() or not file.stat().st_size
@@ -93,7 +93,7 @@ def _rows(case: ReportedCase) -> Iterator[_Row]:
 
 
 def _status(metric: MetricResult, score: float | None) -> str:
-    """How one turn came out, in ADK's words and ERROR."""
+    """Return the status of one turn: a status of ADK, or ERROR."""
     if metric.status is MetricStatus.ERROR:
         return metric.status.value
     if metric.threshold is None:
@@ -123,20 +123,20 @@ def _response(turn: Invocation) -> str:
     return "" if turn.final_response is None else turn.final_response.text(thoughts=False)
 
 
-# Where the module of an agent lies, found on `sys.path` without importing any of it.
+# Search of the agent module on `sys.path`, without importing it.
 
 
 class AgentPlace(NamedTuple):
-    """The folder of an agent, and the one from which its modules are imported by their dotted names."""
+    """The folder of an agent, and the folder from which its modules are imported."""
 
     folder: Path
     import_root: Path
 
 
 def find_agent_module(name: str) -> AgentPlace:
-    """Where `package` (which has a module `agent`) or `package.agent` lies.
+    """Find the folder of `package` (with a module `agent`) or of `package.agent`.
 
-    Raises ModuleNotFoundError where there is no such module, and ValueError where it can hold no agent.
+    Raises ModuleNotFoundError for a missing module, and ValueError for one that cannot contain an agent.
     """
     __tracebackhide__ = True
     importlib.invalidate_caches()
@@ -165,12 +165,12 @@ def find_agent_module(name: str) -> AgentPlace:
 
 
 def _find_spec(part: str, search: Sequence[str] | None) -> ModuleSpec | None:
-    """The spec of a module by the last part of its name, in the folders of its package or, without, from the top."""
+    """Find the spec of a module by the last part of its name, in the folders of its package or at the top level."""
     if search is not None:
         return PathFinder.find_spec(part, search)
     if not part:
         return None
-    # Editable installations bring finders of their own.
+    # Editable installations have their own finders.
     specs = (finder.find_spec(part, None) for finder in sys.meta_path if hasattr(finder, "find_spec"))
     return next((spec for spec in specs if spec is not None), None)
 
@@ -178,29 +178,29 @@ def _find_spec(part: str, search: Sequence[str] | None) -> ModuleSpec | None:
 def _find_import_root(folder: Path, package: Sequence[str]) -> AgentPlace:
     root = folder
     for name in reversed(package):
-        if root.name != name:  # it is called otherwise than its folder: only the adapter can tell how to import it
+        if root.name != name:  # package and folder have different names: only the adapter knows how to import it
             return AgentPlace(folder, folder.parent)
         root = root.parent
     return AgentPlace(folder, root)
 
 
-# How repeated runs of a case come out as one verdict, as ADK's AgentEvaluator has it, and how that is told.
+# The verdict on a case from repeated runs, as in ADK's AgentEvaluator, and its message.
 
 _SCORES_SHOWN = 8
-"""Scores that a line can hold."""
+"""Maximum number of scores in a line."""
 
 _BAD = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
 
 
 class EvaluationIncomplete(AssertionError):
-    """No case fell short, but some could not be evaluated: an agent, a metric or the infrastructure did not work."""
+    """No case failed, but some could not be evaluated: an agent, a metric or the infrastructure did not work."""
 
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """One case over all its runs. `lines` say why it did not pass; they are empty where it did.
+    """One case over all its runs. `lines` explain why it did not pass; they are empty if it passed.
 
-    `missing_samples` has a line for each metric and run that lacks samples of a judge.
+    `missing_samples` has a line for each metric and run with missing samples.
     """
 
     name: str
@@ -210,9 +210,9 @@ class CaseVerdict:
 
 
 def decide_case(name: str, runs: Sequence[ReportedCase], *, requires_all_samples: bool = False) -> CaseVerdict:
-    """The verdict on a case from its runs, of which there is at least one.
+    """Decide on a case from its runs, at least one.
 
-    With `requires_all_samples` a case is an ERROR instead of PASSED if samples of a judge are missing.
+    With `requires_all_samples`, missing samples turn PASSED into ERROR.
     """
     errors = [run for run in runs if run.result.status in (CaseStatus.ERROR, CaseStatus.CANCELLED, CaseStatus.SKIPPED)]
     if errors:
@@ -242,7 +242,7 @@ def decide_case(name: str, runs: Sequence[ReportedCase], *, requires_all_samples
 
 
 def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -> str:
-    """What did not pass, case by case. Every line is safe to print."""
+    """Return a message with every case that did not pass. Every line is safe to print."""
     bad = [verdict for verdict in verdicts if verdict.status is not CaseStatus.PASSED]
     counts = {
         "failed": CaseStatus.FAILED,
@@ -263,12 +263,12 @@ def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -
 
 
 def _decide_metric(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
-    """One metric over all turns of all runs, and the line that says how it came out."""
+    """Decide one metric over all turns of all runs, and describe the result in a line."""
     scores = [score for result in results for score in _list_scores(result)]
     threshold = results[0].threshold
     if not scores or threshold is None:
         return CaseStatus.NOT_EVALUATED, f"{describe_metric(results[0])} (not evaluated)"
-    mean = statistics.mean(scores)  # exact: of equal scores it is that score
+    mean = statistics.mean(scores)  # exact, so that the mean of equal scores is that score
     passed = mean <= threshold if _is_lower_better(results) else mean >= threshold
     scored = [result for result in results if result.score is not None]
     if len(scores) == 1:
@@ -281,13 +281,13 @@ def _decide_metric(results: Sequence[MetricResult]) -> tuple[CaseStatus, str]:
 
 
 def _list_scores(result: MetricResult) -> list[float]:
-    """The scores that one run adds: those of its turns, or of the whole where turns have none."""
+    """Return the scores of one run: those of its turns, or that of the case if turns have none."""
     turns = [turn.score for turn in result.per_invocation if turn.score is not None]
     return turns or ([] if result.score is None else [result.score])
 
 
 def _is_lower_better(results: Sequence[MetricResult]) -> bool:
-    """Told by a verdict that would be the other one otherwise."""
+    """True if the status of a result would be different if higher were better."""
     return any(
         (result.status is MetricStatus.PASSED) is (result.score < result.threshold)
         for result in results
@@ -304,7 +304,7 @@ def _error_lines(errors: Sequence[ReportedCase], *, of: int) -> Iterator[str]:
 
 
 def _difference_lines(runs: Sequence[ReportedCase]) -> Iterator[str]:
-    """Expected and actual, aligned: once for runs that did the same."""
+    """Yield the aligned expected and actual side, once for runs with equal lines."""
     told: dict[tuple[str, ...], list[ReportedCase]] = {}
     for run in runs:
         if lines := tuple(aligned_lines(run)):
@@ -314,26 +314,26 @@ def _difference_lines(runs: Sequence[ReportedCase]) -> Iterator[str]:
 
 
 def _run_lines(runs: Sequence[ReportedCase], lines: Sequence[str], *, of: int) -> Iterator[str]:
-    """Lines under the runs they are about, where that is not all of them."""
+    """Yield lines, after the numbers of their runs unless they are about all runs."""
     if len(runs) < of:
         yield f"run {', '.join(str(run.result.repeat + 1) for run in runs)} of {of}:"
     yield from lines
 
 
-# ADK's AgentEvaluator as the workbench has it: same names, own processes, every failure told.
+# `AgentEvaluator` with the names of ADK. The agent runs in its own process, and every failure is reported.
 
 NUM_RUNS = 2
-"""How often each case runs where a test does not say."""
+"""Default number of runs per case."""
 
 
 class AgentEvaluator:
-    """Evaluates agents in tests. Parameters have the names and meanings that they have in google-adk 2.13."""
+    """Evaluates agents in tests. Parameters have the names and meanings of google-adk 2.13."""
 
     @staticmethod
     def find_config_for_test_file(test_file: str) -> EvalConfig:
-        """The criteria in the `test_config.json` beside a test file, else the default ones.
+        """Return the criteria in the `test_config.json` beside a test file, else the default ones.
 
-        Raises ValueError where that file cannot be used.
+        Raises ValueError if that file is invalid.
         """
         __tracebackhide__ = True
         beside = find_adjacent_criteria(Path(test_file))
@@ -355,13 +355,13 @@ class AgentEvaluator:
     ) -> None:
         """Run every case of a file, or of all `*.test.json` below a folder, `num_runs` times, and judge it.
 
-        `agent_module` is a package with a module `agent` (or that module), `agent_name` an agent in it to test in place
-        of the root agent. Criteria are those of the set: the `test_config.json` beside it. `initial_session_file` is
-        for files of the older format. `output_file` gets a CSV row for each metric of each turn.
+        `agent_module` is a package with a module `agent` (or that module), `agent_name` an agent in it to test instead
+        of the root agent. The criteria are in the `test_config.json` beside the set. `initial_session_file` is for
+        files in the older format. `output_file` gets a CSV row for each metric of each turn.
 
-        Raises AssertionError that tells all cases whose mean over the runs is not good enough, with expected and actual
-        aligned; EvaluationIncomplete (one as well) where none fell short but some ended in ERROR; ValueError and
-        ModuleNotFoundError for what is wrong with the arguments, files and configuration.
+        Raises AssertionError with all cases whose mean over the runs misses a threshold, with expected and actual side
+        aligned. Raises EvaluationIncomplete, an AssertionError, if no case failed but some ended in ERROR. Raises
+        ValueError and ModuleNotFoundError for wrong arguments, files and configuration.
         """
         __tracebackhide__ = True
         _check_arguments(artifact_service, eval_set_results_manager, num_runs=num_runs)
@@ -389,7 +389,7 @@ class AgentEvaluator:
         app_name: str | None = None,  # noqa: ARG004
         eval_set_results_manager: object = None,
     ) -> None:
-        """As `evaluate`, for an eval set in memory: an EvalSet of ADK, or the data of one.
+        """Do as `evaluate`, for an eval set in memory: an EvalSet of ADK, or its data.
 
         `eval_config` is an EvalConfig, ours or ADK's, or its data; the older `criteria` has thresholds by metric.
         """
@@ -418,9 +418,9 @@ class AgentEvaluator:
     def migrate_eval_data_to_new_schema(
         old_eval_data_file: str, new_eval_data_file: str, initial_session_file: str | None = None
     ) -> None:
-        """Write a file of an older format in the current one. A file that is there is not overwritten.
+        """Convert a file of an older format to the current one. An existing file is not overwritten.
 
-        Raises ValueError where that cannot be done; warns of what the current format has no room for.
+        Raises ValueError if that is impossible. Warns of data for which the current format has no field.
         """
         __tracebackhide__ = True
         if not old_eval_data_file or not new_eval_data_file:
@@ -434,7 +434,7 @@ class AgentEvaluator:
 
 @dataclass(frozen=True)
 class _EvalSets:
-    """What is evaluated: the documents by the names that they have in the project."""
+    """The documents to evaluate, by their names in the project."""
 
     project: Project
     loaded: LoadedSettings
@@ -454,7 +454,7 @@ async def _evaluate(
     empty = {name: document for name, document in sets.documents.items() if not len(document)}
     if empty:
         errors = [line for document in empty.values() for line in format_problems(document.errors)]
-        nothing = f"{', '.join(empty)}: no eval case in it, so that there is nothing to evaluate"
+        nothing = f"{', '.join(empty)}: found no eval case, expected at least one"
         raise ValueError("\n".join((*errors, nothing)))
     options = RunOptions(
         runs=num_runs,
@@ -493,23 +493,23 @@ async def _evaluate(
 
 
 async def _run_plan(plan: Plan, workspace: Workspace) -> list[ReportedCase]:
-    """Run a plan, on whichever event loop this is. Gives the results in the order of the plan."""
+    """Run a plan on the current event loop, and return the results in the order of the plan."""
     expected = {case.key: case.case for case in plan.cases}
     run = workspace.start(plan)
     try:
         async for event in run.events():
-            if not isinstance(event, Notice) or event.message in plan.problems:  # problems are raised in the end
+            if not isinstance(event, Notice) or event.message in plan.problems:  # problems are raised at the end
                 continue
             if event.severity != "information":
                 warnings.warn(redact(neutralise(event.message)), stacklevel=2)
-    except BaseException:  # whatever ended the test: nobody waits for the rest
+    except BaseException:  # the test ended early, so the other cases are not needed
         run.cancel()
         raise
     return [ReportedCase(result, expected.get(result.case)) for result in run.results()]
 
 
 def _print_details(plan: Plan, cases: Sequence[ReportedCase]) -> None:
-    """The verdict table, for whoever looks at what the test has printed."""
+    """Print the verdict table."""
     criteria = {case.key.eval_set: case.config for case in plan.cases}
     table = VerdictTable(
         style=Style(), name_width=width_of_names([row_name(case) for case in cases]), criteria=criteria
@@ -526,9 +526,9 @@ def _check_arguments(artifact_service: object, eval_set_results_manager: object,
     if num_runs < 1:
         raise ValueError(f"num_runs: found {num_runs}, expected at least 1")
     if artifact_service is not None:
-        raise ValueError("artifact_service: the agent runs in a process of its own, which no object here reaches")
+        raise ValueError("artifact_service: the agent runs in its own process and cannot use this object; leave it out")
     if eval_set_results_manager is not None:
-        raise ValueError("eval_set_results_manager: results are kept in the history of the project; leave it out")
+        raise ValueError("eval_set_results_manager: results are stored in the history of the project; leave it out")
 
 
 def _find_test_files(path: Path) -> list[Path]:
@@ -539,7 +539,7 @@ def _find_test_files(path: Path) -> list[Path]:
         return [path]
     files = sorted(file for file in path.rglob(f"*{TEST_SUFFIX}") if file.is_file())
     if not files:
-        raise ValueError(f"{path}: no *{TEST_SUFFIX} below this folder, so that there is nothing to evaluate")
+        raise ValueError(f"{path}: found no *{TEST_SUFFIX} below this folder, expected at least one")
     return files
 
 
@@ -548,7 +548,7 @@ def _find_project(agent_module: str, agent_name: str | None, files: Sequence[Pat
     place = find_agent_module(agent_module)
     project, loaded = project_of(place.folder, files)
     (target,) = project.targets.values()
-    if target.name not in loaded.settings.targets:  # imported as the test would import it
+    if target.name not in loaded.settings.targets:  # import it as the test would
         location = make_relative_name(place.folder, place.import_root)
         target = target.model_copy(update={"path": place.import_root, "location": location})
     if agent_name:
@@ -571,14 +571,14 @@ def _open_document(file: Path, initial_session: Path | None) -> EvalSetDocument:
 
 
 def _make_document(eval_set: Any) -> EvalSetDocument:
-    """An eval set in memory as a document. Its name is its id."""
+    """Make a document from an eval set in memory. Its name is its id."""
     __tracebackhide__ = True
     if hasattr(eval_set, "model_dump_json"):
         data = eval_set.model_dump_json(exclude_none=True).encode()
     elif isinstance(eval_set, Mapping):
         data = json.dumps(eval_set).encode()
     else:
-        raise ValueError(f"eval_set: found a {type(eval_set).__name__}, expected an EvalSet or the data of one")
+        raise ValueError(f"eval_set: found a {type(eval_set).__name__}, expected an EvalSet or its data")
     document = EvalSetDocument(Path("eval_set"), data, None)
     return EvalSetDocument(Path(f"{document.eval_set_id.replace('/', '_')}{EVAL_SET_SUFFIX}"), data, None)
 
@@ -588,10 +588,10 @@ def _read_config(value: Any) -> EvalConfig:
     if isinstance(value, EvalConfig):
         return value
     if hasattr(value, "model_dump"):
-        # Criteria are subclasses with options of their own.
+        # Criteria are subclasses with additional fields.
         value = value.model_dump(mode="json", exclude_none=True, serialize_as_any=True)
     if value is None:
-        raise ValueError("eval_config: found nothing, expected an EvalConfig or the data of one")
+        raise ValueError("eval_config: found nothing, expected an EvalConfig or its data")
     try:
         return read_config(value, source="eval_config")
     except InvalidConfig as invalid:
@@ -599,13 +599,13 @@ def _read_config(value: Any) -> EvalConfig:
 
 
 class _InputErrors:
-    """What is wrong with files, settings and configuration, as an exception that every test may expect.
+    """Converts errors of files, settings and configuration to ValueError.
 
-    No generator: pytest would show the frame of contextlib.
+    It is no generator, because pytest would show the frame of contextlib.
     """
 
     def __enter__(self) -> None:
-        """Nothing is wrong yet."""
+        """Do nothing."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         __tracebackhide__ = True

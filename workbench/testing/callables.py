@@ -1,4 +1,8 @@
-"""Agents and functions of the caller, called in its own process."""
+"""Agents and functions of the caller, called in its own process.
+
+Calls use daemon threads instead of a pool or `anyio.to_thread`: Python waits for the threads of these at its exit, so a
+call that never returns would keep the program from ending.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +45,17 @@ from workbench.model.text import mask_data
 from workbench.model.trace import Span
 from workbench.testing.metric_classes import EvaluationError
 
-# Calling functions of the caller: in threads of their own, or on an event loop where they are asynchronous.
+# Calls of functions: each in its own thread, or on an event loop if they are asynchronous.
 
-_SECONDS_TO_STOP = 1.0  # seconds that a loop with work of the caller gets to stop
-_SECONDS_TO_ANSWER = 0.1  # seconds in which a loop answers that is not held up
+_SECONDS_TO_STOP = 1.0  # time limit for stopping a loop
+_SECONDS_TO_ANSWER = 0.1  # a loop that does not answer in this time is blocked
 
 
 class FunctionRaised(Exception):
-    """A function of the caller raised `error`, of whatever kind.
+    """A function of the caller raised `error`.
 
-    As what it is it could be mistaken here: KeyboardInterrupt ends an event loop, and CancelledError says that we were
-    cancelled.
+    The wrapper is necessary because some errors have a meaning here: KeyboardInterrupt ends an event loop, and
+    CancelledError means that our own task was cancelled.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -60,10 +64,10 @@ class FunctionRaised(Exception):
 
 
 class Calls:
-    """Calls functions, for whoever asks on the engine's loop.
+    """Calls functions of the caller from the loop of the engine.
 
-    `loop` is the caller's own event loop, where it runs meanwhile: clients that were made on it work only there. Else
-    awaitables are run on one in another thread.
+    `loop` is the event loop of the caller, if it is running: clients that were created on it work only there. Without
+    it, awaitables run on a loop in another thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -72,17 +76,17 @@ class Calls:
         self._context = contextvars.copy_context()
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What the function gives, awaited where that is to be. Raises FunctionRaised for whatever it raises."""
+        """Call the function and await its result if necessary. Raises FunctionRaised for every exception of it."""
         context = self._context.copy()
         value = _unwrap(*await _capture_in_thread(lambda: context.run(function, *args)))
         return await self._await(value, context) if is_awaitable(value) else value
 
     async def await_value(self, value: Any) -> Any:
-        """The value, awaited where that is to be. Raises FunctionRaised for whatever that raises."""
+        """Return the value, awaited if necessary. Raises FunctionRaised for every exception of the awaitable."""
         return await self._await(value, self._context.copy()) if is_awaitable(value) else value
 
     def isolate(self) -> Calls:
-        """Calls that no other call holds up: on a loop of their own, unless the caller's has to be used."""
+        """Return calls that other calls cannot block: on a separate loop, unless the loop of the caller is required."""
         if self._callers_loop is not None:
             return self
         alone = Calls(None)
@@ -90,16 +94,16 @@ class Calls:
         return alone
 
     def close(self) -> None:
-        """Give the loop back. What still runs there is left alone."""
+        """Close the loop. Work that does not stop is abandoned."""
         if self._thread is not None:
             self._thread.close(patience=_SECONDS_TO_STOP)
 
     async def _await(self, awaitable: Awaitable[Any], context: contextvars.Context) -> Any:
-        claim = threading.Lock()  # whoever has it decides: the loop that it begins, or we that it never will
+        claim = threading.Lock()  # taken by the loop when the work starts, or by us to prevent the start
 
         async def run() -> tuple[Any, BaseException | None]:
             if not claim.acquire(blocking=False):
-                return None, None  # it was given up
+                return None, None  # it was abandoned before its start
             try:
                 return await awaitable, None
             except asyncio.CancelledError as error:
@@ -121,7 +125,7 @@ class Calls:
         try:
             return _unwrap(*await asyncio.wrap_future(future))
         except asyncio.CancelledError as error:
-            if not _is_being_cancelled():  # the function has cancelled its own task
+            if not _is_being_cancelled():  # the function cancelled its own task
                 raise FunctionRaised(error) from error
             never_began = claim.acquire(blocking=False)
             if never_began:
@@ -134,7 +138,7 @@ class Calls:
             raise
 
     def _replace_stuck_loop(self, thread: EngineThread) -> bool:
-        """Let later calls have a loop of their own where one is held up by work that never gives way."""
+        """Return True if the loop is blocked by work that never yields. Later calls then get a new loop."""
         if self._thread is thread:
             answered = threading.Event()
             thread.call(answered.set)
@@ -144,17 +148,17 @@ class Calls:
 
 
 def get_block_phase(cancelled: asyncio.CancelledError) -> HeldUp | None:
-    """When the loop of a call that was cancelled was blocked; None where it was not."""
+    """Return when the loop of a cancelled call was blocked; None if it was not."""
     return cancelled.args[0] if cancelled.args and isinstance(cancelled.args[0], HeldUp) else None
 
 
 def is_awaitable(value: Any) -> bool:
-    """Whether a function gave a promise of its value."""
+    """True if the result of a function must be awaited."""
     return hasattr(type(value), "__await__")
 
 
 async def run_in_own_thread(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
-    """As `asyncio.to_thread`, in a thread of its own. Raises whatever the function raises."""
+    """Do as `asyncio.to_thread`, but in a new daemon thread."""
     context = contextvars.copy_context()
     value, error = await _capture_in_thread(lambda: context.run(function, *args, **options))
     if error is not None:
@@ -163,9 +167,9 @@ async def run_in_own_thread(function: Callable[..., Any], /, *args: Any, **optio
 
 
 class _ThreadPerCall(ThreadPoolExecutor):
-    """For what frameworks have run in threads: each call in one of its own, which the program does not wait for.
+    """An executor for frameworks: each call has its own daemon thread, for which the exit of the program does not wait.
 
-    It is no pool, but loops take nothing else.
+    It is no pool, but an event loop accepts only a subclass of ThreadPoolExecutor.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -175,7 +179,7 @@ class _ThreadPerCall(ThreadPoolExecutor):
         def run() -> None:
             try:
                 value = fn(*args, **kwargs)
-            except BaseException as error:  # whatever it is, whoever awaits it gets it
+            except BaseException as error:  # passed to the waiting caller
                 future.set_exception(error)
             else:
                 future.set_result(value)
@@ -186,28 +190,28 @@ class _ThreadPerCall(ThreadPoolExecutor):
 
 
 def _new_loop() -> EngineThread:
-    """An event loop for awaitables of the caller's."""
+    """Start an event loop for awaitables of the caller."""
     thread = EngineThread()
     thread.call(lambda: asyncio.get_running_loop().set_default_executor(_ThreadPerCall()))
     return thread
 
 
 async def _capture_in_thread(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """Run work in a thread of its own: those of a pool would be waited for at the end of the program."""
+    """Run work in a new daemon thread and return its value and its exception."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
     def settle(value: Any, error: BaseException | None) -> None:
-        if not done.done():  # else nobody waits any more
+        if not done.done():  # done if the waiting task was cancelled
             done.set_result((value, error))
 
     def run() -> None:
         value, error = None, None
         try:
             value = work()
-        except BaseException as raised:  # whatever it is, it is the caller's; sys.exit included
+        except BaseException as raised:  # the exception of the caller's code, also that of sys.exit
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the work was given up long ago
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the work was abandoned
             loop.call_soon_threadsafe(settle, value, error)
 
     threading.Thread(target=run, name="workbench-call", daemon=True).start()
@@ -221,7 +225,7 @@ def _unwrap(value: Any, error: BaseException | None) -> Any:
 
 
 def _close_coroutine(coroutine: Awaitable[Any]) -> None:
-    """Close a coroutine that has not begun, and those it was to await: else Python warns that nobody did."""
+    """Close a coroutine that never started, and those in its arguments, so that Python does not warn."""
     if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
         for inner in inspect.getcoroutinelocals(coroutine).values():
             if inspect.iscoroutine(inner):
@@ -230,14 +234,14 @@ def _close_coroutine(coroutine: Awaitable[Any]) -> None:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether somebody wants the task that runs here to end. Else a CancelledError is of something it waited for."""
+    """True if the current task was cancelled. Otherwise a CancelledError comes from something that it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-# What answers prompts: functions, objects that are asked through a method, and agents of frameworks.
+# Agents: functions, objects with a query method, and agents of frameworks.
 
-_LOGGER = "google_adk"  # above all loggers of google-adk
+_LOGGER = "google_adk"  # the parent of all loggers of google-adk
 _EXPECTED = (
     "a function f(prompt), an object with query(input=), a Runnable or compiled graph of LangChain, "
     "or an agent or app of google-adk"
@@ -246,7 +250,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class Agent:
-    """What is asked, a fresh session for each prompt: `open` takes what `Adapter.open` does."""
+    """An agent with a new session for each prompt. `open` has the parameters of `Adapter.open`."""
 
     name: str
     open: Callable[[dict[str, Any], EmitSpan], Session | Awaitable[Session]]
@@ -254,8 +258,8 @@ class Agent:
 
 @contextmanager
 def quiet_frameworks() -> Iterator[None]:
-    """Frameworks log the tracebacks of what a row says in a sentence: where nobody listens, they are not printed."""
-    silence = logging.NullHandler()  # of each caller, who may be one of several at a time
+    """Suppress the default output of framework loggers: the row has the error already."""
+    silence = logging.NullHandler()  # one for each caller, as several may run at a time
     logger = logging.getLogger(_LOGGER)
     logger.addHandler(silence)
     try:
@@ -265,7 +269,7 @@ def quiet_frameworks() -> Iterator[None]:
 
 
 def make_agent(runnable: Any) -> Agent:
-    """The agent that a `runnable` is. Raises EvaluationError."""
+    """Make the agent of a `runnable`. Raises EvaluationError."""
     if _is_framework_type(runnable, "Runnable", package="langchain_core"):
         return Agent(_get_name(runnable), partial(_open_langchain, runnable))
     if _is_framework_type(runnable, "BaseNode", package="google.adk") or _is_framework_type(
@@ -280,12 +284,12 @@ def make_agent(runnable: Any) -> Agent:
     if callable(runnable):
         return _make_function_agent(runnable)
     is_unfinished = _is_framework_type(runnable, "StateGraph", package="langgraph")
-    hint = " that was not compiled (its .compile() gives what can be asked)" if is_unfinished else ""
+    hint = " that was not compiled (pass the result of its .compile())" if is_unfinished else ""
     raise EvaluationError(f"runnable: found {describe(runnable)}{hint}, expected {_EXPECTED}")
 
 
 def make_model_agent(model: Any) -> Agent:
-    """The agent that a `model` is: a function `f(prompt)`, or an object with `generate_content(prompt)`.
+    """Make the agent of a `model`: a function `f(prompt)`, or an object with `generate_content(prompt)`.
 
     Raises EvaluationError.
     """
@@ -299,16 +303,15 @@ def make_model_agent(model: Any) -> Agent:
 
 
 class _FunctionSession(function.Session):
-    """A prompt for a function. One that says nothing of a trajectory has none, which is not the same as one that called
-    no tool."""
+    """The session of a function. A result without a trajectory has unknown calls, not an empty list of calls."""
 
     def _finish_turn(self, value: Any, *others: Any) -> dict[str, Any]:
-        told = super()._finish_turn(value, *others)
+        turn = super()._finish_turn(value, *others)
         if not has_trajectory(value):
-            told["invocation"]["intermediate_data"] = None
-            told["calls_unknown"] = None
-            told.pop("calls_unknown_by_design", None)
-        return told
+            turn["invocation"]["intermediate_data"] = None
+            turn["calls_unknown"] = None
+            turn.pop("calls_unknown_by_design", None)
+        return turn
 
 
 def _make_function_agent(call: Callable[[str], Any], *, name: str = "") -> Agent:
@@ -352,7 +355,7 @@ def _generate(generate: Callable[[str], Any], prompt: str) -> str:
 
 
 def _is_framework_type(value: Any, name: str, *, package: str) -> bool:
-    """Whether a value is of that class of a package, which need not be installed."""
+    """True if a value is an instance of this class of a package. The package is not imported."""
     return any(
         base.__name__ == name and f"{base.__module__}.".startswith(f"{package}.") for base in type(value).__mro__
     )
@@ -363,11 +366,11 @@ def _get_name(value: Any) -> str:
     return name if isinstance(name, str) and name else type(value).__name__
 
 
-# Where the agent and the metric functions of a task run: in the caller's process, as the objects that they are.
+# The host of the agent and the metric functions of a task.
 
 
 class CallingHost:
-    """Calls what it is given. An `AgentHost` for one task; `close` leaves calls alone that do not come back."""
+    """The `AgentHost` of one task, in the process of the caller. `close` abandons calls that do not return."""
 
     def __init__(self, calls: Calls, *, agent: Agent | None, functions: Mapping[str, Callable[..., Any]]) -> None:
         """`functions` are the metric functions, by the name of their metric."""
@@ -394,11 +397,11 @@ class CallingHost:
         """See `AgentHost.score`."""
         metric = RowMetric(request.metric, self._functions[request.metric])
         try:
-            # Copies: what one function does to its row is nothing to the next one, nor to the result.
+            # Copies: a function that changes its row must not affect other functions or the result.
             instances = [deepcopy(build_instance(request, number)) for number in range(len(request.actual))]
-            told = await self._calls.call(metric.score, {"metric": request.metric, "instances": instances})
-            return read_scores(told, None)
-        except Exception as raised:  # the function is the caller's: whatever it raises costs this row
+            scores = await self._calls.call(metric.score, {"metric": request.metric, "instances": instances})
+            return read_scores(scores, None)
+        except Exception as raised:  # an error of the caller's function fails only this row
             error = _unwrap_error(raised)
             failed = describe_failure(error, raised_by="the metric")
             message = f"{request.metric}: {failed['message']}"
@@ -412,10 +415,10 @@ class CallingHost:
 
 
 class CallingSession:
-    """One prompt. The `AgentSession` of `CallingHost`: what an adapter does in a worker, done here."""
+    """The `AgentSession` of `CallingHost`, for one prompt. It uses the adapters of the worker in this process."""
 
     def __init__(self, agent: Agent, request: SessionRequest, calls: Calls, *, on_span: OnSpan) -> None:
-        """Where `request` wants to be alone, `calls` are of this session only, and are closed with it."""
+        """If `request` is `alone`, `calls` belong to this session and are closed with it."""
         self._agent = agent
         self._request = request
         self._calls = calls
@@ -426,7 +429,7 @@ class CallingSession:
 
     @property
     def dependencies(self) -> None:
-        """See `AgentSession.dependencies`: in the caller's process nobody can tell what an agent depends on."""
+        """See `AgentSession.dependencies`: they are unknown in the process of the caller."""
         return None
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:  # noqa: ARG002 - ends at once
@@ -435,16 +438,16 @@ class CallingSession:
             if self._session is None:
                 self._session = await self._await_adapter(self._open)
             said = content.model_dump(mode="json", exclude_none=True)
-            told = mask_data(await self._calls.call(self._session.turn, said, turn))
-            for span in told.pop("spans", ()):
+            result = mask_data(await self._calls.call(self._session.turn, said, turn))
+            for span in result.pop("spans", ()):
                 self._on_span(Span.model_validate(span))
-            return TurnResult.model_validate(told)
+            return TurnResult.model_validate(result)
         except asyncio.CancelledError as cancelled:
             self._held_up = get_block_phase(cancelled)
             raise
         except AgentError:
             raise
-        except Exception as raised:  # the agent is the caller's: whatever it raises costs this row
+        except Exception as raised:  # an error of the caller's agent fails only this row
             error = _unwrap_error(raised)
             raise AgentError(Failure.model_validate({**describe_failure(error), "turn": turn})) from error
 
@@ -468,32 +471,32 @@ class CallingSession:
         return await self.kill()
 
     async def kill(self) -> SessionEnd:
-        """See `AgentSession.kill`: a call cannot be ended, and is left alone."""
+        """See `AgentSession.kill`: a call cannot be ended and is abandoned."""
         if self._request.alone:
             await run_in_own_thread(self._calls.close)
         return SessionEnd(held_up=self._held_up)
 
     def _open(self) -> Any:
-        """The session of the adapter, or what is to be awaited for it."""
-        asked = {
+        """Open the session of the adapter; the result may be an awaitable."""
+        request = {
             "app_name": self._request.app_name,
             "user_id": self._request.user_id,
             "session_id": self._request.session_id,
             "state": dict(self._request.state),
             "collect_spans": self._request.collect_spans,
         }
-        return self._agent.open(asked, self._emit_from_thread)
+        return self._agent.open(request, self._emit_from_thread)
 
     async def _await_adapter(self, ask: Callable[[], Any]) -> Any:
-        """What the adapter gives for that, which never blocks. Raises AgentError."""
+        """Call a method of the adapter that never blocks, and await its result. Raises AgentError."""
         try:
             return await self._calls.await_value(ask())
-        except Exception as raised:  # what is asked about is the caller's, and so are the objects in it
+        except Exception as raised:  # the data has objects of the caller, which may raise
             error = _unwrap_error(raised)
             raise AgentError(Failure.model_validate(describe_failure(error))) from error
 
     def _emit_from_thread(self, span: dict[str, Any]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the call was given up long ago
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the call was abandoned
             self._loop.call_soon_threadsafe(self._emit, span)
 
     def _emit(self, span: dict[str, Any]) -> None:
@@ -501,5 +504,5 @@ class CallingSession:
 
 
 def _unwrap_error(error: Exception) -> BaseException:
-    """What a function of the caller raised; an error about what it gave is that error itself."""
+    """Return the exception of the caller's function, or else the error itself."""
     return error.error if isinstance(error, FunctionRaised) else error

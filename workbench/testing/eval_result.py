@@ -1,4 +1,4 @@
-"""What an evaluation task found out: numbers for all rows, a table of the rows, and why cells of it are empty."""
+"""`EvalResult`: summary metrics, a table of the rows, and the reasons for its empty cells."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class EvalResult:
     """The result of `EvalTask.evaluate`.
 
     `summary_metrics` has `row_count` and for each metric `<metric>/mean` and `<metric>/std` (sample deviation), NaN
-    where no row gives the number. `rows` has a dict for each row of the dataset, with None for what does not exist;
-    `problems` says why. `metadata` names the run in the history, and the experiment.
+    if no row has the number. `rows` has a dict for each row of the dataset, with None for missing values; `problems`
+    has the reasons. `metadata` has the run in the history, and the experiment.
     """
 
     def __init__(
         self, *, summary_metrics: Mapping[str, float], table: Table, frame: Any, metadata: Mapping[str, str]
     ) -> None:
-        """`frame` has those columns of the rows that are as a pandas frame had them, if they came from one."""
+        """`frame` has the unchanged columns of the pandas frame from which the rows came, if there was one."""
         self.summary_metrics = dict(summary_metrics)
         self.rows = table.rows
         self.problems: tuple[Problem, ...] = tuple(table.problems)
@@ -43,9 +43,9 @@ class EvalResult:
 
     @cached_property
     def metrics_table(self) -> DataFrame:
-        """The rows as a pandas frame, with the index of the dataset where that is one.
+        """The rows as a pandas frame, with the index of the dataset if it is a frame.
 
-        Raises EvaluationError where pandas is not installed.
+        Raises EvaluationError if pandas is not installed.
         """
         try:
             import pandas as pd
@@ -54,7 +54,7 @@ class EvalResult:
             raise EvaluationError(f"metrics_table needs pandas ({hint}); `rows` has the same without it") from None
         given = {} if self._frame is None else {str(name): place for place, name in enumerate(self._frame.columns)}
         columns = {
-            # As arrays: a series would be put in order by its index, which may have labels twice.
+            # Arrays, because pandas would align a series by its index, which may have duplicates.
             name: self._frame.iloc[:, given[name]].array if name in given else [row[name] for row in self.rows]
             for name in self._columns
         }
@@ -67,7 +67,7 @@ class EvalResult:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Two tables for notebooks: the numbers, and the first rows. All text in them is data."""
+        """Return two tables for notebooks: the numbers and the first rows. All text is escaped."""
         summary = _html_table(("metric", "value"), ((n, _number_text(v)) for n, v in self.summary_metrics.items()))
         rows = _html_table(self._columns, ([row[name] for name in self._columns] for row in self.rows[:_ROWS_SHOWN]))
         left = len(self.rows) - _ROWS_SHOWN
@@ -81,7 +81,7 @@ class EvalResult:
         return f" ({one_line(', '.join(names))})" if names else ""
 
     def _problem_lines(self) -> Iterable[str]:
-        """The empty cells, those of the same reason and column as one."""
+        """Yield the reasons for empty cells, with the number of rows for each column and reason."""
         counts: dict[tuple[str, str, str], int] = {}
         for problem in self.problems:
             key = problem.column, problem.status, problem.reason

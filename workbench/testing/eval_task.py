@@ -1,4 +1,4 @@
-"""Evaluation tasks: a dataset and metrics, evaluated as often as wanted, with an agent or the answers it holds."""
+"""`EvalTask`: a dataset and metrics, evaluated with an agent or with the answers in the dataset."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 class EvalTask:
     """A dataset with the metrics that judge it.
 
-    `dataset` is a pandas DataFrame, a dict of columns, a list of rows, or a file or an address as `workbench score`
-    takes them. `metrics` are names of known metrics and the types beside this one. `metric_column_mapping` says for
-    columns that have a meaning (`prompt`, `response`, `reference`, ...) which names they have in the dataset.
-    `autorater_config` is for all judges whose metric has none of its own.
+    `dataset` is a pandas DataFrame, a dict of columns, a list of rows, or a file or an address as for `workbench
+    score`. `metrics` are names of known metrics and the metric types of this package. `metric_column_mapping` maps
+    columns with a meaning (`prompt`, `response`, `reference`, ...) to their names in the dataset. `autorater_config` is
+    the default for judges whose metric has none.
 
-    Results are kept in the history of the project around the working directory, under the name of the `experiment`,
-    unless `history` is false. `output_uri_prefix` is a folder, or the address of one, that gets them as files too.
+    Results are stored in the history of the project around the working directory, under the name of the `experiment`,
+    unless `history` is false. `output_uri_prefix` is a folder, or its address, to which results are also written.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class EvalTask:
         autorater_config: Any = None,
         history: bool = True,
     ) -> None:
-        """Raises EvaluationError for metrics that nobody knows or that cannot be meant, and where nothing that is
-        installed can write to `output_uri_prefix`."""
+        """Raises EvaluationError for unknown or wrong metrics, and if no installed package can write to
+        `output_uri_prefix`."""
         from workbench.testing.metric_criteria import read_criteria
 
         read_criteria(metrics, autorater_config=autorater_config, columns=())
@@ -71,17 +71,19 @@ class EvalTask:
         concurrency: int | None = None,
         timeout_seconds: float | None = None,
     ) -> EvalResult:
-        """Judge every row, after its prompt was answered by `runnable` or `model` where there is one.
+        """Judge every row. If there is a `runnable` or `model`, it first answers the prompt of the row.
 
-        `runnable` is a function `f(prompt)`, plain or async, that gives a text or a dict with `response` and
+        `runnable` is a function `f(prompt)`, plain or async, that returns a text or a dict with `response` and
         `predicted_trajectory`; or an object with `query(input=)`, a Runnable of LangChain (an AgentExecutor, a compiled
         graph), or an agent or app of google-adk. `model` is a function or an object with `generate_content(prompt)`.
-        They run in this process, `concurrency` at a time, each row for `timeout_seconds` at most; what fails costs its
-        row. `prompt_template` makes the prompts, with `{column}` for the value of a column. `response_column_name` and
-        `baseline_model_response_column_name` go before what `metric_column_mapping` says of these two.
-        `evaluation_service_qps` limits requests to a judge model in a second, `retry_timeout` the seconds of one.
+        They run in this process, `concurrency` at a time, each row for at most `timeout_seconds`. A failure affects
+        only its row.
 
-        Works in notebooks, where an event loop runs already. Raises EvaluationError where nothing can be evaluated.
+        `prompt_template` makes the prompts, with `{column}` for the value of a column. `response_column_name` and
+        `baseline_model_response_column_name` override `metric_column_mapping` for these two columns.
+        `evaluation_service_qps` limits the requests per second to a judge model, `retry_timeout` the seconds of one.
+
+        Works in notebooks with a running event loop. Raises EvaluationError if nothing can be evaluated.
         """
         self._check_output(output_file_name)
         evaluation = self._prepare_evaluation(
@@ -113,7 +115,7 @@ class EvalTask:
         concurrency: int | None = None,
         timeout_seconds: float | None = None,
     ) -> EvalResult:
-        """As `evaluate`, for callers with an event loop: asynchronous agents and metrics run on theirs."""
+        """Do as `evaluate`, for callers with an event loop: asynchronous agents and metrics run on that loop."""
         self._check_output(output_file_name)
         evaluation = await asyncio.to_thread(
             self._prepare_evaluation,
@@ -134,7 +136,7 @@ class EvalTask:
         except asyncio.CancelledError:
             evaluation.cancel()
             await asyncio.wait([carried_out])
-            carried_out.exception()  # that it ended early is known
+            carried_out.exception()  # retrieve the exception so that asyncio does not warn
             raise
         return await asyncio.to_thread(self._write, result, output_file_name)
 
@@ -181,7 +183,7 @@ class EvalTask:
         )
 
     def _find_baseline(self) -> Agent | None:
-        """What answers for the baseline of comparisons: one for all, as its answers are one column."""
+        """Return the baseline agent of all comparisons: only one, because its answers are one column."""
         from workbench.testing.callables import make_model_agent
 
         models = [metric.baseline_model for metric in self.metrics if isinstance(metric, PairwiseMetric)]
@@ -191,7 +193,7 @@ class EvalTask:
         return None if not different or different[0] is None else make_model_agent(different[0])
 
     def _write(self, result: EvalResult, file_name: str | None) -> EvalResult:
-        """The result, written to where the task wants it. It is not lost where that cannot be done."""
+        """Write the result to the output of the task, and return it. A failure is only a warning."""
         if self._output_prefix:
             from workbench.store.errors import StoreError
             from workbench.testing.result_rows import write_result
@@ -203,7 +205,7 @@ class EvalTask:
         return result
 
     def _check_output(self, file_name: str | None) -> None:
-        """Refuse names that the result could not be written to. Raises EvaluationError."""
+        """Check that the result can be written to this name. Raises EvaluationError."""
         if self._output_prefix:
             from workbench.testing.result_rows import check_output
 
@@ -221,13 +223,13 @@ def _choose_agent(*, model: Any, runnable: Any) -> Agent | None:
 
 
 def _check_columns(lacking: MissingColumns, rows: Rows, *, asked_agent: bool) -> None:
-    """Warn of metrics that no row has the columns for.
+    """Warn of metrics whose columns no row has.
 
-    Raises EvaluationError where none is left and nobody is asked: nothing at all would come of it.
+    Raises EvaluationError if there is no other metric and no agent: there would be no result.
     """
     if not lacking.missing:
         return
-    how = "metric_column_mapping says which columns have them under other names"
+    how = "use metric_column_mapping if they have other names"
     message = one_line(f"{rows.source}: {lacking.describe(list(rows.columns))} ({how})")
     if lacking.covers_all_metrics and not asked_agent:
         raise EvaluationError(message)

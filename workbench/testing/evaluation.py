@@ -1,4 +1,4 @@
-"""An evaluation carried out: agents run or rows read, and judged."""
+"""`Evaluation`: runs an agent on rows, or reads their answers, and judges them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from workbench.testing.model_calls import apply_model_calls
 from workbench.testing.pytest_session import session
 from workbench.testing.result_rows import FAILURE, LATENCY, Rows, Table, build_summary
 
-# How far an evaluation is: one line on a terminal's standard error, or below the cell of a notebook.
+# Progress: one line on standard error of a terminal, or below the cell of a notebook.
 
 _INTERVAL = 0.15
 """Seconds between updates."""
@@ -42,7 +42,7 @@ _BAR = 20
 
 
 class Progress:
-    """Shows events of a run as they come. Where nobody looks nothing is shown."""
+    """Shows the progress of a run. Without terminal and notebook it shows nothing."""
 
     def __init__(self, *, total: int) -> None:
         self._total = total
@@ -57,7 +57,7 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """It is over: the line on a terminal goes, that in a notebook stays with the last count."""
+        """Clear the line on a terminal; show the final count in a notebook."""
         if self._line_is_open:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
@@ -65,7 +65,7 @@ class Progress:
             self._show(self._text())
 
     def update(self, event: RunEvent) -> None:
-        """Something happened."""
+        """Count the event, and update the line if enough time has passed."""
         if isinstance(event, CaseFinished):
             self._done += 1
             self._errors += event.status is CaseStatus.ERROR
@@ -92,7 +92,7 @@ class Progress:
 
 
 def _notebook_display() -> Any:
-    """What shows things in the notebook that this runs in; None elsewhere."""
+    """Return the display function of the current notebook; None outside of a notebook."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):
@@ -102,19 +102,16 @@ def _notebook_display() -> Any:
     return display
 
 
-# One evaluation: its rows planned, carried out by the engine, and read as a result.
+# The evaluation.
 
 _METRICS_SHOWN = 3
-_WIDTH = 300  # characters that a warning says of one metric
+_WIDTH = 300  # characters of a warning about one metric
 _REASONS_SHOWN = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """What a run is called: the experiment that it belongs to, and itself, as far as they have names.
-
-    `dataset` and `metrics` tell runs without names apart.
-    """
+    """The names of a run and its experiment, if they have any. `dataset` and `metrics` identify runs without names."""
 
     experiment: str | None
     run: str | None
@@ -123,7 +120,7 @@ class Names:
 
     @property
     def command(self) -> str:
-        """What the history shows of it."""
+        """The text of the run in the history."""
         named = [f"{kind} {name}" for kind, name in (("experiment", self.experiment), ("run", self.run)) if name]
         if not named:
             more = len(self.metrics) - _METRICS_SHOWN
@@ -134,10 +131,10 @@ class Names:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How agents, metric functions and judges are asked. None: as the project's settings say.
+    """The limits of agents, metric functions and judges. None: as in the settings of the project.
 
-    `timeout_seconds` is for one row, `judge_seconds` for one try at a judge; `judges_per_second` limits the requests to
-    each judge model.
+    `timeout_seconds` is for one row, `judge_seconds` for one request to a judge. `judges_per_second` limits the
+    requests to each judge model.
     """
 
     concurrency: int | None
@@ -148,17 +145,14 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Respondents:
-    """Who answers the prompts of the rows: `agent` what is judged, `baseline` what that is compared with.
-
-    None: the rows have the answers.
-    """
+    """The judged `agent`, and the `baseline` of comparisons. None: the rows have the answers."""
 
     agent: Agent | None
     baseline: Agent | None
 
 
 class Evaluation:
-    """Rows being judged in the project around the working directory."""
+    """One evaluation of rows, in the project around the working directory."""
 
     def __init__(
         self,
@@ -171,7 +165,7 @@ class Evaluation:
         history: bool,
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
-        """`loop` is the caller's event loop, where it runs meanwhile. Raises EvaluationError."""
+        """`loop` is the running event loop of the caller, if there is one. Raises EvaluationError."""
         self._rows = rows
         self._criteria = criteria
         self._asked = asked
@@ -183,7 +177,7 @@ class Evaluation:
             loaded = _apply_limits(load_settings(root), limits)
         except StoreError as error:
             raise EvaluationError(str(error)) from None
-        # Nothing is discovered: what the project holds besides does not matter here.
+        # No discovery: targets and eval sets of the project are not needed.
         self._workspace = Workspace(Project(root=root, targets={}, eval_sets=()), loaded)
         self._calls = Calls(loop)
         self._problems: list[Problem] = []
@@ -191,14 +185,14 @@ class Evaluation:
         self._is_cancelled = False
 
     def run(self) -> EvalResult:
-        """Judge the rows, and give everything back. Blocking. Raises EvaluationError."""
+        """Judge the rows and close all resources. Blocking. Raises EvaluationError."""
         try:
             if self._asked.baseline is not None:
                 with quiet_frameworks():
                     self._ask_baseline(self._asked.baseline)
             rows = self._rows if self._asked.agent is None else self._rows.without_answers()
             calls_anybody = self._asked.agent is not None or self._criteria.functions
-            # Code of the caller may leave cycles that are to be collected.
+            # Code of the caller may create garbage cycles, so the collector stays on for it.
             with (
                 quiet_frameworks(),
                 nullcontext() if calls_anybody else pause_gc(),
@@ -210,13 +204,13 @@ class Evaluation:
             self._calls.close()
 
     def cancel(self) -> None:
-        """Have `carry_out` end soon, with an EvaluationError. May be called from any thread."""
+        """Make `run` end soon with an EvaluationError. May be called from any thread."""
         self._is_cancelled = True
         if self._run is not None:
             self._run.cancel()
 
     def _follow(self, run: Run) -> RunSummary:
-        """Wait for the end of a run, and show meanwhile how far it is."""
+        """Wait for the end of a run, and show its progress."""
         self._run = run
         if self._is_cancelled:
             run.cancel()
@@ -232,7 +226,7 @@ class Evaluation:
 
     @contextmanager
     def _start(self, rows: Rows, config: EvalConfig, agent: Agent | None, *, history: bool) -> Iterator[Run]:
-        """A run that goes on. What its models answered is recorded afterwards, where a test of pytest wants that."""
+        """Start a run. In a pytest test that records model calls, they are written at the end."""
         name = self._names.experiment or rows.name
         target = Target(name=one_line(name), kind=AgentKind.FUNCTION if agent else AgentKind.RECORDED, path=Path.cwd())
         options = RunOptions(
@@ -250,7 +244,7 @@ class Evaluation:
             raise EvaluationError(str(error)) from None
 
     def _ask_baseline(self, baseline: Agent) -> None:
-        """What the baseline answers becomes a column, as if the dataset had it."""
+        """Run the baseline, and add its answers as a column of the rows."""
         config = EvalConfig(criteria=(), source=SOURCE)
         with self._start(self._rows.without_answers(), config, baseline, history=False) as run:
             self._follow(run)
@@ -285,7 +279,7 @@ class Evaluation:
 
 
 def _describe_missing(table: Table, *, partly_judged: int) -> str | None:
-    """One sentence with how many rows lack what because of errors, or were judged by too few samples; None if none."""
+    """Return a sentence with the rows that have errors or missing samples, by metric; None if there are none."""
     rows: dict[str, dict[int, str]] = {}
     for problem in table.problems:
         if problem.status == "ERROR":
@@ -293,18 +287,20 @@ def _describe_missing(table: Table, *, partly_judged: int) -> str | None:
     alike: dict[tuple[tuple[int, str], ...], list[str]] = {}
     for name, found in rows.items():
         alike.setdefault(tuple(found.items()), []).append(name)
-    told = []
+    errors = []
     for reasons, names in alike.items():
         why = _format_reasons(reason for _, reason in reasons)
-        told.append(f"{', '.join(names)}: {len(reasons)} of {pluralise(len(table.rows), 'row')} ({why})")
-    parts = [f"errors left values out: {'; '.join(told)}; see `problems` of the result"] if told else []
+        errors.append(f"{', '.join(names)}: {len(reasons)} of {pluralise(len(table.rows), 'row')} ({why})")
+    parts = []
+    if errors:
+        parts.append(f"values are missing because of errors: {'; '.join(errors)}; see `problems` of the result")
     if partly_judged:
         parts.append(f"{pluralise(partly_judged, 'row')} judged by fewer samples than asked")
     return ". ".join(parts) or None
 
 
 def _format_reasons(reasons: Iterable[str]) -> str:
-    """The reason that all share, or else the most frequent ones with their counts."""
+    """Return the common reason, or else the most frequent ones with their counts."""
     counts = Counter(one_line(redact(reason), width=_WIDTH) for reason in reasons)
     if len(counts) == 1:
         return next(iter(counts))
@@ -322,7 +318,7 @@ def _collect_results(run: Run) -> Sequence[CaseResult]:
 
 
 def _apply_limits(loaded: LoadedSettings, limits: Limits) -> LoadedSettings:
-    """The settings, with what limits say about judges."""
+    """Return the settings with the limits for judges."""
     judge: dict[str, float] = {}
     if limits.judges_per_second is not None:
         judge["requests_per_minute"] = max(1, round(limits.judges_per_second * 60))

@@ -1,4 +1,4 @@
-"""The metric classes of the SDK, and what is wrong with an evaluation."""
+"""The metric classes of the SDK, and the errors and problems of an evaluation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-# Metrics as a task names them. They say what is wanted; `criteria` makes of them what the engine judges by.
+# Metrics of a task. `metric_criteria` converts them to criteria of the engine.
 
 
 @dataclass(frozen=True)
 class TrajectorySingleToolUse:
-    """1 where the agent called this tool at all, else 0."""
+    """1 if the agent called this tool at all, else 0."""
 
     tool_name: str
 
@@ -24,8 +24,8 @@ class TrajectorySingleToolUse:
 class Rouge:
     """ROUGE under the column `rouge/score`: `rouge_type` is rouge1, rouge2, rougeL or rougeLsum.
 
-    The metrics `rouge_1`, `rouge_2`, `rouge_l` and `rouge_l_sum` are the same by name. `split_summaries` cannot be had:
-    rougeLsum takes each line for a sentence.
+    The metrics `rouge_1`, `rouge_2`, `rouge_l` and `rouge_l_sum` are equivalent. `split_summaries` is not supported
+    with rougeLsum, which takes each line as a sentence.
     """
 
     rouge_type: str
@@ -35,11 +35,11 @@ class Rouge:
 
 @dataclass(frozen=True)
 class CustomMetric:
-    """A function of the caller: `f(row)` gives a number, or a dict with a number under `name` and maybe others.
+    """A function of the caller: `f(row)` returns a number, or a dict with a number under `name` and perhaps others.
 
-    The row is a dict of the dataset's columns, with `prompt`, `response`, `predicted_trajectory`, `reference` and
-    `reference_trajectory` as far as they are known; it is a copy. Further values of the dict become columns `name/key`,
-    but for one under `score` beside that under `name`: the column `name/score` has the score of the metric. The
+    The row is a copy: a dict of the dataset's columns, with `prompt`, `response`, `predicted_trajectory`, `reference`
+    and `reference_trajectory` if they are known. Further values of the dict become columns `name/key`. A value under
+    `score` is ignored if there is one under `name`, because the column `name/score` has the score of the metric. The
     function may be `async`. It is not called for rows whose agent failed.
     """
 
@@ -49,8 +49,8 @@ class CustomMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class AutoraterConfig:
-    """How the judge model is asked: `sampling_count` times, `flip_enabled` with the two responses of a comparison in
-    the other order every second time. None: as the project's settings and the metric say."""
+    """The options of a judge model: `sampling_count` samples; `flip_enabled` swaps the two responses of a comparison in
+    every second sample. None: as in the settings of the project and in the metric."""
 
     sampling_count: int | None = None
     flip_enabled: bool | None = None
@@ -59,8 +59,8 @@ class AutoraterConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class _JudgePrompt:
-    """The parts that the prompt of a judge is put together of. `input_variables` are columns that it is shown besides
-    the response; None: the prompt, where the dataset has it."""
+    """The parts of a judge prompt. `input_variables` are columns beside the response; None: the prompt, if the dataset
+    has it."""
 
     criteria: Mapping[str, str]
     rating_rubric: Mapping[str, str]
@@ -73,12 +73,12 @@ class _JudgePrompt:
 
 @dataclass(frozen=True, kw_only=True)
 class PointwiseMetricPromptTemplate(_JudgePrompt):
-    """What a judge is asked that rates a response: the ratings of the rubric are numbers as text."""
+    """The prompt of a judge that rates a response. The ratings of the rubric are numbers as text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseMetricPromptTemplate(_JudgePrompt):
-    """What a judge is asked that compares two responses: the rubric says what A, SAME and B mean."""
+    """The prompt of a judge that compares two responses. The rubric defines A, SAME and B."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class PointwiseMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseMetric:
-    """A judge model says which is better, the response or that of a baseline.
+    """A judge model compares the response with that of a baseline.
 
     The baseline answers the same prompts; without `baseline_model` the dataset has its answers in the column
     `baseline_model_response`.
@@ -108,12 +108,12 @@ class PairwiseMetric:
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """A prompt with `{column}` where the value of a column belongs; two braces stand for one."""
+    """A prompt with `{column}` for the value of a column. Two braces are an escaped brace."""
 
     template: str
 
     def assemble(self, **values: str) -> str:
-        """The template filled in, in one go: what a value says is never looked at. Raises KeyError for a gap."""
+        """Fill the template in one pass, without reading variables in values. Raises KeyError for a missing value."""
         from workbench.metrics.judges.transcript import fill_template
 
         return fill_template(self.template, values)
@@ -125,18 +125,18 @@ Metric = str | TrajectorySingleToolUse | Rouge | CustomMetric | PointwiseMetric 
 # The model-based metrics that the Vertex AI SDK has by name, worded by the workbench.
 
 PAIRWISE = "pairwise_"
-"""How the names of comparisons begin."""
+"""The prefix of the names of comparisons."""
 
 
 @cache
 def named_metrics() -> Mapping[str, PointwiseMetric | PairwiseMetric]:
-    """All of them by name, such as `fluency` and `pairwise_fluency`; those that compare come last."""
-    told = tomllib.loads(files(__package__).joinpath("named_metrics.toml").read_text(encoding="utf-8"))
-    metrics: Mapping[str, Any] = told["metrics"]
+    """Return all named metrics, such as `fluency` and `pairwise_fluency`; comparisons come last."""
+    definitions = tomllib.loads(files(__package__).joinpath("named_metrics.toml").read_text(encoding="utf-8"))
+    metrics: Mapping[str, Any] = definitions["metrics"]
     named: dict[str, PointwiseMetric | PairwiseMetric] = {}
     named |= {name: _make_pointwise(name, parts) for name, parts in metrics.items()}
     named |= {
-        f"{PAIRWISE}{name}": _make_pairwise(f"{PAIRWISE}{name}", parts, told["comparison"])
+        f"{PAIRWISE}{name}": _make_pairwise(f"{PAIRWISE}{name}", parts, definitions["comparison"])
         for name, parts in metrics.items()
     }
     return MappingProxyType(named)
@@ -162,19 +162,19 @@ def _read_common_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# What cannot be evaluated: a task that makes no sense, and cells of a result that stay empty, each with its reason.
+# Errors of a task, and reasons for empty cells of a result.
 
 
 class EvaluationError(ValueError):
-    """A task cannot be evaluated as it is. The message is one sentence for each thing that is wrong."""
+    """A task cannot be evaluated. The message has a sentence for each problem."""
 
 
 class Problem(NamedTuple):
     """Why a cell of a result is empty.
 
-    `row` counts from 1 in the order of the dataset, as messages do everywhere: row 2 is `rows[1]` of the result, and
-    `row_2` where rows have no ids. An ERROR is work that could not be done, UNDEFINED a value that
-    does not exist, such as the precision of an agent that called no tool.
+    `row` counts from 1 in the order of the dataset, as in all messages: row 2 is `rows[1]` of the result, and `row_2`
+    if rows have no ids. ERROR: work failed. UNDEFINED: the value does not exist, such as the precision of an agent that
+    called no tool.
     """
 
     row: int

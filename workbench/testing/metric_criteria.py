@@ -1,4 +1,4 @@
-"""Metric classes as criteria of the engine, and the examples that come with them."""
+"""Conversion of metric classes to criteria of the engine, and `MetricPromptTemplateExamples`."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from workbench.testing.metric_classes import (
     named_metrics,
 )
 
-# What the engine judges by: the metrics of a task as criteria, and the columns that their results become.
+# Criteria of the engine, and the columns of their results.
 
 SOURCE = "EvalTask"
-"""What messages name as the place of the criteria."""
+"""The source of the criteria in messages."""
 
 _SINGLE_TOOL = "trajectory_single_tool_use"
 _RESERVED = frozenset({"latency", "failure"})
@@ -46,7 +46,7 @@ MetricKind = Literal["computed", "custom", "pointwise", "pairwise"]
 
 @dataclass(frozen=True)
 class TaskMetric:
-    """A metric as its columns name it: `name/score`, and by its kind others. `result` is what the engine calls it."""
+    """A metric with its column name: `name/score`, and others by its kind. `result` is its name in the engine."""
 
     name: str
     kind: MetricKind
@@ -55,7 +55,7 @@ class TaskMetric:
 
 @dataclass(frozen=True)
 class Criteria:
-    """The metrics of a task, for the engine and for the table. `functions` are those of custom metrics, by name."""
+    """The metrics of a task for the engine and the table. `functions` are the functions of custom metrics by name."""
 
     config: EvalConfig
     metrics: tuple[TaskMetric, ...]
@@ -71,7 +71,7 @@ class _Reading:
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def add(self, criterion: Criterion, kind: MetricKind, *, name: str = "") -> None:
-        """Add a criterion; its columns may have another `name`. Raises EvaluationError where one is taken."""
+        """Add a criterion; its columns may have another `name`. Raises EvaluationError for a duplicate name."""
         asked = TaskMetric(name or criterion.metric, kind, criterion.metric)
         for known in self.metrics:
             if asked.name == known.name:
@@ -84,7 +84,7 @@ class _Reading:
 
 
 def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: Collection[str]) -> Criteria:
-    """The criteria that metrics are for a dataset with these columns. Raises EvaluationError."""
+    """Convert metrics to criteria for a dataset with these columns. Raises EvaluationError."""
     if isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics:
         found = "no metric" if metrics == [] else _describe_value(metrics)
         raise EvaluationError(f"metrics: found {found}, expected a list of metrics")
@@ -113,7 +113,7 @@ def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: 
 
 
 def _add_tools(reading: _Reading, tools: Sequence[str]) -> None:
-    """All tools are one criterion: of several each has a result of its own, which names the tool."""
+    """Add one criterion for all tools. Of several tools, each has its own result, named by the tool."""
     if any(criterion.metric == _SINGLE_TOOL for criterion in reading.criteria):
         return
     for tool in tools:
@@ -177,7 +177,7 @@ def _build_judge(
 
 
 def format_prompt(metric: PointwiseMetric | PairwiseMetric) -> str:
-    """What the judge of a metric is asked, with `{column}` where a value belongs. Raises EvaluationError."""
+    """Return the judge prompt of a metric, with `{column}` for the value of a column. Raises EvaluationError."""
     return format_template(_build_judge(metric, ("prompt",), flip=None))
 
 
@@ -200,7 +200,7 @@ def _build_definition(metric: PointwiseMetric | PairwiseMetric, columns: Collect
 
 
 def _read_rater(config: Any) -> dict[str, Any]:
-    """What a config for judges says, of whatever type it is that has the three fields."""
+    """Read the fields of a config for judges. It may have any type with these fields."""
     fields = ("sampling_count", "flip_enabled", "autorater_model")
     values = {name: getattr(config, name, None) for name in fields}
     return {name: value for name, value in values.items() if value not in (None, "")}
@@ -231,7 +231,7 @@ def _describe_value(value: Any) -> str:
     return repr(value) if value is None or isinstance(value, str) else f"a {type(value).__name__}"
 
 
-# The named metrics as the Vertex AI SDK hands them out: as objects, and as the text that a judge is asked.
+# The named metrics as in the Vertex AI SDK: as objects, and as the text of the prompt.
 
 
 def _make_namespace(kind: type[PointwiseMetric | PairwiseMetric]) -> SimpleNamespace:
@@ -242,8 +242,8 @@ def _make_namespace(kind: type[PointwiseMetric | PairwiseMetric]) -> SimpleNames
 class MetricPromptTemplateExamples:
     """The model-based metrics that have names, such as `MetricPromptTemplateExamples.Pointwise.FLUENCY`.
 
-    `Pairwise` has the same ones as comparisons with the column `baseline_model_response`. What judges are asked is in
-    the words of the workbench: scores are not comparable digit by digit with those of the Vertex AI SDK.
+    `Pairwise` has the same metrics as comparisons with the column `baseline_model_response`. The prompts are those of
+    the workbench, so scores may differ from those of the Vertex AI SDK.
     """
 
     Pointwise = _make_namespace(PointwiseMetric)
@@ -251,14 +251,14 @@ class MetricPromptTemplateExamples:
 
     @classmethod
     def list_example_metric_names(cls) -> list[str]:
-        """The names, each of which may stand among the metrics of a task as it is."""
+        """Return the names. Each can be used in `metrics` of a task."""
         return list(named_metrics())
 
     @classmethod
     def get_prompt_template(cls, metric_name: str) -> str:
-        """What the judge of a metric is asked, with `{column}` where a value belongs.
+        """Return the judge prompt of a metric, with `{column}` for the value of a column.
 
-        It may be changed, and given to a PointwiseMetric or PairwiseMetric. Raises EvaluationError for another name.
+        You can change it, and pass it to a PointwiseMetric or PairwiseMetric. Raises EvaluationError for another name.
         """
         metric = named_metrics().get(metric_name)
         if metric is None:

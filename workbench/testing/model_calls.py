@@ -1,4 +1,4 @@
-"""Recorded answers of models, for tests that need neither a key nor a network."""
+"""Recorded answers of models, for tests without API key and network."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls
 
 @contextmanager
 def apply_model_calls(plan: Plan, calls: ModelCalls) -> Iterator[Plan]:
-    """The plan as it is to be run: its models recorded or replayed. What was recorded is in the file afterwards.
+    """Return the plan with its models recorded or replayed. Afterwards the recorded calls are in the file.
 
-    What the file has from before stays, but for the same requests. Raises PlanError where a file to answer from is not
-    there, and StoreError where it holds something else, or cannot be written.
+    Earlier calls in the file are kept unless the same request was recorded again. Raises PlanError if the file to
+    replay is missing, and StoreError if it is no recording or cannot be written.
     """
     file = calls.file
     if file is None or not _is_asking_models(plan):
@@ -35,7 +35,7 @@ def apply_model_calls(plan: Plan, calls: ModelCalls) -> Iterator[Plan]:
         yield replace(plan, options=plan.options.model_copy(update={"replay_calls": file}))
         return
     if file.exists() and file.stat().st_size:
-        Replay(file)  # nothing but a recording is written over
+        Replay(file)  # refuse to overwrite a file that is no recording
     make_folder(file.parent)
     with tempfile.TemporaryDirectory(prefix="workbench-calls-") as folder:
         part = Path(folder) / "calls.jsonl"
@@ -45,7 +45,7 @@ def apply_model_calls(plan: Plan, calls: ModelCalls) -> Iterator[Plan]:
 
 
 def _merge(file: Path, part: Path) -> str:
-    """What is in either file; of requests that are in both, what is in `part`."""
+    """Merge two recordings. For requests in both, the call in `part` is used."""
     recorded = list(_read_lines(part))
     again = {key for key, _ in recorded}
     kept = [line for key, line in _read_lines(file) if key not in again] if file.exists() else []
@@ -53,14 +53,14 @@ def _merge(file: Path, part: Path) -> str:
 
 
 def _read_lines(file: Path) -> Iterator[tuple[str, str]]:
-    """The calls in a file that has been read before, each with what tells its request from others."""
-    for line in file.read_text(encoding="utf-8").split("\n"):  # texts may hold other ends of lines
+    """Yield the calls of a valid recording: the key of each request, and its line."""
+    for line in file.read_text(encoding="utf-8").split("\n"):  # texts may contain other line separators
         if line.strip():
             yield ModelRequest.model_validate(json.loads(line)["request"]).key, line
 
 
 def _is_asking_models(plan: Plan) -> bool:
-    """Whether any model judges, plays a user or answers for a tool."""
+    """True if a model judges, plays a user or simulates a tool."""
     if any("judge" in criteria.needs for criteria in plan.criteria):
         return True
     environments = (case.tools.environment for case in plan.cases if case.tools is not None)

@@ -1,4 +1,4 @@
-"""Eval sets and their cases as pytest collects, runs and reports them."""
+"""Pytest items for eval sets and cases, their reports, and the hooks of the session."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class EvalSetFile(pytest.File):
     """An eval set: one item for each case and repeat."""
 
     def collect(self) -> list[EvalCaseItem | UnusableSetItem]:
-        """The cases in the order of the file, after an item for what is wrong with the set besides them.
+        """Return the cases in the order of the file, after an item for problems of the set outside of its cases.
 
-        Where no case can run and one was named, there would be no such item: the error is that of the file then. So is
-        a name that no case has.
+        If no case can run and the command line names a case, the file has a collection error instead. The same is true
+        for a name that no case has.
         """
         items = list(self._iter_items())
         known = {name: None for item in items for name in (item.name, item.name.split("[")[0])}
@@ -43,7 +43,7 @@ class EvalSetFile(pytest.File):
         runs = _get_runs(self.config)
         try:
             plan = runs.plan(self.path)
-        except NoCases:  # as a module without tests
+        except NoCases:  # like a module without tests
             return
         except (PlanError, StoreError) as error:
             if self._list_named_items():
@@ -71,7 +71,7 @@ class EvalSetFile(pytest.File):
         return item
 
     def _list_named_items(self) -> list[str]:
-        """The items of this file that the command line names."""
+        """Return the names of items of this file on the command line."""
         folder = self.config.invocation_params.dir
         named = (argument.partition("::") for argument in self.config.args)
         return [
@@ -82,9 +82,9 @@ class EvalSetFile(pytest.File):
 
 
 class UnusableSetItem(pytest.Item):
-    """What is wrong with an eval set besides its cases, of which perhaps none can run. `why`: a line for each problem.
+    """The problems of an eval set outside of its cases; `why` has a line for each.
 
-    Nothing deselects it: a session that was to run some of its cases does not pass.
+    It cannot be deselected: a session with cases of this set must not pass.
     """
 
     def __init__(self, *, why: str, **others: Any) -> None:
@@ -92,19 +92,19 @@ class UnusableSetItem(pytest.Item):
         self.why = why
 
     def setup(self) -> None:
-        """An error, as of a case that could not run."""
+        """Fail, so that pytest reports an error."""
         pytest.fail(self.why, pytrace=False)
 
     def runtest(self) -> None:
         """Never called: `setup` fails."""
 
     def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
-        """File, no line, and what the item is called in headings."""
+        """Return the file, no line, and the name of the item in headings."""
         return self.path, None, self.nodeid
 
 
 class CaseNotPassed(pytest.fail.Exception):  # type: ignore[misc,name-defined] # mypy takes it for a variable
-    """A case did not pass. pytest looks for no source to show with it, which would take longer than many a case."""
+    """A case did not pass. As a `pytest.fail.Exception` it makes pytest skip the slow search for source lines."""
 
     def __init__(self, case: ReportedCase) -> None:
         super().__init__(case.result.status.value, pytrace=False)
@@ -112,7 +112,7 @@ class CaseNotPassed(pytest.fail.Exception):  # type: ignore[misc,name-defined] #
 
 
 class EvalCaseItem(pytest.Item):
-    """One case of one repeat. Its run is one of many that go on in the background; here its result is waited for."""
+    """One repeat of one case. The runs execute in the background; the item waits for its result."""
 
     def __init__(
         self, *, runs: SessionRuns, job: JobKey, planned: PlannedCase, requires_all_samples: bool, **others: Any
@@ -126,7 +126,7 @@ class EvalCaseItem(pytest.Item):
         self.case: ReportedCase | None = None
 
     def setup(self) -> None:
-        """Wait for the result. An ERROR is an error of the set-up for pytest, which tells it from a failure so."""
+        """Wait for the result. An ERROR is raised here, because pytest reports exceptions in setup as errors."""
         try:
             result = self._runs.wait_for_result(self)
         except (PlanError, StoreError) as error:
@@ -145,19 +145,19 @@ class EvalCaseItem(pytest.Item):
         self._runs.note_missing_samples(self.nodeid, missing)
 
     def runtest(self) -> None:
-        """Fail where the case did not pass."""
+        """Fail if the case did not pass."""
         assert self.case is not None  # pytest sets up first
         if self.case.result.status is not CaseStatus.PASSED:
             raise CaseNotPassed(self.case)
 
     def get_phase_seconds(self, phase: str) -> float:
-        """How long the case took, in the phase that has the verdict."""
+        """Return the duration of the case for the phase with the verdict, and 0 for other phases."""
         if self.case is None:
             return 0.0
         return self.case.result.duration_seconds if phase == ("setup" if self._is_error else "call") else 0.0
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What went wrong, without a traceback of ours."""
+        """Explain the failure without a traceback of our own code."""
         if isinstance(excinfo.value, CaseNotPassed):
             case, verbose = excinfo.value.case, self.config.option.verbose > 0
             shown = self._runs.setup_failures.find(case, self.nodeid)
@@ -165,7 +165,7 @@ class EvalCaseItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[os.PathLike[str], None, str]:
-        """File, no line, and what the item is called in headings."""
+        """Return the file, no line, and the name of the item in headings."""
         return self.path, None, f"{self._shown_path()}::{self.name}"
 
     def _shown_path(self) -> str:
@@ -173,10 +173,10 @@ class EvalCaseItem(pytest.Item):
 
 
 class CaseRepr:
-    """Why a case did not pass, in place of the traceback that pytest shows. `reprcrash` has the short summary.
+    """The explanation of a failed case, shown instead of a traceback. `reprcrash` has the short summary.
 
-    `verbose`: with what the agent wrote and the traceback of its exception. `shown`: the item that shows the same setup
-    failure. `reprtraceback` has the lines, because pytest-xdist sends only the attributes.
+    `verbose`: with the output of the agent and the traceback of its exception. `shown`: the item that shows the same
+    setup failure. `reprtraceback` has the lines, because pytest-xdist sends only the attributes.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class CaseRepr:
         summary = f"{status.value}: {lines[0]}" if lines else status.value
         lines += _explain_at_length(case, verbose=verbose)
         self._lines = [f"{SYMBOLS[status]} {status.value}", *(f"  {line}" for line in lines)]
-        excinfo.traceback = excinfo.traceback[-1:]  # formatting all of it would take longer than many a case
+        excinfo.traceback = excinfo.traceback[-1:]  # formatting all of it is slow
         given: Any = excinfo.getrepr(style="native")  # pytest exports none of the types of its parts
         self.reprtraceback = given.reprtraceback
         self.reprtraceback.reprentries[0].lines = [f"{line}\n" for line in self._lines]
@@ -205,14 +205,14 @@ class CaseRepr:
         return "\n".join(self._lines)
 
     def toterminal(self, tw: Any) -> None:
-        """Write it: `-` and `+` in the colours of a diff."""
+        """Write the lines, those with `-` and `+` in the colours of a diff."""
         for number, line in enumerate(self._lines):
             sign = line.strip()[:2]
             tw.line(line, red=number == 0 or sign == "- ", green=sign == "+ ", bold=number == 0)
 
 
 class SessionHooks:
-    """What is hooked in once an eval set was collected."""
+    """The hooks that are registered when the first eval set is collected."""
 
     def __init__(self, runs: SessionRuns) -> None:
         self._runs = runs
@@ -220,25 +220,25 @@ class SessionHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
-        """Bring back what is wrong with sets if it was deselected: a wanted case may be missing because of it."""
+        """Restore deselected items of unusable sets: a selected case may be missing because of their problems."""
         yield
         items += [item for item in self._runs.unusable.values() if item not in items]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """What is brought back is not counted among the deselected."""
+        """Do not count restored items as deselected."""
         if isinstance(items, list):
             items[:] = [item for item in items if not isinstance(item, UnusableSetItem)]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note what was chosen of what was collected."""
+        """Store the selected items."""
         self._runs.choose([item for item in session.items if isinstance(item, EvalCaseItem)])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """An ERROR is told without a traceback, too. The time is the case's, not how long pytest has waited for it."""
+        """Report an ERROR without traceback, too. The duration is that of the case, not the time of waiting for it."""
         report = yield
         if isinstance(item, EvalCaseItem):
             if call.excinfo is not None and isinstance(call.excinfo.value, CaseNotPassed):
@@ -248,24 +248,21 @@ class SessionHooks:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
-        """Stop what still runs: after -x, or Ctrl-C."""
+        """Stop running cases after -x or Ctrl-C."""
         try:
             return (yield)
         finally:
             self._is_saved = self._runs.close()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Let recorded calls that could not be kept be no success.
-
-        Nor are unusable sets where they are only collected.
-        """
+        """Fail the session if recorded calls could not be written, or if collected sets are unusable."""
         if session.config.option.collectonly and self._runs.unusable and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not (self._runs.close() and self._is_saved):
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Where the results are, what models cost, and what should be known besides."""
+        """Write notices, model costs, and where the results are stored."""
         lines = self._runs.summary_lines()
         if terminalreporter.config.option.collectonly:
             lines += [f"{item.nodeid}: {item.why}" for item in self._runs.unusable.values()]
@@ -284,19 +281,19 @@ def _get_runs(config: pytest.Config) -> SessionRuns:
 
 
 def _explain(case: ReportedCase) -> list[str]:
-    """Why it did not pass, with expected and actual aligned where they can be."""
+    """Explain why a case did not pass, with aligned expected and actual side if possible."""
     aligned = list(aligned_lines(case)) if case.result.status is CaseStatus.FAILED else []
     return [*list_reasons(case), *aligned] if aligned else explain(case)
 
 
 def _explain_at_length(case: ReportedCase, *, verbose: bool) -> list[str]:
-    """The rest, of a case that could not run; without `verbose` a line says how to see it."""
+    """Return tracebacks and output of a case in ERROR; without `verbose` only a hint how to see them."""
     lines = explain_at_length(case) if case.result.status is CaseStatus.ERROR else []
     return lines if verbose or not lines else ["(-v shows tracebacks, and what the agent wrote)"]
 
 
 def _list_properties(case: ReportedCase, *, run_id: str) -> Iterator[tuple[str, object]]:
-    """For JUnit and other reports: the run, the agent, the status, and every score."""
+    """Yield properties for JUnit and other reports: run, agent, status and every score."""
     yield "run_id", run_id
     yield "target", _make_safe(case.result.case.target)
     yield "status", case.result.status.value

@@ -1,7 +1,7 @@
 """The pytest plugin: eval cases as tests, and recorded answers of models for tests that evaluate agents.
 
-pytest imports this module in every session of everybody who has the workbench installed: nothing else of ours is
-imported before an eval set is collected, but for what tells eval sets from other files where the project collects them.
+pytest imports this module in every session if the workbench is installed. Therefore other modules of the workbench are
+imported only when an eval set is collected, or to detect eval sets if the project collects them.
 """
 
 from __future__ import annotations
@@ -23,28 +23,24 @@ _MARKER = "workbench_calls"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the command line; those that a project may have for good are in its configuration file too."""
+    """Add options of the command line, and of the configuration file if a project may set them permanently."""
     group = parser.getgroup("workbench", "eval sets of agents as tests")
     group.addoption(
         "--workbench",
         action="store_true",
         dest="workbench_collect",
-        help="Collect the eval cases of *.evalset.json and *.test.json (of files that are named they always are).",
+        help="Collect the eval cases of *.evalset.json and *.test.json (always for files named as arguments).",
     )
     parser.addini("workbench_collect", "Collect the eval cases of eval sets.", type="bool", default=False)
-    text = "Report a case as an error if a verdict on it rests on fewer samples of a judge than num_samples."
+    text = "Report a case as an error if fewer samples of a judge than num_samples are readable."
     group.addoption(REQUIRE_OPTION, action="store_true", dest="workbench_require_all_samples", help=text)
     parser.addini("workbench_require_all_samples", text, type="bool", default=False)
     for name, metavar, text in (
         ("target", "NAME", "The agent, instead of the one that belongs to the eval set."),
         ("config", "FILE", "Criteria for all eval sets, instead of their own."),
-        ("runs", "N", "Run each case so many times."),
-        ("timeout", "SECONDS", "How long one case may take."),
-        (
-            "calls",
-            "FILE",
-            "File with the answers of models that judge or play users: none of them is asked.",
-        ),
+        ("runs", "N", "Repetitions per case."),
+        ("timeout", "SECONDS", "Time limit per case."),
+        ("calls", "FILE", "Replay the answers of judge and user models from this file, without calling them."),
     ):
         group.addoption(f"--workbench-{name}", dest=f"workbench_{name}", metavar=metavar, help=text)
         parser.addini(f"workbench_{name}", text)
@@ -52,15 +48,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         RECORD_OPTION,
         action="store_true",
         dest="workbench_record",
-        help="Ask the models, and write their answers to the file of --workbench-calls, or of the marker.",
+        help="Call the models, and write their answers to the file of --workbench-calls or of the marker.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known, and refuse what cannot be."""
+    """Register the marker, and refuse to record in several processes."""
     config.addinivalue_line(
         "markers",
-        f"{_MARKER}(file): models that judge or play users answer from this file, relative to the test's; "
+        f"{_MARKER}(file): replay the answers of judge and user models from this file, relative to the test file; "
         f"{RECORD_OPTION} writes it",
     )
     if config.getoption("workbench_record") and _is_distributed(config):
@@ -70,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtestloop() -> Generator[None, object, object]:
-    """End every process of ours before pytest-cov combines what they have measured."""
+    """End our processes before pytest-cov combines their measurements."""
     try:
         return (yield)
     finally:
@@ -80,15 +76,15 @@ def pytest_runtestloop() -> Generator[None, object, object]:
 
 
 def pytest_unconfigure() -> None:
-    """End every process of ours."""
-    session.depth = max(session.depth - 1, 0)  # one that could not be configured is not counted
+    """End our processes."""
+    session.depth = max(session.depth - 1, 0)  # a session whose configuration failed was not counted
     workspaces = sys.modules.get("workbench.testing.pytest_workspaces")
     if workspaces is not None and not session.is_open:
         workspaces.shared_workspaces.close()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFile | None:
-    """The eval set that a file is. One that was named is always taken for one; others where the project says so."""
+    """Collect an eval set: always if it is named as an argument, else if the project enables it."""
     if not file_path.name.endswith(_SUFFIXES):
         return None
     if not parent.session.isinitpath(file_path):
@@ -101,20 +97,20 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFil
             return None
     from workbench.testing.pytest_items import EvalSetFile
 
-    # Not below its folder: where that is a package pytest would import it, and with it the agent.
+    # Not below its folder: if that is a package, pytest would import it and the agent.
     return EvalSetFile.from_parent(parent.session, path=file_path)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Say where models answer from in this test, how long a case of it may take, and which verdicts count."""
+    """Set model calls, time limit and required samples for this test."""
     session.calls = get_model_calls(item)
     session.timeout_seconds = number_option(item.config, "timeout", float, "a number of seconds above 0")
     session.require_all_samples = requires_all_samples(item.config)
 
 
 def get_model_calls(item: pytest.Item | pytest.Session) -> ModelCalls:
-    """Where models answer from: the file of the marker, else that of the session."""
+    """Return the model calls of a test: the file of the marker, else that of the session."""
     config = item.config
     record = bool(config.getoption("workbench_record"))
     marker = item.get_closest_marker(_MARKER)
@@ -126,13 +122,13 @@ def get_model_calls(item: pytest.Item | pytest.Session) -> ModelCalls:
 
 
 def text_option(config: pytest.Config, name: str) -> str | None:
-    """An option: as the command line says, else the configuration file of pytest, else None."""
+    """Read an option from the command line, else from the configuration file of pytest, else None."""
     given: str | None = config.getoption(f"workbench_{name}")
     return given or config.getini(f"workbench_{name}") or None
 
 
 def number_option(config: pytest.Config, name: str, read: type[int] | type[float], expected: str) -> int | float | None:
-    """An option that is a number above 0. Raises UsageError for what is none."""
+    """Read an option that is a number above 0. Raises UsageError for any other value."""
     text = text_option(config, name)
     try:
         value = None if text is None else read(text)
@@ -144,13 +140,13 @@ def number_option(config: pytest.Config, name: str, read: type[int] | type[float
 
 
 def requires_all_samples(config: pytest.Config) -> bool | None:
-    """True if no verdict may lack samples of a judge; None if the settings of the project decide."""
+    """Return True if all samples are required; None if the settings of the project decide."""
     name = "workbench_require_all_samples"
     return bool(config.getoption(name) or config.getini(name)) or None
 
 
 def path_option(config: pytest.Config, name: str) -> Path | None:
-    """A file: relative to the working directory on the command line, to pytest's root in its configuration file."""
+    """Read a file option: relative to the working directory on the command line, else to the root of pytest."""
     given: str | None = config.getoption(f"workbench_{name}")
     if given:
         return config.invocation_params.dir / given
@@ -159,5 +155,5 @@ def path_option(config: pytest.Config, name: str) -> Path | None:
 
 
 def _is_distributed(config: pytest.Config) -> bool:
-    """Whether pytest-xdist spreads the tests over processes."""
+    """True if pytest-xdist distributes the tests over processes."""
     return hasattr(config, "workerinput") or config.getoption("dist", "no") != "no"

@@ -1,7 +1,7 @@
-"""What a pytest session runs: all its eval cases at once, in the background, while pytest asks for one after the other.
+"""The runs of a pytest session: all eval cases run in the background while pytest executes its items in order.
 
-In a process of pytest-xdist, which learns only bit by bit what it is to run, a run goes on with each case that is asked
-for: the history has one for each process.
+A process of pytest-xdist gets its items step by step. There each requested case extends the same run, so that the
+history has one run for each process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SessionRuns:
     """The plans and runs of one session."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """Raises UsageError where an option is no number."""
+        """Raises UsageError if a numeric option is no number."""
         self._target = text_option(config, "target")
         self._options = _read_options(config)
         self._alone = hasattr(config, "workerinput")
@@ -59,12 +59,12 @@ class SessionRuns:
         self._partly_judged: list[str] = []
         self.setup_failures = ShownSetupFailures()
         self.unusable: dict[str, UnusableSetItem] = {}
-        """The sets that cannot be used, by the node id of their item."""
+        """The items of unusable sets, by node id."""
 
     def plan(self, file: Path) -> Plan:
-        """What running a set would do, with what is wrong beside its cases in `problems`.
+        """Plan a set. Problems outside of its cases are in `problems` of the plan.
 
-        Raises PlanError and StoreError with everything that is wrong if no case can run, and NoCases if it is empty.
+        Raises PlanError and StoreError with all problems if no case can run, and NoCases for an empty set.
         """
         opened = self._open_project(file)
         project = with_named_sets(opened.project, [file], target=self._target)
@@ -78,7 +78,7 @@ class SessionRuns:
         self._chosen = items
 
     def wait_for_result(self, item: EvalCaseItem) -> CaseResult:
-        """The result of a case, as soon as it is there. Raises PlanError and StoreError where it cannot be run."""
+        """Wait for the result of a case. Raises PlanError and StoreError if the case cannot run."""
         if item.job not in self._started:
             together = [item] if self._alone else [each for each in self._chosen if self._is_same_run(each, item)]
             self._start(item, [each.job for each in together])
@@ -88,17 +88,17 @@ class SessionRuns:
         return started.wait_for_result(item.job, self._notices)
 
     def get_run_id(self, item: EvalCaseItem) -> str:
-        """The run that has the result of a case."""
+        """Return the id of the run with the result of a case."""
         started = self._started[item.job]
         assert isinstance(started, _StartedRun)  # it had a result
         return started.run.run_id
 
     def note_missing_samples(self, name: str, lines: Iterable[str]) -> None:
-        """Let the summary say which verdicts on the case with this name lack samples of a judge."""
+        """Add lines about missing samples of the case with this name to the summary."""
         self._partly_judged += (f"samples missing: {name}: {line}" for line in lines)
 
     def summary_lines(self) -> list[str]:
-        """What to say at the end of the session."""
+        """Return the lines for the end of the session."""
         runs = {id(each): each.run for each in self._started.values() if isinstance(each, _StartedRun)}.values()
         lines = [*self._notices, *self._partly_judged]
         for run in runs:
@@ -107,7 +107,7 @@ class SessionRuns:
         return lines
 
     def close(self) -> bool:
-        """Stop what still runs, and let go of everything. Whether what was recorded could be kept."""
+        """Stop all runs and close all resources. Return False if recorded calls could not be written."""
         for started in self._started.values():
             if isinstance(started, _StartedRun) and not started.run.is_over:
                 started.run.close()
@@ -127,17 +127,17 @@ class SessionRuns:
         return self._projects[root]
 
     def _find_root(self, file: Path) -> Path:
-        """The project that an eval set belongs to; looked for once."""
+        """Find the project of an eval set, once."""
         if file not in self._roots:
             self._roots[file] = root_of([file])
         return self._roots[file]
 
     def _is_same_run(self, one: EvalCaseItem, other: EvalCaseItem) -> bool:
-        """Whether two cases belong to the same run."""
+        """True if two cases belong to the same run."""
         return self._find_root(one.path) == self._find_root(other.path)
 
     def _start(self, item: EvalCaseItem, jobs: Sequence[JobKey]) -> None:
-        """Run these cases, of which `item` is one, after those that ran alone before."""
+        """Run these cases, which include `item`. In a process of pytest-xdist this extends the previous run."""
         opened = self._open_project(item.path)
         before = {} if opened.last is None else opened.last.results
         started: _StartedRun | PlanError | StoreError
@@ -160,7 +160,7 @@ class SessionRuns:
 
 @dataclass
 class _OpenProject:
-    """One project: `plans` are by eval set, `last` is the run that goes on where cases run alone."""
+    """One project with its plans by eval set. `last` is the run to extend, if cases run one by one."""
 
     project: Project
     workspace: Workspace
@@ -170,20 +170,20 @@ class _OpenProject:
 
 @dataclass(frozen=True)
 class _StartedRun:
-    """A run that goes on, and what was heard of it."""
+    """A started run with its events and the results so far."""
 
     run: Run
     events: Iterator[RunEvent]
     results: dict[JobKey, CaseResult]
 
     def wait_for_result(self, job: JobKey, notices: dict[str, None]) -> CaseResult:
-        """Listen until the result of a job is there: every one has a CaseFinished, whatever happens."""
+        """Read events until the job has a result: every job gets a CaseFinished event."""
         while job not in self.results:
             self._handle(next(self.events), notices)
         return self.results[job]
 
     def wait_for_end(self, notices: dict[str, None]) -> None:
-        """Listen until the run is over, and stored."""
+        """Read events until the run is over and stored."""
         for event in self.events:
             self._handle(event, notices)
 
@@ -196,7 +196,7 @@ class _StartedRun:
 
 
 def _join_plans(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
-    """One plan for these jobs of several plans of a project."""
+    """Join several plans of a project into one plan for these jobs."""
     plans = list(plans)
     wanted: dict[object, list[int]] = {}
     for job in jobs:
@@ -227,7 +227,7 @@ def _join_plans(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
 
 
 def _get_session_calls(session: pytest.Session) -> ModelCalls:
-    """Where models answer from. Raises PlanError where they are to be recorded, and no file is named."""
+    """Return the model calls of the session. Raises PlanError if they are to be recorded without a file."""
     calls = get_model_calls(session)
     if calls.record and calls.file is None:
         raise PlanError(f"{RECORD_OPTION}: no file is named; expected --workbench-calls FILE too")

@@ -1,4 +1,4 @@
-"""What the pytest plugin tells the API of the test that runs. Imported with pytest: it imports next to nothing."""
+"""The state of the pytest session, for the API. pytest always imports this module, so it has few imports."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RECORD_OPTION = "--workbench-record"
-"""The option of pytest that records what models answer."""
+"""The option of pytest that records the answers of models."""
 
 REQUIRE_OPTION = "--workbench-require-all-samples"
-"""The option of pytest by which a verdict that lacks samples of a judge does not count."""
+"""The option of pytest that turns a pass with missing samples into an error."""
 
 ALL_REQUIRED = f"all samples are required ({REQUIRE_OPTION}, or require_all_samples under [judge] in workbench.toml)"
-"""Why such a verdict does not count."""
+"""The reason of such an error."""
 
 
 @dataclass(frozen=True)
 class ModelCalls:
-    """Where models that judge or play users answer from: `file`, or with `record` themselves, and into the file.
+    """The recording of judge and user models: it is replayed from `file` or, with `record`, written to it.
 
-    Without a file they are asked, and nothing is written.
+    Without a file the models are called and nothing is recorded.
     """
 
     file: Path | None = None
@@ -28,22 +28,22 @@ class ModelCalls:
 
 @dataclass
 class TestSession:
-    """The pytest session that goes on in this process, and the calls of models of the test that runs now.
+    """The running pytest session in this process, and the model calls of the current test.
 
-    Sessions may be nested, as where a plugin is tested. While one `is_open` somebody will close what tests share;
-    without one nothing is shared.
+    Sessions may be nested, as in tests of a plugin. Tests share workspaces only while a session `is_open`, because its
+    end closes them.
     """
 
-    __test__ = False  # it is no test, whatever its name begins with
+    __test__ = False  # pytest must not collect this class
 
     depth: int = 0
     calls: ModelCalls = ModelCalls()
-    timeout_seconds: float | None = None  # for one case, where the session says so
-    require_all_samples: bool | None = None  # None: as the settings of the project say
+    timeout_seconds: float | None = None  # for one case; None: as in the settings of the project
+    require_all_samples: bool | None = None  # None: as in the settings of the project
 
     @property
     def is_open(self) -> bool:
-        """Whether a session goes on."""
+        """True while a session runs."""
         return self.depth > 0
 
 

@@ -1,4 +1,4 @@
-"""The workspaces that tests share, so that an agent's processes are kept warm from test to test."""
+"""Workspaces that tests share, so that the processes of an agent are reused by later tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.store.settings import LoadedSettings
 from workbench.testing.pytest_session import session
 
 _PYTEST_PREFIX = "PYTEST_"
-"""How variables begin that are another in every test, and are nothing to agents."""
+"""The prefix of variables that differ in every test and do not matter to agents."""
 
 
 @dataclass
@@ -27,10 +27,10 @@ class _Shared:
 
 
 class SharedWorkspaces:
-    """One workspace for each project, as long as its settings and our environment variables are what they were.
+    """One workspace for each project. Changed settings or environment variables lead to a new workspace.
 
-    Agents inherit the variables of this process when theirs starts. Outside of a session of pytest, where nobody would
-    call `close`, nothing is kept. May be used from any thread.
+    The variables matter because agent processes inherit them at their start. Outside of a pytest session, which calls
+    `close`, workspaces are not shared. May be used from any thread.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class SharedWorkspaces:
 
     @contextmanager
     def use(self, root: Path, loaded: LoadedSettings) -> Iterator[Workspace]:
-        """The workspace of a project, for plans of any of its agents and sets."""
+        """Provide the workspace of a project, for plans of any of its agents and sets."""
         shared = self._acquire(root, loaded)
         try:
             yield shared.workspace
@@ -47,7 +47,7 @@ class SharedWorkspaces:
             self._release(root, shared)
 
     def close(self) -> None:
-        """End all of them."""
+        """Close all workspaces."""
         with self._lock:
             shared, self._open = list(self._open.values()), {}
         for each in shared:

@@ -1,4 +1,4 @@
-"""Results as rows, tables and files."""
+"""The rows of a task, the table of a result, and result files."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 
 
 RESPONSE, TRAJECTORY, LATENCY, FAILURE = "response", "predicted_trajectory", "latency_in_seconds", "failure"
-# The rows of a task: a dataset of any kind, its prompts, and its rows as the cases that the engine judges.
+# The rows of a task: from any dataset, with prompts, and as cases for the engine.
 
 OUTPUTS = (RESPONSE, LATENCY, FAILURE, TRAJECTORY)
-"""The columns that an agent fills, in the order in which they stand in tables."""
+"""The columns that an agent fills, in the order of tables."""
 
 _IN_MEMORY = "dataset"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What is to be judged. `frame` is the pandas frame that the rows came from, if they did, without the columns that
-    have become others since; `source` names the dataset in messages."""
+    """The rows to judge. `source` names the dataset in messages. `frame` is the pandas frame from which the rows came,
+    if there was one, without the columns that have changed."""
 
     source: Path | str
     rows: tuple[Row, ...]
@@ -68,11 +68,11 @@ class Rows:
 
     @property
     def place(self) -> str:
-        """Where the dataset is, for people."""
+        """The place of the dataset for messages."""
         return "in memory" if self.source == _IN_MEMORY else shown_path(self.source)
 
     def with_prompts(self, template: str) -> Rows:
-        """The rows with prompts made of their columns. Raises EvaluationError for a variable that is no column."""
+        """Return rows with prompts from a template. Raises EvaluationError for a variable that is no column."""
         known = self.columns
         variables = find_variables(template)
         for variable in variables:
@@ -83,7 +83,7 @@ class Rows:
         return replace(self, rows=rows, frame=_drop_columns(self.frame, ["prompt"]))
 
     def without_answers(self) -> Rows:
-        """The rows without what agents answered to them before. Raises EvaluationError where they have no prompts."""
+        """Return rows without the answers of agents. Raises EvaluationError if they have no prompts."""
         if "prompt" not in self.columns:
             found = ", ".join(list(self.columns)[:8]) or "none"
             expected = "'prompt', or a prompt_template that makes one"
@@ -92,7 +92,7 @@ class Rows:
         return replace(self, rows=rows, frame=_drop_columns(self.frame, OUTPUTS))
 
     def without_scores(self, metrics: Collection[str]) -> Rows:
-        """The rows without the columns of these metrics, such as the table of an earlier result has them."""
+        """Return rows without the columns of these metrics, which the table of an earlier result has."""
         prefixes = tuple(f"{metric}/" for metric in metrics)
         scores = [name for name in self.columns if name.startswith(prefixes)]
         if not scores:
@@ -104,20 +104,20 @@ class Rows:
         return replace(self, rows=rows, frame=_drop_columns(self.frame, scores))
 
     def with_column(self, name: str, values: Sequence[Any]) -> Rows:
-        """The rows with one more column."""
+        """Return rows with one more column."""
         pairs = zip(self.rows, values, strict=True)
         rows = tuple(row._replace(columns={**row.columns, name: value}) for row, value in pairs)
         return replace(self, rows=rows, frame=_drop_columns(self.frame, [name]))
 
     def to_recorded(self) -> Recorded:
-        """The rows as cases."""
+        """Return the rows as cases."""
         return Recorded(self.source, self.name, make_recorded_cases(Dataset(self.source, self.rows)))
 
 
 def read_rows(dataset: Any, mapping: Mapping[str, str]) -> Rows:
-    """The rows of a file, a pandas frame, a dict of columns or a list of rows.
+    """Read the rows of a file, a pandas frame, a dict of columns or a list of rows.
 
-    `mapping` says for columns that have a meaning which names they have in the dataset. Raises EvaluationError.
+    `mapping` maps columns with a meaning to their names in the dataset. Raises EvaluationError.
     """
     columns = {known: name for known, name in mapping.items() if known != name}
     try:
@@ -152,7 +152,7 @@ def _make_rows(dataset: Dataset) -> Rows:
 
 
 def _to_lists(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Columns of any kind that can be gone through, such as a pandas series."""
+    """Convert columns of any iterable type, such as a pandas series, to lists."""
     listed = {}
     for name, values in columns.items():
         if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
@@ -184,15 +184,15 @@ def _drop_answers(row: Row, source: Path | str) -> Row:
     return row._replace(response=None, predicted_trajectory=None, columns=columns, problems=problems)
 
 
-# The table of a result: what the engine found out about each row, in the columns that the SDK documents.
+# The table of a result, with the columns that the SDK documents.
 
 _CHOICES = {1.0: "CANDIDATE", 0.5: "TIE", 0.0: "BASELINE"}
 
 
 class Table:
-    """Rows with their results, and why cells are empty.
+    """Rows with their results, and the reasons for empty cells.
 
-    `rows` has a dict for each row of the dataset, all with the same `columns`; what does not exist is None.
+    `rows` has a dict for each row of the dataset, all with the same `columns`; a missing value is None.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class Table:
         self._explain_scores(results)
 
     def _explain_answers(self, results: Sequence[CaseResult]) -> None:
-        """Why cells that the agent should have filled are empty."""
+        """Add the reasons for empty cells of the agent."""
         for number, (cells, result) in enumerate(zip(self.rows, results, strict=True), start=1):
             reason = _get_failure_message(result)
             for name in OUTPUTS:
@@ -229,7 +229,7 @@ class Table:
                     self.problems.append(Problem(number, name, "ERROR" if reason else "UNDEFINED", said))
 
     def _explain_scores(self, results: Sequence[CaseResult]) -> None:
-        """Why cells that metrics should have filled are empty."""
+        """Add the reasons for empty cells of metrics."""
         columns = [
             (name, asked) for asked, _ in self._metrics for name in self.columns if _is_metric_column(name, asked)
         ]
@@ -265,7 +265,7 @@ def _main_column(asked: TaskMetric) -> str:
 
 
 def _answer_cells(result: CaseResult) -> Iterator[tuple[str, Any]]:
-    """What the agent did. A trajectory is there only where it told one."""
+    """Yield the cells of the agent. There is a trajectory only if the agent reports calls."""
     turn = result.execution.turns[0] if result.execution.turns else None
     answer = None if turn is None else turn.invocation.final_response
     yield RESPONSE, None if answer is None else answer.text()
@@ -280,8 +280,8 @@ def _answer_cells(result: CaseResult) -> Iterator[tuple[str, Any]]:
 def build_summary(
     summary: RunSummary, metrics: Sequence[TaskMetric], *, row_count: int, measures: Sequence[str]
 ) -> dict[str, float]:
-    """The numbers of a run under their documented names; NaN where there is none. `measures` are latency and failure,
-    as far as they are known."""
+    """Return the numbers of a run under their documented names; NaN if there is none. `measures` are latency and
+    failure, if they are known."""
     numbers: dict[str, float] = {"row_count": row_count}
     for asked in metrics:
         if asked.kind == "pairwise":
@@ -306,7 +306,7 @@ def _read_number(summary: MetricSummary | None, which: Literal["mean", "std"]) -
 
 
 def _order_columns(names: dict[str, None], metrics: Sequence[TaskMetric]) -> Iterator[str]:
-    """The columns of metrics metric by metric: a row may have given more numbers than the first."""
+    """Yield the columns grouped by metric: a later row may have more numbers than the first."""
     left = dict(names)
     for asked in metrics:
         for name in [name for name in left if _is_metric_column(name, asked)]:
@@ -315,12 +315,12 @@ def _order_columns(names: dict[str, None], metrics: Sequence[TaskMetric]) -> Ite
 
 
 def _round_preference(score: float) -> float:
-    """Which side a comparison speaks for; what several samples come to may lie between."""
+    """Return the preferred side of a comparison. The mean of several samples may lie between the sides."""
     return 0.5 if score == 0.5 else float(score > 0.5)
 
 
 def _explain_empty(metric: MetricResult | None, result: CaseResult) -> tuple[Literal["ERROR", "UNDEFINED"], str]:
-    """Why a metric left a cell of a row empty."""
+    """Return status and reason of an empty cell of a metric."""
     if result.failure is not None:
         return "ERROR", result.failure.message
     if metric is None:
@@ -339,25 +339,25 @@ def _get_failure_message(result: CaseResult) -> str | None:
 
 
 def _find_explanation(metric: MetricResult) -> str | None:
-    """What the judge says in favour of the score: the first sample that gave it, else the first that says anything."""
+    """Return the rationale of the first sample with the final score, else the first rationale."""
     judgement: Judgement | None = next(
         (score.judgement for score in metric.per_invocation if score.judgement is not None), None
     )
     if judgement is None:
         return None
-    told = [sample for sample in judgement.samples if sample.rationale]
-    fitting = [sample for sample in told if sample.score == metric.score]
-    return next((sample.rationale for sample in (*fitting, *told)), None)
+    explained = [sample for sample in judgement.samples if sample.rationale]
+    matching = [sample for sample in explained if sample.score == metric.score]
+    return next((sample.rationale for sample in (*matching, *explained)), None)
 
 
-# Results as files, here or elsewhere: the table as JSONL or CSV, and the numbers as JSON.
+# Result files, local or remote: the table as JSONL or CSV, and the numbers as JSON.
 
 _TABLE = "eval_results.jsonl"
 _SUMMARY = "summary_metrics.json"
 
 
 def check_output(folder: str, *, file_name: str | None) -> None:
-    """Refuse what `write_result` cannot write, before anything runs for it. Raises EvaluationError."""
+    """Check that `write_result` can write, before anything runs. Raises EvaluationError."""
     if is_address(folder):
         try:
             check_address(folder)
@@ -370,7 +370,8 @@ def check_output(folder: str, *, file_name: str | None) -> None:
 def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> None:
     """Write the table as `file_name` (`.jsonl`, the default, or `.csv`) and the numbers beside it.
 
-    `folder` is a path or an address. Cells that are no text or number are JSON; keys are redacted. Raises StoreError.
+    `folder` is a path or an address. Cells with other values than text and numbers are JSON. Secrets are redacted.
+    Raises StoreError.
     """
     table = PurePath(file_name or _TABLE)
     text = _to_csv(result) if table.suffix == ".csv" else _to_json_lines(result)
@@ -394,7 +395,7 @@ def _to_json_lines(result: EvalResult) -> str:
 
 def _to_csv(result: EvalResult) -> str:
     out = io.StringIO(newline="")
-    writer = csv.writer(out)  # ends lines as RFC 4180 has it: with "\n" alone a "\r" in a cell would not be quoted
+    writer = csv.writer(out)  # line ends as in RFC 4180: with "\n" a "\r" in a cell would not be quoted
     columns = list(result.rows[0])
     writer.writerow(map(redact, columns))
     writer.writerows([_cell(row[name]) for name in columns] for row in result.rows)
@@ -402,7 +403,7 @@ def _to_csv(result: EvalResult) -> str:
 
 
 def _cell(value: Any) -> str | int | float:
-    """A value as datasets are read: text as it is, also what a spreadsheet would take for a formula."""
+    """Format a value as datasets are read. Text is unchanged, even if a spreadsheet would read it as a formula."""
     if value is None:
         return ""
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -67,7 +67,7 @@ def test_changed_criteria_and_expectations_are_stated(workbench: CommandLine, ma
 
     assert done.status == 0
     assert "home/light.evalset.json: tool_trajectory_avg_score: threshold 1 became threshold 0.5" in done.out
-    assert "the expectations or criteria were changed in between" in done.out
+    assert "the expectations or criteria changed between the runs" in done.out
 
 
 def test_a_run_that_is_not_there_is_one_message(workbench: CommandLine) -> None:

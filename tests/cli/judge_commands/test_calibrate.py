@@ -178,7 +178,7 @@ def test_verdicts_that_lack_samples_are_marked(ran: CommandLine, server: Server)
          f"criterion: found 'ton', expected '{METRIC}'"),
         ([{"eval_id": "a", "lable": "pass"}], "found the unknown column 'lable', expected 'label'"),
         ([{"eval_id": "a", "label": 1}, {"eval_id": "a", "label": 0, "turn": 1}],
-         "label: found a second label of what row 1 is about"),
+         "label: found a duplicate of the label in row 1"),
         ([], "labels.jsonl: found no rows, expected rows with eval_id and label"),
     ],
 )  # fmt: skip

@@ -80,7 +80,7 @@ def test_judgements_that_agree_end_with_success_and_no_kappa(ran: CommandLine) -
     assert len(done.data["judgements"]) == 3
     (criterion,) = done.data["criteria"]
     assert (criterion["agreement"], criterion["kappa"], criterion["kappa_of"]) == (1.0, None, "fleiss")
-    assert criterion["reason"] == "every verdict is the same: chance alone explains that they agree"
+    assert criterion["reason"] == "all verdicts are equal, so kappa is undefined"
     assert criterion["flips"] == []
 
 

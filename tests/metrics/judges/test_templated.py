@@ -331,7 +331,7 @@ async def test_an_earlier_run_is_compared_turn_by_turn_but_never_with_itself(
 
     first, second = compared["own"].per_invocation
     assert (first.score, second.score) == (1.0, None)
-    assert second.reason == "the earlier run did not come to turn 2"
+    assert second.reason == "the earlier run has no turn 2"
     assert (alone["own"].status, alone["own"].score) == (MetricStatus.UNDEFINED, None)
     assert "no earlier run" in (alone["own"].reason or "")
     assert alone["own/candidate_model_win_rate"].score is None

@@ -223,7 +223,7 @@ async def test_variables_that_the_test_sets_reach_the_agent(
         ({"agent_module": f"{MODULE}.tools"}, ValueError, "expected a package with a module `agent`"),
         ({"eval_dataset_file_path_or_dir": "gone.test.json"}, ValueError, "there is no such file or folder"),
         ({"eval_dataset_file_path_or_dir": MODULE}, ValueError, "no \\*.test.json below this folder"),
-        ({"eval_dataset_file_path_or_dir": "empty.test.json"}, ValueError, "no eval case in it"),
+        ({"eval_dataset_file_path_or_dir": "empty.test.json"}, ValueError, "found no eval case"),
         ({"eval_dataset_file_path_or_dir": "broken.test.json"}, ValueError, "broken.test.json:1:"),
         (
             {"eval_dataset_file_path_or_dir": "twice.test.json"},

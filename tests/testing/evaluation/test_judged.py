@@ -86,8 +86,8 @@ def test_errors_are_one_warning_with_counts(monkeypatch: pytest.MonkeyPatch) -> 
         task.evaluate(runnable=agent)
 
     texts = [str(each.message) for each in warned if each.category is UserWarning]
-    (text,) = [text for text in texts if "errors left values out" in text]
-    assert text.startswith("errors left values out: response, latency_in_seconds, ")
+    (text,) = [text for text in texts if "values are missing because of errors" in text]
+    assert text.startswith("values are missing because of errors: response, latency_in_seconds, ")
     assert ", exact_match: 1 of 3 rows (OSError: no such model); " in text
     assert "short: 3 of 3 rows (" in text
     assert text.endswith("; see `problems` of the result")

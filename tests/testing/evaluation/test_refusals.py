@@ -70,7 +70,7 @@ def test_a_comparison_without_a_baseline_is_refused_with_the_column_that_it_want
 
     assert str(raised.value) == (
         "dataset: found the columns prompt, response, expected baseline_model_response for pairwise_fluency "
-        "(metric_column_mapping says which columns have them under other names)"
+        "(use metric_column_mapping if they have other names)"
     )
 
 

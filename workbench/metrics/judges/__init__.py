@@ -1,1 +1,1 @@
-"""Metrics that have a model judge: what it is asked, how its replies are read, and how samples become scores."""
+"""Metrics with a judge model: prompts, parsing of replies, and the scores of several samples."""

@@ -1,4 +1,4 @@
-"""Sentences of a response, and whether the context supports them."""
+"""`hallucinations_v1`: the share of the agent's sentences that the context supports."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ from workbench.metrics.metric_types import (
 from workbench.model.results import Score
 from workbench.model.text import one_line
 
-# Reading how a judge splits responses into sentences, and what it says of each of them.
+# Replies: sentences of the responses, and a label for each.
 
 LABELS = ("supported", "unsupported", "contradictory", "disputed", "not_applicable")
 
 _LEAST_COVERED = 0.8
-"""How much of a response its sentences must hold: what is left out would be judged by nobody."""
+"""The sentences must cover this share of a response: missing text would not be judged."""
 
 _SHOWN = 60  # characters of a sentence in a problem
 
@@ -78,15 +78,15 @@ _EMPTY_VALUES = frozenset({"null", "none", "n/a", "-"})
 
 
 def has_words(text: str) -> bool:
-    """Whether there is anything in a text that could be true or false."""
+    """True if a text has a letter or digit, so that it may state something."""
     return bool(_normalise(text))
 
 
 def read_split(reply: str, responses: Sequence[str]) -> dict[int, Sentence]:
-    """The sentences of all responses, numbered from 1.
+    """Read the sentences of all responses, numbered from 1.
 
-    Raises UnreadableReply, also for a sentence that was made up and where much of a response was left out: the score
-    would be about something else.
+    Raises UnreadableReply. It also does so for an invented sentence, or if much of a response is missing: the score
+    would not be about the response.
     """
     split = _read_sentences(reply, len(responses))
     if not any(split.values()):
@@ -101,9 +101,9 @@ def read_split(reply: str, responses: Sequence[str]) -> dict[int, Sentence]:
 
 
 def read_labels(reply: str, sentences: Mapping[int, Sentence]) -> Opinion:
-    """The label of each sentence, found by its number, else by its text; the score only where all have one.
+    """Read the label of each sentence, found by its number or else by its text.
 
-    Of a sentence with several labels the reply says nothing.
+    There is a score only if all sentences have a label. Different labels of one sentence are ignored.
     """
     by_text = {_normalise(sentence.text): number for number, sentence in sentences.items()}
     given: dict[int, list[SentenceLabel]] = {}
@@ -122,9 +122,9 @@ def read_labels(reply: str, sentences: Mapping[int, Sentence]) -> Opinion:
     if not said:
         return Opinion(problem=describe_unreadable(reply, "a label for each sentence"))
     scores = {number: score_label(each.label) for number, each in said.items()}
-    standing = sum(score == 1.0 for score in scores.values())
-    told = f"{standing} of {len(sentences)} sentences may stand" if len(said) == len(sentences) else ""
-    return Opinion(compute_sentence_share(scores, sentences), told, sentences=said)
+    acceptable = sum(score == 1.0 for score in scores.values())
+    rationale = f"{acceptable} of {len(sentences)} sentences are acceptable" if len(said) == len(sentences) else ""
+    return Opinion(compute_sentence_share(scores, sentences), rationale, sentences=said)
 
 
 def _read_sentences(reply: str, responses: int) -> dict[int, list[str]]:
@@ -142,7 +142,7 @@ def _read_sentences(reply: str, responses: int) -> dict[int, list[str]]:
     ends = [found.end() for found in _TAG_END.finditer(reply)]
     if responses != 1 or not ends:
         return {}
-    return {1: _TAGGED.findall(reply[: ends[-1]])}  # after the last end each search would read the rest in vain
+    return {1: _TAGGED.findall(reply[: ends[-1]])}  # no end tag follows, so a search in the rest would be quadratic
 
 
 def _read_texts(value: Any) -> list[str]:
@@ -156,7 +156,7 @@ def _check_sentences(sentences: Sequence[str], response: str, number: int) -> No
     for sentence in sentences:
         if _normalise(sentence) not in whole:
             shown = one_line(sentence, width=_SHOWN)
-            raise UnreadableReply(f"the reply has a sentence that response {number} has not: {shown}")
+            raise UnreadableReply(f"the reply has a sentence that is not in response {number}: {shown}")
     covered = sum(len(_normalise(sentence)) for sentence in sentences)
     if covered < _LEAST_COVERED * len(whole):
         raise UnreadableReply(f"the reply leaves out {1 - covered / len(whole):.0%} of response {number}")
@@ -176,7 +176,7 @@ def _iter_entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
 
 
 def _iter_blocks(reply: str) -> Iterator[Mapping[str, str]]:
-    """Blocks of `sentence: ...`, `label: ...` lines, each begun by its sentence or number."""
+    """Yield blocks of `sentence: ...`, `label: ...` lines. A repeated key starts a new block."""
     block: dict[str, str] = {}
     for line in reply.splitlines():
         match = _BLOCK_LINE.match(line)
@@ -206,15 +206,15 @@ def _read_number(value: Any) -> int | None:
 
 
 def _normalise(text: str) -> str:
-    """What of a text counts when sentences are found in it: neither marks nor spaces, which judges do not copy well."""
+    """Keep letters and digits only, case-folded: judges do not copy punctuation and spaces exactly."""
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
-# Which share of what the agent said follows from what it had to go by, sentence by sentence.
+# Questions.
 
 NAME = "hallucinations_v1"
 _INTERMEDIATE = "evaluate_intermediate_nl_responses"
-_NO_TEXT = Score.undefined("the agent said nothing that could be true or false")
+_NO_TEXT = Score.undefined("the responses of the turn have no text to check")
 
 _SPLIT_SCHEMA = {
     "type": "object",
@@ -257,7 +257,7 @@ _PART_NAMES = {"call": "TOOL CALL", "answer": "TOOL ANSWER", "grounding": "GROUN
 
 
 def ask_hallucinations(turn: Turn, view: CaseView, *, with_intermediate: bool) -> PreparingQuestion | Score:
-    """The question about one turn; undefined where there are no words to check."""
+    """Build the question about one turn; undefined if there is no text to check."""
     responses, context = _list_responses_and_context(
         _finished_turns_until(turn, view), with_intermediate=with_intermediate
     )
@@ -294,7 +294,7 @@ def _finished_turns_until(turn: Turn, view: CaseView) -> list[Turn]:
 
 
 def _list_responses_and_context(turns: Sequence[Turn], *, with_intermediate: bool) -> tuple[list[str], list[str]]:
-    """What is to be checked of the last of these turns, and what happened, line by line, with the place of each."""
+    """Return the responses of the last turn to check, and the context as lines that mark the place of each response."""
     context = [line for number, turn in enumerate(turns[:-1], start=1) for line in _format_turn(turn, number)]
     turn, number = turns[-1], len(turns)
     assert turn.actual is not None

@@ -1,4 +1,4 @@
-"""Questions to judges: options, samples, and the conclusion of their votes."""
+"""Common parts of all judges: the conclusion from several samples, `judge_model_options`, and the metric info."""
 
 from __future__ import annotations
 
@@ -23,60 +23,60 @@ from workbench.metrics.metric_types import (
 from workbench.model.criteria import explain_wrong_vendor
 from workbench.model.results import SUPPORTED_LABELS, RubricScore, SentenceScore
 
-# What the samples of a judge come to: votes by the majority, grades by their mean, parts of a whole one by one.
+# Conclusions from several samples: votes by majority, grades by mean, rubrics and sentences one by one.
 
 
 class Sentence(NamedTuple):
-    """One sentence that the agent said, and in which of its responses in the turn, counted from 1."""
+    """One sentence of the agent, with the number of its response in the turn (from 1)."""
 
     text: str
     response: int
 
 
 def decide_majority(scores: Sequence[float | None]) -> float | None:
-    """1 where more scores are 1 than 0, else 0, a tie included; None where there are none."""
+    """Return 1 if more scores are 1 than 0, else 0 (also for a tie); None if there is no score."""
     given = [score for score in scores if score is not None]
     return None if not given else 1.0 if sum(given) * 2 > len(given) else 0.0
 
 
 def by_majority(opinions: Sequence[Opinion]) -> Conclusion:
-    """Each sample is a vote."""
+    """Count each sample as a vote."""
     return Conclusion(decide_majority([opinion.score for opinion in opinions]))
 
 
 def by_majority_of_two(opinions: Sequence[Opinion], *, low: float, high: float) -> Conclusion:
-    """Each sample is a vote for one of two ratings; a tie is the lower one."""
+    """Count each sample as a vote for one of two ratings. A tie is the lower one."""
     given = [opinion.score for opinion in opinions if opinion.score is not None]
     return Conclusion(None if not given else high if given.count(high) * 2 > len(given) else low)
 
 
 def by_preference(opinions: Sequence[Opinion]) -> Conclusion:
-    """1 where more samples prefer the candidate (1) than the baseline (0), 0 where fewer, else 0.5."""
+    """Return 1 if more samples prefer the candidate (1) than the baseline (0), 0 if fewer do, else 0.5."""
     given = [opinion.score for opinion in opinions if opinion.score is not None]
     lead = given.count(1.0) - given.count(0.0)
     return Conclusion(None if not given else 1.0 if lead > 0 else 0.0 if lead < 0 else 0.5)
 
 
 def by_mean(opinions: Sequence[Opinion]) -> Conclusion:
-    """Each sample is a grade.
+    """Average the grades of the samples.
 
-    The mean, not the median: one sample that is a grade off moves it by a fraction, where a median stays or jumps by a
-    whole grade. That samples disagree is said by the spread.
+    The mean, not the median: one sample that is a grade off moves the mean by a fraction, but may move the median by a
+    whole grade. The spread shows whether samples disagree.
     """
     return Conclusion(_compute_mean([opinion.score for opinion in opinions]), spread=_compute_spread(opinions))
 
 
 def by_rubrics(opinions: Sequence[Opinion], *, rubrics: Mapping[str, str]) -> Conclusion:
-    """The share of the rubrics (texts by id) that are met, each by its majority."""
+    """Return the share of the rubrics (texts by id) that are met, each by majority."""
     scores = tuple(_score_rubric(rubric_id, text, opinions) for rubric_id, text in rubrics.items())
     unsaid = [repr(rubric.rubric_id) for rubric in scores if rubric.score is None]
-    if unsaid and any(opinion.problem is None for opinion in opinions):  # a score without them would be about less
+    if unsaid and any(opinion.problem is None for opinion in opinions):  # a score must cover all rubrics
         return Conclusion(None, f"no sample of the judge says anything about {', '.join(unsaid)}", rubrics=scores)
     return Conclusion(_compute_mean([rubric.score for rubric in scores]), rubrics=scores)
 
 
 def by_sentences(opinions: Sequence[Opinion], *, sentences: Mapping[int, Sentence]) -> Conclusion:
-    """The share of the sentences (by number) that may stand, each by its majority; of several responses the mean."""
+    """Return the share of acceptable sentences (by number), each by majority: the mean over the responses."""
     labelled = {number: _score_sentence(number, sentence, opinions) for number, sentence in sentences.items()}
     scores = tuple(labelled.values())
     unsaid = [str(number) for number, score in labelled.items() if score.score is None]
@@ -89,7 +89,7 @@ def by_sentences(opinions: Sequence[Opinion], *, sentences: Mapping[int, Sentenc
 
 
 def compute_sentence_share(scores: Mapping[int, float | None], sentences: Mapping[int, Sentence]) -> float | None:
-    """The mean over the responses of the share that may stand; None where a sentence has no score."""
+    """Return the mean over the responses of the share of acceptable sentences; None if a sentence has no score."""
     if any(scores.get(number) is None for number in sentences):
         return None
     responses: dict[int, list[float | None]] = {}
@@ -114,12 +114,12 @@ def _score_sentence(number: int, sentence: Sentence, opinions: Sequence[Opinion]
 
 
 def score_label(label: str) -> float:
-    """1 for a sentence that may stand."""
+    """Return 1 for the label of an acceptable sentence, else 0."""
     return 1.0 if label in SUPPORTED_LABELS else 0.0
 
 
 def _find_most_frequent(said: Sequence[SentenceLabel]) -> SentenceLabel | None:
-    """The first with the label that most have."""
+    """Return the first label among the most frequent ones."""
     votes = Counter(each.label for each in said)
     return max(said, key=lambda each: votes[each.label], default=None)
 
@@ -147,11 +147,11 @@ def _compute_spread(opinions: Sequence[Opinion]) -> float | None:
     return statistics.stdev(given) if len(given) > 1 else None
 
 
-# `judge_model_options` of a criterion, read with the place of every mistake.
+# The option `judge_model_options` of a criterion.
 
 OPTION = "judge_model_options"
 WITH_INTERMEDIATE = "include_intermediate_responses_in_final"
-"""Whether what was said on the way counts as part of the answer; read by metrics that judge one answer."""
+"""Whether intermediate responses count as part of the answer. Only metrics that judge one answer read it."""
 DESCRIBE_INTERMEDIATE: Mapping[str, str] = {WITH_INTERMEDIATE: "judge what was said on the way, too (default false)"}
 INTERMEDIATE_CHOICES: Mapping[str, Sequence[str | bool]] = {WITH_INTERMEDIATE: (False, True)}
 
@@ -161,7 +161,7 @@ KNOWN_OPTIONS = ("judge_model", "judge_model_config", "num_samples", "parallelis
 
 
 def describe_judge_options(*, samples: int) -> Mapping[str, str]:
-    """What `judge_model_options` are, where a judge is asked `samples` times by default."""
+    """Describe `judge_model_options` of a judge with `samples` samples by default."""
     return {
         OPTION: f"judge_model (default: the one of the settings), num_samples (default {samples}), "
         "parallelism_limit (default: that of the model), judge_model_config (as in the Gemini API)",
@@ -172,7 +172,7 @@ DESCRIPTION = describe_judge_options(samples=SAMPLES)
 
 
 def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOptions:
-    """The options for the judge, asked `samples` times where nothing else is said; mistakes are kept in `options`."""
+    """Read the options of the judge, with `samples` samples by default. Problems are added to `options`."""
     given = options.raw(OPTION)
     if given is None:
         return JudgeOptions(samples=samples)
@@ -220,7 +220,7 @@ def _to_snake_case(name: str) -> str:
     return next((known for known in KNOWN_OPTIONS if to_camel(known) == name), name)
 
 
-# What there is to know about metrics that a judge model scores, as far as it is the same for all of them.
+# The common metric info of judges.
 
 _NONE: Mapping[str, str] = {}
 _NO_CHOICES: Mapping[str, Sequence[str | bool]] = {}
@@ -236,9 +236,9 @@ def make_judge_info(
     options: Mapping[str, str] = _NONE,
     choices: Mapping[str, Sequence[str | bool]] = _NO_CHOICES,
 ) -> MetricInfo:
-    """A metric for which a judge needs no expected answer, with its options besides those for the judge.
+    """Describe a judge metric that needs no expected response. `options` are those beside `judge_model_options`.
 
-    `bounds` are the lowest and the highest score; for the rest see MetricInfo.
+    `bounds` are the lowest and the highest score. For the other parameters see MetricInfo.
     """
     lowest, highest = bounds
     return MetricInfo(

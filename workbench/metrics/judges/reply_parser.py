@@ -1,4 +1,4 @@
-"""Replies of judges read: verdicts, ratings, and the words for them."""
+"""Parsing of judge replies: verdicts, grades, rubrics, ratings and choices."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from workbench.metrics.metric_types import Opinion, UnreadableReply, is_number
 from workbench.model.text import one_line
 
-# Reading a verdict out of a short text: the word that leads it, whatever decorates, introduces or explains that word.
+# A verdict in a short text: its first word, without decoration, introduction and explanation.
 
 Verdict = TypeVar("Verdict")
 
 _UNAMBIGUOUS = frozenset({"yes", "not applicable", "n/a", "na"})
-"""These are verdicts whatever follows. Other words may describe what follows ("no violations", "valid in part")."""
+"""These words are verdicts whatever follows. Other words may belong to what follows ("no violations")."""
 
 _EXPLANATION = re.compile(
     "a|according|all|also|an|and|as|at|because|both|by|due|each|every|for|from|given|he|her|his|i|it|its|per|she|since|"
@@ -44,23 +44,23 @@ _REVISION = re.compile(
 
 
 class VerdictWords(Generic[Verdict]):
-    """The words of a vocabulary, in lower case, each with the verdict that it stands for.
-
-    `asides` are words that explain another verdict when they follow it, so that they do not contradict it.
-    """
+    """Lower-case words with their verdicts. `asides` are words that may follow another verdict as its explanation."""
 
     def __init__(self, words: Mapping[str, Verdict], *, asides: frozenset[str] = frozenset()) -> None:
         self._words = words
         self._asides = asides
 
     def find(self, text: str) -> Verdict | None:
-        """The verdict that leads the text, or else is all of its last sentence; None if it has none or two."""
+        """Return the verdict at the start of the text, or else the last sentence if it is a verdict.
+
+        None if there is no verdict, or if verdicts contradict each other.
+        """
         normal = _normalise(text)
         leading = self._word_pattern.match(normal, _find_first_word(normal))
         return self._read_last_sentence(normal) if leading is None else self._read_leading(leading)
 
     def find_leading(self, text: str) -> Verdict | None:
-        """The verdict that leads the text; None if it has none or two."""
+        """Return the verdict at the start of the text; None if there is none or another one contradicts it."""
         normal = _normalise(text)
         leading = self._word_pattern.match(normal, _find_first_word(normal))
         return None if leading is None else self._read_leading(leading)
@@ -79,7 +79,7 @@ class VerdictWords(Generic[Verdict]):
         return self._words[word]
 
     def _read_last_sentence(self, normal: str) -> Verdict | None:
-        """What the last sentence is, if no other sentence is another verdict and none is a question."""
+        """Return the verdict of the last sentence; None if another sentence differs or there is a question."""
         if "?" in normal:
             return None
         sentences = [sentence for sentence in _END_OF_SENTENCE.split(normal) if re.search(r"\w", sentence)]
@@ -88,7 +88,7 @@ class VerdictWords(Generic[Verdict]):
         return found[-1] if found and len({each for each in found if each is not None}) == 1 else None
 
     def _match_whole(self, sentence: str) -> str | None:
-        """The word that is all of a sentence, whatever introduces it."""
+        """Return the word that is the whole sentence after an introduction, if there is one."""
         start = _find_first_word(sentence)
         revision = _REVISION.match(sentence, start)
         word = self._word_pattern.match(sentence, start if revision is None else revision.end())
@@ -125,7 +125,7 @@ class VerdictWords(Generic[Verdict]):
 
     @cached_property
     def _word_pattern(self) -> re.Pattern[str]:
-        """Any of the words, the longest first. A hyphen between letters makes another word of it: "no-one"."""
+        """Match any word, the longest first. A hyphen before a letter makes a different word: "no-one"."""
         longest_first = sorted(self._words, key=len, reverse=True)
         any_word = "|".join(re.escape(word).replace(r"\ ", r"[\s-]+") for word in longest_first)
         return re.compile(rf"(?P<word>{any_word})(?!\w|-\w)")
@@ -136,19 +136,19 @@ class VerdictWords(Generic[Verdict]):
 
     @cached_property
     def _part_pattern(self) -> re.Pattern[str]:
-        """A verdict on a part only, such as "no for the second", at the start of a clause."""
-        start = r"(?:[,;.!?\n]|\b(?:and|but|while|whereas)\b)\W{0,8}"  # bounded: the text may be hostile
+        """Match a verdict on a part, such as "no for the second", at the start of a clause."""
+        start = r"(?:[,;.!?\n]|\b(?:and|but|while|whereas)\b)\W{0,8}"  # bounded, because the text is untrusted
         return re.compile(rf"{start}{self._word_pattern.pattern}\s+(?:at|by|for|in|on)\b(?!-)")
 
 
 def _normalise(text: str) -> str:
-    """Lower case, without markup and invisible characters, full-width forms as the usual ones."""
+    """Return the text NFKC-normalised and case-folded, without markup and invisible characters."""
     visible = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
     return _MARKUP.sub(" ", visible).casefold().replace("_", " ").translate(_QUOTES).strip()
 
 
 def _find_first_word(normal: str) -> int:
-    """Where the words begin, after marks, emoji, the number of an item and an introduction such as "the verdict is"."""
+    """Return the index after marks, emoji, an item number and an introduction such as "the verdict is"."""
     start = _skip_decoration(normal)
     introduction = _INTRODUCTION.match(normal, start)
     return start if introduction is None else _skip_decoration(normal, introduction.end())
@@ -165,19 +165,18 @@ def _skip_decoration(normal: str, start: int = 0) -> int:
 
 
 def _is_explanation(rest: str) -> bool:
-    """True if what follows a word leaves it a verdict: nothing, punctuation, a new line, or the beginning of an
-    explanation."""
+    """True if the word before `rest` is a verdict: nothing, punctuation, a new line or an explanation follows."""
     following = re.match(r"[^\S\n]+(\w+)", rest)
     return following is None or _EXPLANATION.fullmatch(following[1]) is not None or not following[1].isascii()
 
 
-# Reading what judge models reply: JSON as they were asked for, or whatever else still says it without doubt.
+# Verdicts, grades and rubrics: JSON as requested, or any other unambiguous form.
 
 _SHOWN = 120  # characters of a reply in a problem
 
 
 class Vocabulary(NamedTuple):
-    """The words of a verdict. `wanted` is how it is called in a problem."""
+    """The words of a verdict. Problems call it `wanted`."""
 
     verdicts: VerdictWords[float]
     wanted: str
@@ -214,10 +213,10 @@ _RUBRIC_VERDICTS = _make_words(
 )
 _GRADE_KEYS = ("grade", "score", "rating")
 LIKE_JSON = re.compile(r"[{\[]\s*[\"']")
-"""What a text has that is JSON, or was to be: words in it are not those of a sentence."""
+"""Found in JSON, also in broken JSON: its words are not those of a sentence."""
 _GRADED = re.compile(r"\b(?P<key>grade|score|rating)\b\W{0,8}(?=(?P<text>\d[^\n]{0,200}))", re.IGNORECASE)
 EXPLAINED = r"(?:[\"'*_`\s]*(?:[(\[:;,.–—-]\W*|\s)(?!(?:or|to|and)\b)[^\W\d].*)?"
-"""What may follow a number that is a grade: an explanation, but not one more number ("3-4", "3 or 4")."""
+"""What may follow a grade: an explanation, but not another number ("3-4", "3 or 4")."""
 _GRADE = re.compile(r"(\d+)(?:\.0+)?(?: ?(?:/|of|out of) ?(\d+))?" + EXPLAINED, re.DOTALL)
 _ITEM = re.compile(r"^[^\S\n]*(?:[-*•]|\d+[.)])\s+(\S.*)$", re.MULTILINE)
 _VERDICT_KEYS = frozenset({"verdict", "is the agent response valid", "is valid"})
@@ -234,11 +233,11 @@ _BLOCK_LINE = re.compile(
     re.IGNORECASE,
 )
 _BEFORE_VERDICT = re.compile(r"(?<=\S)[ \t]+(?=[*_`]{0,3}(?:Final |Overall )?(?:Verdict|VERDICT)[*_`]{0,3}[:：])")
-"""Where the verdict is in the line of its rationale."""
+"""The space before a verdict that is on the line of its rationale."""
 
 
 def read_verdict(reply: str, words: Vocabulary = VALIDITY) -> Opinion:
-    """Valid (1) or invalid (0), or whatever the words are, with the reasoning. A reply that says both is no opinion."""
+    """Read valid (1) or invalid (0), or another pair of `words`, and the reasoning. A contradiction is no opinion."""
     found, text = split_json(reply)
     said: set[float | None] = set()
     reasoning = ""
@@ -260,7 +259,7 @@ def read_verdict(reply: str, words: Vocabulary = VALIDITY) -> Opinion:
 
 
 def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
-    """A whole grade within these bounds, with the reasoning. One outside of them is none, nor are two."""
+    """Read an integer grade within these bounds, and the reasoning. Other numbers or two grades are no opinion."""
     found, text = split_json(reply)
     said: set[float | None] = set()
     reasoning = ""
@@ -279,7 +278,7 @@ def read_grade(reply: str, *, lowest: int, highest: int) -> Opinion:
 
 
 def read_properties(reply: str) -> list[str]:
-    """The properties that a judge lists, each a text. Raises UnreadableReply."""
+    """Read the list of properties. Raises UnreadableReply."""
     for found in iter_json_objects(reply):
         listed = next((value for value in found.values() if isinstance(value, list)), None)
         if listed is not None:
@@ -292,7 +291,7 @@ def read_properties(reply: str) -> list[str]:
 
 
 def read_rubrics(reply: str, rubrics: Mapping[str, str]) -> Opinion:
-    """Yes (1) or no (0) for each rubric, found by its id, else by its text; None where the reply says both."""
+    """Read yes (1) or no (0) for each rubric, found by its id or else by its text; None for a contradiction."""
     by_text = {normalise_words(text): rubric_id for rubric_id, text in rubrics.items()}
     said: dict[str, list[tuple[float | None, str]]] = {}
     found, text = split_json(reply)
@@ -312,7 +311,7 @@ def read_rubrics(reply: str, rubrics: Mapping[str, str]) -> Opinion:
 
 
 def _resolve_verdict(verdicts: Sequence[tuple[float | None, str]]) -> tuple[float | None, str]:
-    """The verdict of one sample on one rubric; none if it contradicts itself."""
+    """Return the verdict of one sample on one rubric; None if it contradicts itself."""
     given = [verdict for verdict in verdicts if verdict[0] is not None]
     if len({score for score, _ in given}) > 1:
         return None, "; ".join(dict.fromkeys(rationale for _, rationale in given if rationale))
@@ -320,13 +319,13 @@ def _resolve_verdict(verdicts: Sequence[tuple[float | None, str]]) -> tuple[floa
 
 
 def _read_verdict_keys(values: Mapping[str, Any], words: VerdictWords[float]) -> set[float | None]:
-    """What the keys of a JSON object say, of which each is a verdict; None for a value that is not."""
+    """Return the scores under the verdict keys of a JSON object; None for a value that is no verdict."""
     said = {_read_score(values[key], words) for key in _VERDICT_KEYS if key in values}
     return said | {_read_opposite_score(values[key]) for key in _OPPOSITE_KEYS if key in values}
 
 
 def _iter_labelled_scores(text: str, words: VerdictWords[float]) -> Iterator[float | None]:
-    """What follows each `verdict:` in a text; None for what is no verdict although a colon announces one."""
+    """Yield the score after each `verdict:` in a text; None if no verdict follows the colon."""
     for match in iter_labels(_LABELLED, text):
         key = normalise_words(match["key"])
         score = _read_opposite_score(match["text"]) if key in _OPPOSITE_KEYS else words.find_leading(match["text"])
@@ -335,9 +334,9 @@ def _iter_labelled_scores(text: str, words: VerdictWords[float]) -> Iterator[flo
 
 
 def iter_labels(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """Find what a pattern with the group `key` finds in the text around JSON.
+    """Yield the matches of a pattern with the group `key` in the text around JSON.
 
-    In JSON that was cut off, only keys are labels: its reasoning may speak of verdicts that it does not give.
+    In JSON that was cut off, only keys count: its reasoning may mention other verdicts.
     """
     is_json = LIKE_JSON.search(text) is not None
     for match in pattern.finditer(text):
@@ -358,9 +357,9 @@ def _iter_entries(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
 
 
 def _iter_blocks(reply: str) -> Iterator[Mapping[str, str]]:
-    """Blocks of `Property: ...`, `Rationale: ...`, `Verdict: ...` lines, each ended by its verdict.
+    """Yield blocks of `Property: ...`, `Rationale: ...`, `Verdict: ...` lines; the verdict ends a block.
 
-    One more verdict after the end of a block is about the same property.
+    Another verdict after the end of a block is about the same property.
     """
     block: dict[str, str] = {}
     last: Mapping[str, str] = {}
@@ -370,7 +369,7 @@ def _iter_blocks(reply: str) -> Iterator[Mapping[str, str]]:
         if match is not None:
             key = match[1].lower()
             if key in {"id", "property"} and not block.keys() <= {"id", "property"}:
-                block = {}  # the one before has no verdict
+                block = {}  # drop the previous block, which has no verdict
             block[key] = match[2].strip().strip("*_` ")
         elif key and line.strip():
             block[key] += f" {line.strip()}"
@@ -381,7 +380,7 @@ def _iter_blocks(reply: str) -> Iterator[Mapping[str, str]]:
 
 
 def split_json(reply: str) -> tuple[list[dict[str, Any]], str]:
-    """The JSON objects in a reply, and the text around them. A key that has two values in an object has None."""
+    """Return the JSON objects in a reply, and the text around them. A key with two different values gets None."""
     objects: list[dict[str, Any]] = []
     texts: list[str] = []
     end = 0
@@ -400,17 +399,17 @@ def _drop_contradictions(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def normalise_keys(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by key, as `plain_words` has it; None where two keys that are alike then have different values."""
+    """Return the values by normalised key; None if keys that become equal have different values."""
     return _drop_contradictions([(normalise_words(key), value) for key, value in found.items()])
 
 
 def iter_json_objects(reply: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a text, whatever stands around them."""
+    """Yield the JSON objects in a text with anything around them."""
     return (found for found, _, _ in _decode_objects(reply, json.JSONDecoder()))
 
 
 def _decode_objects(reply: str, decoder: json.JSONDecoder) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """Each JSON object with its start and end in the text."""
+    """Yield each JSON object with its start and end in the text."""
     position = 0
     while (start := reply.find("{", position)) >= 0:
         try:
@@ -418,7 +417,7 @@ def _decode_objects(reply: str, decoder: json.JSONDecoder) -> Iterator[tuple[dic
         except ValueError:
             position = start + 1
             continue
-        except RecursionError:  # from each of its next thousand braces the text would be as deep
+        except RecursionError:  # each of the next thousand braces would fail in the same way
             return
         if isinstance(found, dict):
             yield found, start, position
@@ -433,14 +432,14 @@ def _read_score(value: Any, words: VerdictWords[float]) -> float | None:
 
 
 def _read_opposite_score(value: Any) -> float | None:
-    """The score of a response of which it was said whether it is invalid."""
+    """Return the score for an answer to "is it invalid?"."""
     if isinstance(value, bool):
         return 0.0 if value else 1.0
     return _read_score(value, _OPPOSITES)
 
 
 def _read_grade(value: Any, lowest: int, highest: int) -> float | None:
-    """The grade that a value is: a number, or a text that begins with one ("4 - good", "4/5" with the highest one)."""
+    """Read a grade: a number, or a text that starts with one ("4 - good", or "4/5" if 5 is the highest grade)."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     match = _GRADE.fullmatch(str(value).strip("*_`\"'.,}\n "))
@@ -456,7 +455,7 @@ def _read_property(item: Any) -> str:
 
 
 def normalise_words(text: str) -> str:
-    """Without case, marks of Markdown, quotes, underscores and the differences between ways to write a character."""
+    """Return the text case-folded and NFKC, without Markdown marks, quotes and underscores."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("_", " ")
     return " ".join(folded.translate(_DECORATION).split())
 
@@ -472,7 +471,7 @@ def describe_unreadable(reply: str, wanted: str) -> str:
     return f"the reply does not say {wanted}: {one_line(reply, width=_SHOWN)}"
 
 
-# Reading what judges reply that rate by a rubric, or choose between two responses.
+# Ratings, and choices between two responses.
 
 _RATING_KEYS = ("score", "rating", "verdict")
 _CHOICE_KEYS = ("pairwise choice", "choice", "preference", "winner", "verdict")
@@ -493,7 +492,7 @@ _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*(?:/|of|out of)\s*\d+)?" + EXPLAIN
 
 
 def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
-    """A number, with the explanation; of `ratings` one, where only these may be given. Two are no opinion."""
+    """Read a number, one of `ratings` if there are any, and the explanation. Two numbers are no opinion."""
     wanted = "a rating" if ratings is None else f"one of the ratings {', '.join(f'{each:g}' for each in ratings)}"
     found, text = split_json(reply)
     said: set[float | None] = set()
@@ -501,7 +500,7 @@ def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
     for values in map(normalise_keys, found):
         given = {_read_number(values[key]) for key in _RATING_KEYS if key in values}
         if given:
-            said |= given - {None} or {None}  # the value is no number, so no part of it is read as one
+            said |= given - {None} or {None}  # the value is no number; do not search for one in it
             explanation = explanation or _find_explanation(values)
     if not said:
         said = {_read_number(match["text"]) for match in iter_labels(_RATED, text)} or {_read_number(reply)}
@@ -512,9 +511,9 @@ def read_rating(reply: str, *, ratings: Sequence[float] | None) -> Opinion:
 
 
 def read_choice(reply: str, *, flipped: bool) -> Opinion:
-    """Which of two responses is better: CANDIDATE (1), BASELINE (0) or TIE (0.5). Two choices are no opinion.
+    """Read which response is better: CANDIDATE (1), BASELINE (0) or TIE (0.5). Two choices are no opinion.
 
-    The reply speaks of A, the response that stood first, and B; `flipped`: A was the candidate.
+    In the reply, A is the first response and B the second. `flipped`: A was the candidate.
     """
     found, text = split_json(reply)
     said: set[str | None] = set()

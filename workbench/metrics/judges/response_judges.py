@@ -57,7 +57,7 @@ _MATCH_SCHEMA = {
 
 
 def ask_response_match(turn: Turn, view: CaseView, *, with_intermediate: bool) -> ModelQuestion | Score:
-    """The question about one turn; undefined where nothing was expected of the response."""
+    """Build the question about one turn; undefined if the turn has no expected response."""
     del view
     if turn.expected is None or turn.expected.final_response is None:
         return _NO_COLUMN if turn.is_row else _NO_REFERENCE
@@ -100,9 +100,9 @@ _LOWEST, _HIGHEST = 1, 5
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """One of the two metrics: its prompt, the field of the reply that decides, and how replies are read.
+    """One of the two metrics: its prompt, the deciding field of the reply, and how replies are read.
 
-    `of_service` is what the evaluation service calls it.
+    `service_name` is its name in the evaluation service.
     """
 
     name: str
@@ -146,7 +146,7 @@ _KINDS = (
 
 
 def ask_response_quality(turn: Turn, view: CaseView, *, kind: _Kind) -> ModelQuestion | Score:
-    """The question about one turn; undefined where the agent said nothing."""
+    """Build the question about one turn; undefined if the response has no text."""
     del view
     assert turn.actual is not None
     response = format_response(turn.actual)

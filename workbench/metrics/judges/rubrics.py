@@ -57,7 +57,7 @@ COLUMNS: Mapping[Subject, Sequence[str]] = {
     "tools": ("predicted_trajectory",),
     "conversation": ("response", "predicted_trajectory"),
 }
-"""What a row must tell one of, for there to be something to judge."""
+"""A row must have one of these columns; otherwise there is nothing to judge."""
 
 # Rubrics that cases and criteria bring.
 
@@ -81,7 +81,7 @@ _SCHEMA = {
 
 @dataclass(frozen=True)
 class _Kind:
-    """One of the three metrics. `type` is the one of the rubrics in cases and turns that are its own."""
+    """One of the three metrics. It uses the rubrics of cases and turns that have its `type`."""
 
     name: str
     subject: Subject
@@ -118,10 +118,10 @@ _KINDS = (
 def ask_rubrics(
     turn: Turn, view: CaseView, *, kind: _Kind, own: Mapping[str, str], with_intermediate: bool
 ) -> ModelQuestion | Score:
-    """The question about one turn, or about the conversation that ends with it. Raises ValueError for rubrics that
-    cannot be told apart.
+    """Build the question about one turn, or about the conversation that ends with it.
 
-    `with_intermediate`: what was said on the way is part of the answer that is judged.
+    `own` are the rubrics of the criterion. `with_intermediate`: intermediate responses are part of the judged answer.
+    Raises ValueError for duplicate rubric ids.
     """
     assert turn.actual is not None
     case = view.subject.case
@@ -131,7 +131,7 @@ def ask_rubrics(
     rubrics = _merge_rubrics(own, _select_type(written, kind.type))
     if not rubrics:
         return Score.undefined(
-            f"there is no rubric: neither the criterion has any, nor the case or this turn one of type {kind.type}"
+            f"there is no rubric: add one to the criterion, or one of type {kind.type} to the case or the turn"
         )
     if kind.subject == "conversation":
         return ask_conversation_rubrics([each for each in view.turns if each.actual is not None], rubrics)
@@ -139,7 +139,7 @@ def ask_rubrics(
 
 
 def ask_conversation_rubrics(turns: Sequence[Turn], rubrics: Mapping[str, str]) -> ModelQuestion:
-    """Which of the rubrics (texts by id) a whole conversation meets. All turns were finished."""
+    """Build the question which of the rubrics (texts by id) a conversation meets. All turns must be finished."""
     return _build_question(turns, rubrics, "conversation")
 
 
@@ -176,13 +176,13 @@ def _merge_rubrics(own: Mapping[str, str], more: Iterable[tuple[str, str]]) -> d
     joined = dict(own)
     for rubric_id, text in more:
         if rubric_id in joined:
-            raise ValueError(f"the rubric {rubric_id!r} is there twice: give each an id of its own")
+            raise ValueError(f"duplicate rubric_id {rubric_id!r}; make it unique")
         joined[rubric_id] = text
     return joined
 
 
 def read_property(rubric: Rubric) -> str:
-    """The property that a rubric states."""
+    """Return the property that a rubric states; empty if it has none."""
     content = rubric.rubric_content
     text = content.get("text_property", content.get("textProperty"))
     return text if isinstance(text, str) else ""
@@ -283,7 +283,7 @@ _CONVERSATION_KINDS = (
 
 
 def ask_for_properties(turn: Turn, view: CaseView, *, kind: _ConversationKind) -> PreparingQuestion:
-    """The question about the conversation that ends with this turn."""
+    """Build the question for the properties that a good conversation should have; the reply gives the rubrics."""
     del turn
     turns = [each for each in view.turns if each.actual is not None]
     case = view.subject.case

@@ -1,4 +1,4 @@
-"""Metrics that ADK has scored by the evaluation service of Vertex AI: here only where a criterion asks for that."""
+"""Scores of the evaluation service of Vertex AI, for criteria that select it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Instance = Callable[[Turn, CaseView], Mapping[str, Any] | Score]
 
 
 def is_scored_by_service(options: Options) -> bool:
-    """Whether the criterion wants the service; it has a judge of its own, so options for one are a mistake then."""
+    """True if the criterion selects the service. Options for a judge model are a problem then."""
     if options.choice(SCORER, SCORERS, default="judge") != "vertex":
         return False
     given = options.raw(judge_options.OPTION)
@@ -48,7 +48,10 @@ def is_scored_by_service(options: Options) -> bool:
 def make_service_judge(
     name: str, *, metric: str, instance: Instance, bounds: tuple[float, float] = (0.0, 1.0), whole: bool = False
 ) -> ModelJudge:
-    """Has the service score, once: `metric` is what it calls the metric, `instance` gives what it is to score."""
+    """Make a judge that asks the service once.
+
+    `metric` is the service's name of the metric. `instance` builds the data to score.
+    """
     lowest, best = bounds
 
     def ask(turn: Turn, view: CaseView) -> ModelQuestion | Score:
@@ -65,7 +68,7 @@ def make_service_judge(
 
 
 def build_turn_instance(turn: Turn, view: CaseView) -> Mapping[str, Any] | Score:
-    """One message and its response, with the one that was expected where there is one."""
+    """Build the data of one message and its response, with the expected response if there is one."""
     del view
     assert turn.actual is not None
     response = format_response(turn.actual)
@@ -77,7 +80,7 @@ def build_turn_instance(turn: Turn, view: CaseView) -> Mapping[str, Any] | Score
 
 
 def build_conversation_instance(turn: Turn, view: CaseView) -> Mapping[str, Any]:
-    """All that was said and done, and what the agents tell of themselves."""
+    """Build the data of the whole conversation, with the details of the agents."""
     del turn
     turns = [each for each in view.turns if each.actual is not None]
     agents = {
@@ -88,8 +91,8 @@ def build_conversation_instance(turn: Turn, view: CaseView) -> Mapping[str, Any]
         }
         for name, agent in find_agents(turns).items()
     }
-    told = [{"turn_index": number, "events": _list_events(each)} for number, each in enumerate(turns)]
-    return {"agent_data": {"agents": agents, "turns": told}}
+    data = [{"turn_index": number, "events": _list_events(each)} for number, each in enumerate(turns)]
+    return {"agent_data": {"agents": agents, "turns": data}}
 
 
 def _list_events(turn: Turn) -> Sequence[Mapping[str, Any]]:
@@ -107,15 +110,15 @@ def _list_events(turn: Turn) -> Sequence[Mapping[str, Any]]:
 
 
 def read_service_reply(reply: str) -> Opinion:
-    """The score of the service, with its explanation and what it says of its rubrics."""
+    """Read the score of the service, its explanation and its rubrics."""
     try:
-        said = json.loads(reply)
+        result = json.loads(reply)
     except ValueError:
-        said = None
-    if not isinstance(said, Mapping) or not is_number(said.get("score")):
+        result = None
+    if not isinstance(result, Mapping) or not is_number(result.get("score")):
         return Opinion(problem=describe_unreadable(reply, "a score"))
-    told = [str(said.get("explanation") or "")]
-    for rubric in said.get("rubrics") or ():
+    reasons = [str(result.get("explanation") or "")]
+    for rubric in result.get("rubrics") or ():
         why = f" ({rubric['reasoning']})" if rubric.get("reasoning") else ""
-        told.append(f"{'met' if rubric.get('met') else 'not met'}: {rubric.get('text')}{why}")
-    return Opinion(float(said["score"]), "; ".join(filter(None, told)))
+        reasons.append(f"{'met' if rubric.get('met') else 'not met'}: {rubric.get('text')}{why}")
+    return Opinion(float(result["score"]), "; ".join(filter(None, reasons)))

@@ -1,8 +1,8 @@
-"""Judge metrics that a configuration defines: how good a response is by a rating rubric, or whether it is better.
+"""Judge metrics defined in a configuration: a rating of the response, or a comparison with a baseline.
 
-Facts: Vertex AI documentation, PointwiseMetric and PairwiseMetric. As there the prompt has instruction, definition,
-criteria, rubric, steps, examples, inputs and responses in this order. Unlike there the inputs always have the same
-order, what a value says is never taken for a variable, and the prompt is an input where nobody says which are.
+Facts: Vertex AI documentation, PointwiseMetric and PairwiseMetric. The prompt has instruction, definition, criteria,
+rubric, steps, examples, inputs and responses, in this order. Differences here: inputs are sorted, a value is never read
+as a variable, and `prompt` is the default input.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from workbench.model.criteria import BASELINE_COLUMN, CHOICES, InvalidConfig, Ju
 from workbench.model.results import Score
 
 PAIRWISE_SAMPLES = 4
-"""How often the judge of a pairwise metric is asked where nothing else is said: an even number, half of it flipped."""
+"""Default number of samples of a pairwise metric: even, because half of them are flipped."""
 
 _RESPONSE = "response"
 _REFERENCE_INPUTS = frozenset({"reference", "reference_trajectory"})
@@ -53,7 +53,7 @@ _NO_BASELINE = Score.undefined("no earlier run has a response of this case to co
 
 
 def make_judge_metric_info(name: str, metric: JudgeMetric) -> MetricInfo:
-    """What people need to know about a metric of a configuration."""
+    """Describe a metric of a configuration."""
     ratings = metric.ratings
     pairwise = metric.kind == "pairwise"
     return MetricInfo(
@@ -71,7 +71,7 @@ def make_judge_metric_info(name: str, metric: JudgeMetric) -> MetricInfo:
 
 
 def prepare_judge_metric(name: str, metric: JudgeMetric, options: Options) -> Sequence[Judge]:
-    """The judge of a metric of a configuration; mistakes are kept in `options`."""
+    """Make the judge of a configured metric. Problems are added to `options`."""
     pairwise = metric.kind == "pairwise"
     judge = read_judge_options(options, samples=PAIRWISE_SAMPLES if pairwise else SAMPLES)
     if metric.flip and judge.samples % 2:
@@ -86,9 +86,9 @@ def prepare_judge_metric(name: str, metric: JudgeMetric, options: Options) -> Se
 
 
 def find_unknown_inputs(name: str, metric: JudgeMetric, columns: Collection[str]) -> Iterator[InvalidConfig]:
-    """The variables of a metric that nothing stands for in cases with these columns, which are none but in datasets.
+    """Find the variables of a metric that cases with these columns do not have. Only datasets have columns.
 
-    That a dataset lacks the usual column of a baseline is no mistake of the metric: see `fitting.lacking_columns`.
+    A dataset without the default baseline column is no mistake of the metric: see `registry.find_missing_columns`.
     """
     known = sorted({*VARIABLES, *columns})
     baseline = metric.baseline.column if metric.baseline is not None else None
@@ -108,7 +108,7 @@ def find_unknown_inputs(name: str, metric: JudgeMetric, columns: Collection[str]
 
 
 def ask_for_rating(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> ModelQuestion | Score:
-    """The question how good the response of a turn is."""
+    """Build the question how good the response of a turn is."""
     del name
     values = find_values(list_inputs(metric), turn, view)
     if isinstance(values, Score):
@@ -127,7 +127,7 @@ def ask_for_rating(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric
 
 
 def ask_for_preference(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> ModelQuestion | Score:
-    """The question whether the response of a turn is better than the baseline, both ways round where that is wanted."""
+    """Build the question whether the response of a turn is better than the baseline; with `flip`, in both orders."""
     baseline = _find_baseline(turn, view, name=name, metric=metric)
     if isinstance(baseline, Score):
         return baseline
@@ -157,14 +157,14 @@ def _build_pairwise_question(
 
 
 def format_template(metric: JudgeMetric) -> str:
-    """What the judge of a metric is asked, with `{variable}` where a value belongs."""
+    """Return the prompt of a metric with `{variable}` in the place of each value."""
     values = {name: f"{{{name}}}" for name in list_inputs(metric) if name != _RESPONSE}
     baseline = f"{{{BASELINE_COLUMN}}}" if metric.kind == "pairwise" else None
     return _render_prompt(metric, values, response=f"{{{_RESPONSE}}}", baseline=baseline)
 
 
 def _render_prompt(metric: JudgeMetric, values: Mapping[str, str], *, response: str, baseline: str | None) -> str:
-    """The prompt; `response` is the second of two where there is a `baseline`."""
+    """Render the prompt. If there is a `baseline`, it comes first and `response` second."""
     template = metric.template
     if template is not None:
         template = fill_template(
@@ -187,13 +187,13 @@ def _render_prompt(metric: JudgeMetric, values: Mapping[str, str], *, response: 
 
 
 def list_inputs(metric: JudgeMetric) -> Sequence[str]:
-    """The variables that the prompt shows, in alphabetical order."""
+    """Return the variables of the prompt, sorted."""
     named = {*metric.input_variables, _RESPONSE} if metric.template is None else {*find_variables(metric.template)}
     return sorted(named - {BASELINE_COLUMN} if metric.kind == "pairwise" else named)
 
 
 def _find_baseline(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric) -> str | Score:
-    """The response that this one is compared with."""
+    """Find the response to compare with."""
     assert metric.baseline is not None
     if metric.baseline.column is not None:
         text = find_value(metric.baseline.column, turn, view)
@@ -202,15 +202,15 @@ def _find_baseline(turn: Turn, view: CaseView, *, name: str, metric: JudgeMetric
     number = next(index for index, each in enumerate(view.turns) if each is turn)
     for execution in subject.baselines.get(name, ()):
         if execution.turns == subject.execution.turns:
-            continue  # that is what is judged
+            continue  # this is the judged execution itself
         if number >= len(execution.turns):
-            return Score.undefined(f"the earlier run did not come to turn {number + 1}")
+            return Score.undefined(f"the earlier run has no turn {number + 1}")
         return format_response(execution.turns[number].invocation)
     return _NO_BASELINE
 
 
 def _check_template(name: str, metric: JudgeMetric) -> Iterator[InvalidConfig]:
-    """What makes a template useless: the judge would not see what it is to judge."""
+    """Yield a problem if the template lacks a variable without which the judge would not see the response."""
     if metric.template is None:
         return
     needed = {_RESPONSE, BASELINE_COLUMN} if metric.kind == "pairwise" else {_RESPONSE}
@@ -232,7 +232,7 @@ def _report_unknown(place: str, found: str, name: str, known: Sequence[str]) -> 
 
 
 def _choose_conclusion(ratings: Sequence[float] | None) -> Callable[[Sequence[Opinion]], Conclusion]:
-    """Of two ratings the majority counts; where there are more they are grades."""
+    """Choose the majority for two possible ratings, the mean for more."""
     if ratings is None or len(ratings) > 2:
         return by_mean
     return partial(by_majority_of_two, low=ratings[0], high=ratings[-1])

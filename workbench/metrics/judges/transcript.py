@@ -1,4 +1,4 @@
-"""The dialogue as a judge sees it."""
+"""Conversations as text for judges, and the variables of judge metrics."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from workbench.model.trace import (
     iterate_events,
 )
 
-# What happened, as text for judges: the steps of a turn, and a whole conversation.
+# Turns and conversations as text.
 
-# A new one each time the agent runs: shown as it is, it would make a new question of what was asked before.
+# Such an id is new in each run of the agent. In a prompt it would make the cached reply useless.
 _GENERATED_ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 
 
 def format_response(invocation: Invocation | None, *, with_intermediate: bool = False) -> str:
-    """The text of the final response, thoughts left out; on request after what was said on the way to it."""
+    """Return the text of the final response without thoughts; on request with the intermediate responses before it."""
     if invocation is None:
         return ""
     events = iterate_events(invocation) if with_intermediate else ()
@@ -40,7 +40,7 @@ def format_response(invocation: Invocation | None, *, with_intermediate: bool = 
 
 
 def format_steps(invocation: Invocation) -> str:
-    """Tool calls and what the tools answered, in order, as lines of JSON; empty where there were none."""
+    """Return tool calls and tool responses, in order, as lines of JSON; empty if there were none."""
     ids: dict[str, str] = {}
     steps = [
         _describe_step(event, ids)
@@ -51,20 +51,20 @@ def format_steps(invocation: Invocation) -> str:
 
 
 def format_grounding(invocation: Invocation) -> str:
-    """What searches of the model brought up, a line of JSON and the agent for each; empty where there were none."""
+    """Return the grounding metadata of the model's searches: a line of JSON and the agent for each."""
     return "\n".join(each.text for each in iter_events(invocation) if each.kind == "grounding")
 
 
 def find_agents(turns: Iterable[Turn]) -> Mapping[str, Mapping[str, Any]]:
-    """What agents tell of themselves (instructions, tools), each as it was when it first took part."""
-    told: dict[str, Mapping[str, Any]] = {}
+    """Return the details of each agent (instructions, tools) from the first turn in which it took part."""
+    details: dict[str, Mapping[str, Any]] = {}
     for _, name, agent in _iter_agents(turns):
-        told.setdefault(name, agent)
-    return told
+        details.setdefault(name, agent)
+    return details
 
 
 def list_intermediate_parts(invocation: Invocation) -> list[tuple[str, Sequence[Part]]]:
-    """What happened before the final response, part by part as it was recorded, each event with its author."""
+    """Return author and recorded parts of each event before the final response."""
     data = invocation.intermediate_data
     if isinstance(data, InvocationEvents):
         return [
@@ -75,24 +75,24 @@ def list_intermediate_parts(invocation: Invocation) -> list[tuple[str, Sequence[
 
 
 def format_instructions(turns: Iterable[Turn]) -> str:
-    """The instructions of every agent that took part, as far as the agent tells them.
+    """Return the instructions of every agent that took part, if they are known.
 
-    Instructions that changed in the conversation (a template may name the state) are shown with their turns.
+    Instructions may change during the conversation, as their template may use the state. Then each text has its turns.
     """
-    told = _group_by_agent(turns, "instructions", lambda value: value if isinstance(value, str) else "")
-    if len(told) == 1:
-        return next(iter(told.values()))
-    return "\n\n".join(f"{label}:\n{text}" for label, text in told.items())
+    texts = _group_by_agent(turns, "instructions", lambda value: value if isinstance(value, str) else "")
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return "\n\n".join(f"{label}:\n{text}" for label, text in texts.items())
 
 
 def format_tools(turns: Iterable[Turn]) -> str:
-    """The tools that every agent had, as JSON, as far as the agent tells them; with their turns where they changed."""
+    """Return the tool declarations of every agent as JSON, if they are known; with their turns if they changed."""
     declared = _group_by_agent(turns, "tool_declarations", lambda value: _dump(value) if value else "")
     return f"{{{', '.join(f'{_dump(label)}: {text}' for label, text in declared.items())}}}" if declared else ""
 
 
 def format_conversation(turns: Sequence[Turn], *, with_steps: bool = True) -> str:
-    """What the user and the agents said and did, turn by turn, in order; without steps only what they said."""
+    """Return the conversation turn by turn: texts of user and agents and, with steps, tool calls and grounding."""
     lines: list[str] = []
     for number, turn in enumerate(turns, start=1):
         if turn.actual is None:
@@ -110,15 +110,15 @@ def format_conversation(turns: Sequence[Turn], *, with_steps: bool = True) -> st
 
 
 def label_final_speaker(invocation: Invocation) -> str:
-    """`AGENT` with the name of the agent that gave the final response, as far as it is known."""
+    """Return `AGENT` and, if known, the name of the agent that gave the final response."""
     author = find_final_author(invocation)
     return f"AGENT {author}" if author else "AGENT"
 
 
 class TranscriptEvent(NamedTuple):
-    """One thing on the way to a final response: something said, a tool call, its answer, what a search brought up.
+    """One event before the final response: a text, a tool call, a tool response or grounding metadata.
 
-    `author` is empty where it is not known, and of answers.
+    `author` is empty if it is unknown, and for tool responses.
     """
 
     kind: Literal["said", "call", "answer", "grounding"]
@@ -127,7 +127,7 @@ class TranscriptEvent(NamedTuple):
 
 
 def iter_events(invocation: Invocation) -> Iterator[TranscriptEvent]:
-    """What happened in a turn before its final response, in order as far as the order is known."""
+    """Yield the events of a turn before its final response, in order as far as the order is known."""
     ids: dict[str, str] = {}
     for event in iterate_events(invocation):
         match event:
@@ -142,7 +142,7 @@ def iter_events(invocation: Invocation) -> Iterator[TranscriptEvent]:
 
 
 def _describe_step(event: CallEvent | ResponseEvent, ids: dict[str, str]) -> dict[str, Any]:
-    """A call or its answer with the id that pairs them; `ids` are those of the turn, as they are shown."""
+    """Describe a call or its response, with the id that pairs them. `ids` maps the ids of the turn to shown ids."""
     if isinstance(event, CallEvent):
         call_id = event.call.id
         step = {"tool": event.call.name, "arguments": event.call.args}
@@ -163,15 +163,14 @@ def _iter_tool_parts(event: TurnEvent) -> Iterator[Part]:
 
 
 def _group_by_agent(turns: Iterable[Turn], field: str, text_of: Callable[[Any], str]) -> dict[str, str]:
-    """The texts of a field of the agents, by the agent's name; with the numbers of the turns where there are several
-    of one agent."""
-    told: dict[str, dict[str, list[int]]] = {}
+    """Return a text field of the agents by agent name; with turn numbers if an agent has several texts."""
+    by_agent: dict[str, dict[str, list[int]]] = {}
     for number, name, agent in _iter_agents(turns):
         if text := text_of(agent.get(field, agent.get(to_camel(field)))):
-            told.setdefault(name, {}).setdefault(text, []).append(number)
+            by_agent.setdefault(name, {}).setdefault(text, []).append(number)
     return {
         name if len(versions) == 1 else f"{name} ({_label_turns(numbers)})": text
-        for name, versions in told.items()
+        for name, versions in by_agent.items()
         for text, numbers in versions.items()
     }
 
@@ -181,7 +180,7 @@ def _label_turns(numbers: Sequence[int]) -> str:
 
 
 def _iter_agents(turns: Iterable[Turn]) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """What agents tell of themselves, with the number of the turn and the agent's name."""
+    """Yield turn number (from 1), name and recorded details of each agent."""
     for number, turn in enumerate(turns, start=1):
         details = (turn.actual.app_details or {}) if turn.actual is not None else {}
         agents = details.get("agent_details") or details.get("agentDetails")
@@ -198,14 +197,14 @@ def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-# The variables that a judge metric of a configuration may show the judge, and what they stand for in a turn.
+# Variables of configured judge metrics.
 
-# As in str.format, two braces stand for one. Any other brace is text, so that a template can show JSON.
+# As in str.format, two braces are an escaped brace. Any other brace is text, so that a template can show JSON.
 _PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 
 
 class Variable(NamedTuple):
-    """What a variable means, and how its text is found; None where the turn has none."""
+    """The meaning of a variable, and the function that finds its text in a turn (None if there is none)."""
 
     meaning: str
     find: Callable[[Turn, CaseView], str | None]
@@ -258,27 +257,27 @@ VARIABLES: Mapping[str, Variable] = MappingProxyType(
         "tools": Variable("the tools that they had, as JSON", lambda turn, _: format_tools([turn])),
     }
 )
-"""Those that every case has; the columns of a dataset are variables besides."""
+"""The variables of every case. Columns of a dataset are further variables."""
 
 _MISSING = {
     "prompt": "the turn has no prompt",
     "reference": "the case has no expected response",
-    "reference_trajectory": "nothing is known of the expected tool calls",
+    "reference_trajectory": "the expected tool calls are unknown",
 }
 
 
 def find_variables(template: str) -> tuple[str, ...]:
-    """The variables that a template names, each once, in alphabetical order."""
+    """Return the names of the variables in a template, sorted and without duplicates."""
     return tuple(sorted({match[1] for match in _PLACE.finditer(template) if match[1] is not None}))
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
-    """The template with every variable replaced by its value, in one go: what a value says is never looked at."""
+    """Replace every variable by its value in one pass: a value that looks like a variable stays as it is."""
     return _PLACE.sub(lambda match: match[0][0] if match[1] is None else values[match[1]], template)
 
 
 def find_values(names: Iterable[str], turn: Turn, view: CaseView) -> dict[str, str] | Score:
-    """The texts of these variables in a turn; a score that does not exist, where the turn has none of one."""
+    """Return the texts of these variables in a turn, or an undefined score if one has no text."""
     values: dict[str, str] = {}
     for name in names:
         value = find_value(name, turn, view)
@@ -290,7 +289,7 @@ def find_values(names: Iterable[str], turn: Turn, view: CaseView) -> dict[str, s
 
 
 def find_value(name: str, turn: Turn, view: CaseView) -> str | None:
-    """The text of a variable: what the row of a dataset says, else what the turn was."""
+    """Return the text of a variable: the column of the dataset row, else the value of the turn."""
     column = view.subject.columns.get(name)
     if column is not None:
         return format_value(column)
@@ -299,5 +298,5 @@ def find_value(name: str, turn: Turn, view: CaseView) -> str | None:
 
 
 def format_value(value: Any) -> str:
-    """The text of the value of a column: text as it is, anything else as JSON."""
+    """Return the value of a column as text: a text unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,11 +1,14 @@
-"""Which share of the simulated user's messages follows the scenario, and the person that the user is to be.
+"""`per_turn_user_simulator_quality_v1`: the share of the simulated user's messages that follow scenario and persona.
 
-Facts: google-adk 2.13, `per_turn_user_simulator_quality_v1`: the first message must be the starting prompt (without
-the spaces around it); each later one is valid or invalid by the majority of the samples, a tie is invalid; then the
-stop signal is judged as if it were the next message, and where it is invalid it takes the place of the last turn.
-Unlike there any one violation makes a message invalid, whatever the verdict beside it; of the end it is judged whether
-it was time, not how it sounds, and nothing where it was not the user who ended the conversation but a failure or the
-limit of turns; and a message on which no sample can be read is an error, not a turn less.
+Facts: google-adk 2.13. The first message must be the starting prompt (surrounding spaces do not matter). Each later
+message is valid or invalid by the majority of the samples; a tie is invalid. The stop signal is judged like a next
+message. If it is invalid, this replaces the verdict of the last turn.
+
+Differences here:
+- One violation makes a message invalid, whatever the verdict in the same reply says.
+- The end is judged only by whether it was time to end, not by its wording. It is not judged at all if a failure or the
+  limit of turns ended the conversation.
+- A message without a readable sample is an ERROR; ADK leaves out the turn.
 """
 
 from __future__ import annotations
@@ -27,9 +30,9 @@ from workbench.model.results import ConversationEnd, Score
 
 NAME = "per_turn_user_simulator_quality_v1"
 _STOP_SIGNAL = "stop_signal"
-_NO_SCENARIO = Score.undefined("the case has no scenario: its user says what is written, and is not simulated")
+_NO_SCENARIO = Score.undefined("the case has no scenario, so no user was simulated")
 _FAILED = Score.undefined("the conversation ended because it failed")
-_LIMIT = Score.undefined("the conversation ended because it may have no more turns")
+_LIMIT = Score.undefined("the conversation ended at its limit of turns")
 _WRONG_FIRST_MESSAGE = "the first message is not the starting prompt of the scenario"
 
 _SCHEMA = {
@@ -87,19 +90,19 @@ _DEFAULT_VIOLATIONS: Mapping[str, Sequence[str]] = {
         "The message is one long block of text.",
     ),
 }
-"""What a message is judged by where the scenario has no persona: violations by what they are about."""
+"""The violations by topic for scenarios without a persona."""
 
 
 @dataclass(frozen=True)
 class _Criterion:
-    """Violations, each with its number in the prompt, and what they have in common."""
+    """Violations of one topic, each with its number in the prompt."""
 
     name: str
     violations: Sequence[tuple[int, str]]
 
 
 def ask_message_quality(turn: Turn, view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
-    """The question about the user's message of one turn; the first needs no model."""
+    """Build the question about the user's message of one turn. The first message needs no model."""
     scenario = _find_scenario(view)
     if scenario is None:
         return _NO_SCENARIO
@@ -113,7 +116,7 @@ def ask_message_quality(turn: Turn, view: CaseView, *, stop_signal: str) -> Mode
 
 
 def ask_end_quality(view: CaseView, *, stop_signal: str) -> ModelQuestion | Score:
-    """The question whether the conversation should have ended where it did."""
+    """Build the question whether the conversation should have ended at this point."""
     scenario = _find_scenario(view)
     if scenario is None:
         return _NO_SCENARIO
@@ -132,9 +135,9 @@ def _find_scenario(view: CaseView) -> ConversationScenario | None:
 def _build_question(
     scenario: ConversationScenario, before: Sequence[Turn], message: str | None, *, stop_signal: str
 ) -> ModelQuestion:
-    """A message of None is the end.
+    """Build the question about a message, or about the end if `message` is None.
 
-    Raises ValueError for a persona that does not exist, or whose texts are no templates.
+    Raises ValueError for an unknown persona, and for texts of a persona that are no templates.
     """
     persona = find_persona(scenario)
     criteria = _number_violations(persona, stop_signal)
@@ -157,7 +160,7 @@ def _build_question(
 
 
 def _number_violations(persona: UserPersona | None, stop_signal: str) -> list[_Criterion]:
-    """As in ADK the texts of a persona are templates that may name the stop signal."""
+    """Number the violations. As in ADK, texts of a persona are templates that may contain the stop signal."""
     texts: Mapping[str, Sequence[str]] = (
         _DEFAULT_VIOLATIONS
         if persona is None
@@ -181,7 +184,7 @@ def _number_violations(persona: UserPersona | None, stop_signal: str) -> list[_C
 
 
 def _format_history(turns: Sequence[Turn]) -> str:
-    """What user and agent said; what the agent did is not for the user to see."""
+    """Return the texts of user and agent. A user does not see tool calls."""
     lines: list[str] = []
     for turn in turns:
         if turn.actual is not None:
@@ -192,13 +195,12 @@ def _format_history(turns: Sequence[Turn]) -> str:
 
 
 def read_violations(reply: str, violations: Mapping[int, str]) -> Opinion:
-    """Valid (1), or invalid (0) where the verdict or any violation says so."""
-    said = read_verdict(reply)
-    shown = list(dict.fromkeys(_find_violations(reply, violations)))
-    if shown:
-        told = "; ".join(f"{violations[number]}{f' ({evidence})' if evidence else ''}" for number, evidence in shown)
-        return Opinion(0.0, told)
-    return said
+    """Read a reply: invalid (0) if the verdict says so or a violation is listed, else valid (1)."""
+    found = list(dict.fromkeys(_find_violations(reply, violations)))
+    if found:
+        reasons = (f"{violations[number]}{f' ({evidence})' if evidence else ''}" for number, evidence in found)
+        return Opinion(0.0, "; ".join(reasons))
+    return read_verdict(reply)
 
 
 def _find_violations(reply: str, known: Mapping[int, str]) -> list[tuple[int, str]]:

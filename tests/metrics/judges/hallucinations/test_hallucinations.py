@@ -219,7 +219,7 @@ async def test_the_case_is_the_mean_of_its_turns_with_words(
     result = (await judge(config(criterion()), actual=[turn("A. B. C."), turn("D."), turn("!"), turn(None)]))[NAME]
 
     assert (result.score, result.scored, result.total) == (0.5, 2, 4)
-    assert result.per_invocation[2].reason == "the agent said nothing that could be true or false"
+    assert result.per_invocation[2].reason == "the responses of the turn have no text to check"
 
 
 @pytest.mark.parametrize(

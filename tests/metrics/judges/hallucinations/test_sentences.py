@@ -56,7 +56,7 @@ def test_sentences_of_several_responses_are_numbered_through() -> None:
         ("", "does not say the sentences of the response"),
         (split(SPLIT)[:-20], "does not say the sentences of the response"),
         (split([]), "does not say the sentences of the response"),
-        (split([*SPLIT, "The lamp is green."]), "a sentence that response 1 has not: The lamp is green"),
+        (split([*SPLIT, "The lamp is green."]), "a sentence that is not in response 1: The lamp is green"),
         (split(SPLIT[:2]), "leaves out 52% of response 1"),
     ],
 )

@@ -255,7 +255,7 @@ async def test_rubrics_with_the_same_id_are_an_error(
     result = (await judge(config(criterion(ANSWER, rubric("a"))), actual=[turn("x")], case=case))[ANSWER]
 
     assert result.status is MetricStatus.ERROR
-    assert "the rubric 'a' is there twice" in (result.reason or "")
+    assert "duplicate rubric_id 'a'" in (result.reason or "")
 
 
 @pytest.mark.parametrize(

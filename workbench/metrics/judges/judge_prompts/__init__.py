@@ -1,4 +1,4 @@
-"""The prompts of judges: templates in files, rendered in a sandbox. What is filled in is data and rendered once."""
+"""The prompts of judges: templates in files, rendered in a sandbox. Values are data and never rendered again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _FILES = PromptFiles(__name__)
 
 
 def render(name: str, **data: Any) -> str:
-    """The prompt `name`, filled in. A name in the template that is missing here raises jinja2.UndefinedError."""
+    """Render the prompt `name`. Raises jinja2.UndefinedError if `data` lacks a name of the template."""
     return _FILES.render(name, **data)
 
 
 def get_version() -> str:
-    """Another text exactly where any prompt is another: a verdict depends on what the judge was asked."""
+    """Return a text that changes if and only if a prompt changes: verdicts depend on the prompts."""
     return _FILES.version
