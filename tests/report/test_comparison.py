@@ -118,7 +118,7 @@ def test_a_case_that_went_back_and_forth_before_is_flaky_and_one_that_broke_once
         "once": Change.REGRESSION,
         "steady": Change.FIX,
     }
-    assert "back and forth" in comparison.select(Change.FLAKY)[0].reason
+    assert "alternated" in comparison.select(Change.FLAKY)[0].reason
 
 
 def test_the_most_urgent_changes_come_first() -> None:

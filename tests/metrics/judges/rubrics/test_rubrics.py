@@ -239,7 +239,7 @@ async def test_without_rubrics_there_is_no_score_and_the_reason_says_where_to_pu
     result = (await judge(config({ANSWER: 0.5}), actual=[turn("x")]))[ANSWER]
 
     assert (result.status, result.score) == (MetricStatus.UNDEFINED, None)
-    assert "neither the criterion has any, nor the case or this turn one of type FINAL_RESPONSE_QUALITY" in (
+    assert "add one to the criterion, or one of type FINAL_RESPONSE_QUALITY to the case or the turn" in (
         result.reason or ""
     )
     assert not services.asked
