@@ -11,7 +11,7 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Call, Said, Server, free_port, openai, openai_error
-from workbench.llm.litellm_provider import missing_keys
+from workbench.llm.litellm_provider import find_missing_keys
 from workbench.llm.model_types import Message, ModelError, ModelRequest, Trouble
 from workbench.llm.models import Account, Budget, Models
 from workbench.model.results import TokenUsage
@@ -131,7 +131,7 @@ async def test_a_server_that_refuses_response_format_is_asked_without_it_and_eac
 
     assert [reply.text for reply in replies] == ["prose", "prose"]
     assert len(server.calls) == 3  # that it cannot is remembered
-    (spent,) = account.spending()
+    (spent,) = account.list_spending()
     assert (spent.calls, spent.failed) == (2, 1)
 
 
@@ -170,8 +170,8 @@ async def test_a_missing_key_is_known_before_the_library_is_loaded(
 
 
 def test_a_token_in_place_of_the_key_will_do() -> None:
-    assert missing_keys("anthropic/claude-sonnet-4-5", {"ANTHROPIC_AUTH_TOKEN": "t"}) == ()
-    assert missing_keys("ollama/llama3", {}) == ()
+    assert find_missing_keys("anthropic/claude-sonnet-4-5", {"ANTHROPIC_AUTH_TOKEN": "t"}) == ()
+    assert find_missing_keys("ollama/llama3", {}) == ()
 
 
 @pytest.mark.needs_litellm
@@ -187,7 +187,7 @@ async def test_a_key_that_only_the_library_misses_is_not_asked_for_again_and_aga
         await open_models(None, environment=environment).ask(request(model="azure/mine"), account=account)
 
     assert raised.value.trouble is Trouble.NO_KEY
-    assert account.spending()[0].failed == 1
+    assert account.list_spending()[0].failed == 1
 
 
 @pytest.mark.needs_litellm

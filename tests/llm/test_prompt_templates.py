@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from workbench.llm.prompt_templates import TemplateProblem, names_in, render_text
+from workbench.llm.prompt_templates import TemplateProblem, find_names, render_text
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_a_template_has_limits(text: str, expected: str) -> None:
 
 def test_a_template_that_cannot_be_read_within_limits_is_a_problem_too() -> None:
     with pytest.raises(TemplateProblem, match="takes longer than"):
-        names_in("{{ 10 ** (10 ** 8) }}")
+        find_names("{{ 10 ** (10 ** 8) }}")
     with pytest.raises(TemplateProblem, match="too deeply nested"):
-        names_in("{{" + "(" * 5000 + ")" * 5000 + "}}")
+        find_names("{{" + "(" * 5000 + ")" * 5000 + "}}")
     with pytest.raises(TemplateProblem, match="integer"):
-        names_in("{{ " + "1" * 5000 + " }}")
+        find_names("{{ " + "1" * 5000 + " }}")
     with pytest.raises(TemplateProblem, match="has 700,000 characters, expected 100,000 at most"):
-        names_in("{{ a }}" * 100_000)
+        find_names("{{ a }}" * 100_000)
 
 
 def test_a_template_that_fails_is_rendered_once_for_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,5 +74,5 @@ def test_templates_are_filled_in(text: str, expected: str) -> None:
 
 
 def test_the_names_that_a_template_expects() -> None:
-    assert names_in("{{ a }} {% for b in c %}{{ b }}{{ d }}{% endfor %}") == {"a", "c", "d"}
-    assert names_in("{{ a }} and {{ b }}") == {"a", "b"}
+    assert find_names("{{ a }} {% for b in c %}{{ b }}{{ d }}{% endfor %}") == {"a", "c", "d"}
+    assert find_names("{{ a }} and {{ b }}") == {"a", "b"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.model.evalset import Invocation
 from workbench.model.results import TurnResult
-from workbench.simulation.users import history_of
+from workbench.simulation.users import format_history
 
 
 def turn(**invocation: Any) -> TurnResult:
@@ -28,8 +28,8 @@ def test_everybody_speaks_under_their_own_name_and_thoughts_stay_hidden() -> Non
     answer = {"parts": [{"text": "hidden", "thought": True}, {"text": "It is 4."}]}
     turns = [turn(intermediate_data=EVENTS, final_response=answer)]
 
-    assert history_of(turns, with_calls=False) == "user: hi\n\nroot: one moment\n\nprimes: It is 4."
-    assert history_of(turns, with_calls=True) == (
+    assert format_history(turns, with_calls=False) == "user: hi\n\nroot: one moment\n\nprimes: It is 4."
+    assert format_history(turns, with_calls=True) == (
         "user: hi\n\nroot: one moment\n\nroot called the tool 'roll' with {\"sides\": 6}\n\n"
         "the tool 'roll' gave {\"n\": 4}\n\nprimes: It is 4."
     )
@@ -44,7 +44,7 @@ def test_lists_of_calls_and_messages_without_text_are_told_too() -> None:
     image = {"parts": [{"inline_data": {"mime_type": "image/png", "data": ""}}]}
     turns = [turn(user_content=image, intermediate_data=data, final_response={"parts": []})]
 
-    assert history_of(turns, with_calls=True).split("\n\n") == [
+    assert format_history(turns, with_calls=True).split("\n\n") == [
         "user: (something that is no text)",
         "agent called the tool 'roll' with {}",
         "the tool 'roll' gave {\"n\": 2}",

@@ -513,12 +513,12 @@ def find_user_models(workspace: Workspace) -> list[UsedModel]:
 def report_missing_keys(judges: list[UsedModel], players: list[UsedModel]) -> Iterator[str]:
     """Yield a problem for each model without a key, with the missing variable."""
     from workbench.engine.plan import environment_of, is_scripted
-    from workbench.llm.model_access import access_to
+    from workbench.llm.model_access import find_access
     from workbench.model.text import pluralise
 
     for does, models in (("judges", judges), ("plays the users of", players)):
         for asked in models:
-            missing = access_to(asked.model, environment_of(asked.target)).missing
+            missing = find_access(asked.model, environment_of(asked.target)).missing
             if missing is not None and not is_scripted(asked.target, asked.model):
                 sets = f"{pluralise(len(asked.sets), 'eval set')} of {asked.target.name}"
                 yield f"{asked.model}, which {does} {sets}: {missing}"
@@ -528,7 +528,7 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
     """Yield lines about each judge: provider, keys, price, and its answer, by target and model."""
     from workbench.engine.plan import environment_of
     from workbench.engine.plan_cost import prices_of
-    from workbench.llm.model_access import access_to
+    from workbench.llm.model_access import find_access
     from workbench.llm.prompt_templates import Tokens
     from workbench.model.text import pluralise
     from workbench.report.text_report import cost_text
@@ -539,14 +539,14 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
     yield "judges"
     prices = prices_of(workspace.settings.judge)
     for judge in judges:
-        access = access_to(judge.model, environment_of(judge.target))
+        access = find_access(judge.model, environment_of(judge.target))
         keys = f"with {', '.join(access.keys)}" if access.keys else "without a key"
         way = keys if access.address is None else f"{keys}, at {access.address}"
         yield f"  {judge.model} for {judge.target.name}: {pluralise(len(judge.sets), 'eval set')}; {access.through}"
         yield f"    {way if access.missing is None else access.missing}"
         if judge.target.scripted_models is not None:
             yield f"    without a key, scripted replies come from {judge.target.scripted_models.name}"
-        unknown = prices.why_unknown(judge.model)
+        unknown = prices.explain_unknown(judge.model)
         if unknown is None:
             sides = (prices.cost(judge.model, Tokens(*side)) for side in ((1_000_000, 0), (0, 1_000_000)))
             asked, answered = (cost_text(float(side)) for side in sides)
@@ -562,7 +562,7 @@ def ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[s
 
 async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
     from workbench.engine.plan import environment_of, is_scripted
-    from workbench.llm.model_access import access_to
+    from workbench.llm.model_access import find_access
     from workbench.llm.model_types import Message, ModelError, ModelRequest
     from workbench.llm.models import ModelOptions, Models
 
@@ -573,7 +573,7 @@ async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Ma
         if is_scripted(judge.target, judge.model):  # as in runs
             answers[_name(judge)] = "not asked: there is no key, and scripted replies are used"
             continue
-        if access_to(judge.model, environment_of(judge.target)).missing is not None:  # already reported
+        if find_access(judge.model, environment_of(judge.target)).missing is not None:  # already reported
             continue
         models = Models(environment_of(judge.target), ModelOptions(tries=1, timeout_seconds=timeout))
         question = Message(role="user", text="Answer with one word: yes.")

@@ -104,7 +104,7 @@ async def execute(
             stdout_tail=redact(stdout),
             stderr_tail=redact(stderr),
             final_state=final_state,
-            simulation=user.told(),
+            simulation=user.describe_simulation(),
             dependencies=None if told is None else told.close(),
         )
 

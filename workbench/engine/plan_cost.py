@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 from workbench.engine.plan import Plan, PlannedCase, is_scripted, options_of
-from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, tokens_of
+from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, count_tokens
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
@@ -231,7 +231,7 @@ def _judges(
     judges = []
     for model, calls in _by(questions, lambda question: question.model).items():
         by_metric = _by((each for each in questions if each.model == model), lambda question: question.metric)
-        unknown = None if prices is None else prices.why_unknown(model)
+        unknown = None if prices is None else prices.explain_unknown(model)
         tokens = dollars = None
         if usual.keys() >= by_metric.keys():
             known = len(results.keys() & {question.case for question in questions})
@@ -260,7 +260,7 @@ def _usual_tokens(results: Mapping[CaseKey, Sequence[CaseResult]]) -> Iterator[t
     for result in chain.from_iterable(results.values()):
         for metric in result.metrics:
             samples = (score.judgement.calls for score in metric.per_invocation if score.judgement is not None)
-            tokens = [known for each in chain.from_iterable(samples) if (known := tokens_of(each.usage)) is not None]
+            tokens = [known for each in chain.from_iterable(samples) if (known := count_tokens(each.usage)) is not None]
             told.setdefault(metric.name, []).extend(tokens)
     for metric_name, each in told.items():
         if each:

@@ -26,7 +26,7 @@ from workbench.engine.plan import (
     with_models,
 )
 from workbench.engine.recorded_data import plan_recordings, recorded_target, refuse_unfit
-from workbench.llm.gemini import unknown_keys
+from workbench.llm.gemini import find_unknown_keys
 from workbench.llm.model_types import Ask
 from workbench.metrics.registry import PreparedCriteria, check_inputs, prepare
 from workbench.model.base import pause_gc
@@ -123,7 +123,7 @@ class ToolPlanner:
             return None
         self.problems += map(str, problems)
         place = "simulation_model_configuration"
-        unknown = unknown_keys(environment.configuration, model=environment.model or self._model, place=place)
+        unknown = find_unknown_keys(environment.configuration, model=environment.model or self._model, place=place)
         self.problems += (f"{environment.source}: {problem}" for problem in unknown)
         return environment if environment.model else environment.model_copy(update={"model": self._model})
 

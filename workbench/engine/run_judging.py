@@ -107,17 +107,17 @@ class JudgesOfRun:
             return _numbered(self._replayed(self._replay), self._judgement)
         models = self._judges().models_for(target, self._settings)
         ask = partial(models.ask, use_cache=self._use_cache, account=self._account)
-        return _numbered(ask if self._recording is None else self._recording.of(ask), self._judgement)
+        return _numbered(ask if self._recording is None else self._recording.wrap(ask), self._judgement)
 
     def spending(self) -> tuple[ModelSpending, ...]:
         """What was asked so far, without what the plan says was spent before."""
-        return self._account.spending()
+        return self._account.list_spending()
 
     def _replayed(self, replay: Replay) -> Ask:
         async def ask(request: ModelRequest) -> ModelReply:
             reply = await replay.ask(request)
             if not request.renewed:  # the same once more
-                self._account.known(request.model)
+                self._account.book_cached(request.model)
             return reply
 
         return ask

@@ -580,7 +580,7 @@ class Runner:
         if path is None or (failure is not None and failure.kind is not FailureKind.AGENT):
             return
         try:
-            await asyncio.to_thread(add_case, path, tools.recorded())
+            await asyncio.to_thread(add_case, path, tools.build_recording())
         except StoreError as error:
             self._run.warn(f"tool calls are not recorded: {error}")
 

@@ -117,7 +117,7 @@ class Generation:
 
     def spending(self) -> tuple[ModelSpending, ...]:
         """What the model was asked so far, and what that cost."""
-        return self._work.account.spending()
+        return self._work.account.list_spending()
 
 
 def start_generation(
@@ -149,7 +149,7 @@ def start_generation(
             return replay.ask
         models = judges().models_for(target, settings.judge)
         asked = partial(models.ask, use_cache=options.use_cache, account=account)
-        return asked if recording is None else recording.of(asked)
+        return asked if recording is None else recording.wrap(asked)
 
     async def write(progress: Callable[[str], None]) -> Generated:
         progress(f"asking {target.name} what it is")

@@ -18,10 +18,10 @@ from workbench.llm.model_types import (
     ModelReply,
     ModelRequest,
     Trouble,
-    failed,
-    is_of_google,
-    seconds_of,
-    trouble_of_status,
+    classify_status,
+    is_google_model,
+    make_model_error,
+    parse_retry_after,
     uses_vertex,
 )
 from workbench.model.base import pause_gc
@@ -41,8 +41,8 @@ _LIBRARIES = frozenset({"httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "
 _NOT_CONNECTED = frozenset(
     {"ClientConnectorError", "ConnectError", "ConnectTimeout", "ConnectionTimeoutError", "NewConnectionError"}
 )
-_TOO_SLOW = frozenset({"ServerTimeoutError", "TimeoutException", "ReadTimeout"})
-_BROKEN_OFF = frozenset(
+_TIMED_OUT = frozenset({"ServerTimeoutError", "TimeoutException", "ReadTimeout"})
+_DISCONNECTED = frozenset(
     {"ServerDisconnectedError", "ClientOSError", "ClientPayloadError", "NetworkError", "ProtocolError"}
 )
 _NO_ADDRESS = frozenset({"InvalidURL", "NonHttpUrlClientError", "UnsupportedProtocol"})
@@ -50,33 +50,33 @@ _PORTS = {"http": 80, "https": 443}
 _DEEPEST = 20  # errors below one
 
 
-def is_of_connection(error: BaseException) -> bool:
+def is_connection_error(error: BaseException) -> bool:
     """Whether an error comes from a library that connects to servers, or from the system."""
-    return _library_of(error) in _LIBRARIES or isinstance(error, OSError)
+    return _get_library(error) in _LIBRARIES or isinstance(error, OSError)
 
 
-def is_no_address(error: BaseException) -> bool:
+def is_address_error(error: BaseException) -> bool:
     """Whether what a library was to connect to is no address of a server."""
-    return _library_of(error) in _LIBRARIES and any(kind.__name__ in _NO_ADDRESS for kind in type(error).__mro__)
+    return _get_library(error) in _LIBRARIES and any(kind.__name__ in _NO_ADDRESS for kind in type(error).__mro__)
 
 
-def said_of_connection(error: BaseException) -> str | None:
+def describe_connection_error(error: BaseException) -> str | None:
     """What kept a request from its answer: where nothing could be connected to, or what broke off; None where it was
     something else."""
-    causes = list(_causes(error))
-    names = {kind.__name__ for each in causes if _library_of(each) in _LIBRARIES for kind in type(each).__mro__}
-    server = next(filter(None, (_server_of(each) for each in reversed(causes))), "the server")
+    causes = list(_list_causes(error))
+    names = {kind.__name__ for each in causes if _get_library(each) in _LIBRARIES for kind in type(each).__mro__}
+    server = next(filter(None, (_find_server(each) for each in reversed(causes))), "the server")
     if names & _NOT_CONNECTED or any(isinstance(each, ConnectionRefusedError | socket.gaierror) for each in causes):
-        why = _reason(causes)
+        why = _find_reason(causes)
         return f"cannot connect to {server}{f': {why}' if why else ''}"
-    if names & _TOO_SLOW:
+    if names & _TIMED_OUT:
         return f"no answer from {server} in time"
-    if names & _BROKEN_OFF or any(isinstance(each, ConnectionError) for each in causes):
+    if names & _DISCONNECTED or any(isinstance(each, ConnectionError) for each in causes):
         return f"{server} closed the connection before it had answered"
     return None
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
     """An error, and what it came of, down to the first."""
     below: BaseException | None = error
     for _ in range(_DEEPEST):
@@ -88,30 +88,30 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         below = group[0] if group else below.__cause__ or below.__context__
 
 
-def _library_of(error: BaseException) -> str:
+def _get_library(error: BaseException) -> str:
     return type(error).__module__.partition(".")[0]
 
 
-def _server_of(error: BaseException) -> str | None:
+def _find_server(error: BaseException) -> str | None:
     """Host and port, where an error of these libraries knows them."""
-    if _library_of(error) not in _LIBRARIES:
+    if _get_library(error) not in _LIBRARIES:
         return None
     host, port = getattr(error, "host", None), getattr(error, "port", None)
     if isinstance(host, str) and isinstance(port, int):
-        return _written(host, port)
+        return _format_address(host, port)
     try:
         parts = urlsplit(str(getattr(error, "request").url))  # noqa: B009 - httpx raises where there is none
         host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
     except (AttributeError, RuntimeError, ValueError):
         return None
-    return _written(host, port) if host and port else None
+    return _format_address(host, port) if host and port else None
 
 
-def _written(host: str, port: int) -> str:
+def _format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _reason(causes: Sequence[BaseException]) -> str:
+def _find_reason(causes: Sequence[BaseException]) -> str:
     """Why there was no connection, as the system or the certificate says it; empty where neither does."""
     for each in reversed(causes):
         if isinstance(each, ssl.SSLCertVerificationError):
@@ -151,7 +151,7 @@ class Gemini:
         del model  # one key is for all
         async with self._connecting:
             if self._client is None:
-                self._client = await asyncio.to_thread(_load, self._environment)
+                self._client = await asyncio.to_thread(_load_client, self._environment)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """See Provider."""
@@ -159,19 +159,19 @@ class Gemini:
 
         client = self._client
         assert client is not None
-        config = _config(request)
+        config = _make_config(request)
         contents: list[Any] = [
             types.Content(role=message.role, parts=[types.Part(text=message.text)]) for message in request.messages
         ]
         try:
             response = await client.aio.models.generate_content(model=request.model, contents=contents, config=config)
         except errors.APIError as error:
-            raise error_of_service(error, request.model) from error
+            raise make_service_error(error, request.model) from error
         except (
             Exception
         ) as error:  # of whichever transport the library has chosen, and of google.auth: told apart there
-            raise error_of_library(error, request.model) from error
-        return _reply(response, request.model)
+            raise make_library_error(error, request.model) from error
+        return _read_reply(response, request.model)
 
     async def close(self) -> None:
         """See Provider."""
@@ -181,13 +181,13 @@ class Gemini:
             client.close()
 
 
-def _load(environment: Mapping[str, str]) -> Client:
+def _load_client(environment: Mapping[str, str]) -> Client:
     """The client, with all that the first request and its answer would have to wait for, and the event loop with them.
 
     The library stays as long as the process: looking through it for garbage would take a tenth of a second every time.
     """
     with pause_gc():
-        client = _client(environment)
+        client = _make_client(environment)
         from google.genai import types
 
         for kind in (types.Content, types.GenerateContentConfig, types.GenerateContentResponse):
@@ -195,7 +195,7 @@ def _load(environment: Mapping[str, str]) -> Client:
         return client
 
 
-def _client(environment: Mapping[str, str]) -> Client:
+def _make_client(environment: Mapping[str, str]) -> Client:
     from google.genai import Client, types
 
     # One try: how often to try again, and when, is the same for all providers.
@@ -216,7 +216,7 @@ def _client(environment: Mapping[str, str]) -> Client:
         raise ModelError(Trouble.NO_KEY, f"Vertex AI cannot be used: {error}") from error
 
 
-def _config(request: ModelRequest) -> GenerateContentConfig:
+def _make_config(request: ModelRequest) -> GenerateContentConfig:
     from google.genai import types
     from pydantic import ValidationError
 
@@ -225,7 +225,7 @@ def _config(request: ModelRequest) -> GenerateContentConfig:
     except ValidationError as error:
         place = error.errors()[0]
         where = ".".join(map(str, place["loc"]))
-        raise failed(Trouble.REFUSED, request.model, f"its configuration: {where}: {place['msg']}") from error
+        raise make_model_error(Trouble.REFUSED, request.model, f"its configuration: {where}: {place['msg']}") from error
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
     if request.system is not None:
         config.system_instruction = request.system
@@ -235,28 +235,28 @@ def _config(request: ModelRequest) -> GenerateContentConfig:
     return config
 
 
-def _reply(response: GenerateContentResponse, model: str) -> ModelReply:
+def _read_reply(response: GenerateContentResponse, model: str) -> ModelReply:
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
-        said = feedback.block_reason_message or _name(feedback.block_reason) or ""
-        raise failed(Trouble.BLOCKED, model, said, usage=_usage(response))
+        said = feedback.block_reason_message or _get_enum_value(feedback.block_reason) or ""
+        raise make_model_error(Trouble.BLOCKED, model, said, usage=_read_usage(response))
     candidate = response.candidates[0] if response.candidates else None
-    text, finish = _text_of(candidate), None if candidate is None else _name(candidate.finish_reason)
+    text, finish = _read_text(candidate), None if candidate is None else _get_enum_value(candidate.finish_reason)
     if not text:
         said = (candidate.finish_message if candidate is not None else None) or finish or ""
         hint = "raise max_output_tokens: thinking counts, too" if finish == "MAX_TOKENS" else ""
         trouble = Trouble.BLOCKED if finish in _BLOCKING else Trouble.EMPTY
-        raise failed(trouble, model, said, hint=hint, usage=_usage(response))
-    return ModelReply(text=text, finish=finish, version=response.model_version, usage=_usage(response))
+        raise make_model_error(trouble, model, said, hint=hint, usage=_read_usage(response))
+    return ModelReply(text=text, finish=finish, version=response.model_version, usage=_read_usage(response))
 
 
-def _text_of(candidate: Candidate | None) -> str:
+def _read_text(candidate: Candidate | None) -> str:
     content = None if candidate is None else candidate.content
     parts = (content.parts if content is not None else None) or []
     return "".join(part.text for part in parts if part.text and not part.thought)
 
 
-def _usage(response: GenerateContentResponse) -> TokenUsage | None:
+def _read_usage(response: GenerateContentResponse) -> TokenUsage | None:
     told = response.usage_metadata
     if told is None:
         return None
@@ -270,46 +270,48 @@ def _usage(response: GenerateContentResponse) -> TokenUsage | None:
     )
 
 
-def _name(value: Any) -> str | None:
+def _get_enum_value(value: Any) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 
-def error_of_service(error: APIError, model: str) -> ModelError:
+def make_service_error(error: APIError, model: str) -> ModelError:
     said = f"{error.code} {error.status or ''}: {error.message or ''}".strip(" :")
-    trouble = trouble_of_status(error.code or 500)
+    trouble = classify_status(error.code or 500)
     if trouble is Trouble.REFUSED and "API key" in (error.message or ""):  # a wrong key is a 400 there
         trouble = Trouble.DENIED
-    return failed(trouble, model, said, retry_after=_retry_after(error))
+    return make_model_error(trouble, model, said, retry_after=_read_retry_after(error))
 
 
-def _retry_after(error: APIError) -> float | None:
+def _read_retry_after(error: APIError) -> float | None:
     """What `google.rpc.RetryInfo` says, else the header."""
     details = error.details.get("error", error.details).get("details") if isinstance(error.details, dict) else None
     for detail in details if isinstance(details, list) else []:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str):
-            return seconds_of(delay.removesuffix("s"))
+            return parse_retry_after(delay.removesuffix("s"))
     headers = getattr(error.response, "headers", None)
-    return seconds_of(headers.get("Retry-After")) if headers is not None else None
+    return parse_retry_after(headers.get("Retry-After")) if headers is not None else None
 
 
-def error_of_library(error: Exception, model: str) -> ModelError:
+def make_library_error(error: Exception, model: str) -> ModelError:
     """Of a connection, or of google.auth, which has errors of its own for what a project lacks.
 
     What is not JSON was not said by the service but by something on the way to it.
     """
-    said = said_of_connection(error)
+    said = describe_connection_error(error)
     if said is not None:  # google.auth has to be connected, too
-        return failed(Trouble.UNAVAILABLE, model, said)
+        return make_model_error(Trouble.UNAVAILABLE, model, said)
     if isinstance(error, JSONDecodeError):
-        return failed(Trouble.UNAVAILABLE, model, f"its answer is no JSON: {error}")
-    if is_no_address(error):  # and will be none the next time
-        return failed(Trouble.REFUSED, model, f"found the address {error}, expected one with http:// or https://")
-    if is_of_connection(error):
-        return failed(Trouble.UNAVAILABLE, model, str(error) or type(error).__name__)
+        return make_model_error(Trouble.UNAVAILABLE, model, f"its answer is no JSON: {error}")
+    if is_address_error(error):  # and will be none the next time
+        return make_model_error(
+            Trouble.REFUSED, model, f"found the address {error}, expected one with http:// or https://"
+        )
+    if is_connection_error(error):
+        return make_model_error(Trouble.UNAVAILABLE, model, str(error) or type(error).__name__)
     if type(error).__module__.startswith("google.auth"):
-        return failed(Trouble.DENIED, model, str(error.args[0] if error.args else error))
-    return failed(Trouble.REFUSED, model, f"{type(error).__name__}: {error}")
+        return make_model_error(Trouble.DENIED, model, str(error.args[0] if error.args else error))
+    return make_model_error(Trouble.REFUSED, model, f"{type(error).__name__}: {error}")
 
 
 # The words of a generation configuration: which keys a model can be told, so that a misspelt one is found unasked.
@@ -362,7 +364,7 @@ KEYS = frozenset(
 THINKING_KEYS = frozenset({"include_thoughts", "thinking_budget", "thinking_level"})
 """Those of its ThinkingConfig."""
 
-ELSEWHERE: Mapping[str, str] = {
+LITELLM_KEYS: Mapping[str, str] = {
     "temperature": "temperature",
     "top_p": "top_p",
     "top_k": "top_k",
@@ -374,39 +376,39 @@ ELSEWHERE: Mapping[str, str] = {
 }
 """Those that models of other providers can be told, and what LiteLLM calls them, in the words of OpenAI."""
 
-NOT_SAID_ELSEWHERE = frozenset({"thinking_config", "safety_settings", "http_options", "labels"})
+IGNORED_LITELLM_KEYS = frozenset({"thinking_config", "safety_settings", "http_options", "labels"})
 """Those that change nothing in what models of other providers are asked."""
 
 
-def unknown_keys(config: Mapping[str, Any], *, model: str, place: str) -> Iterator[InvalidConfig]:
+def find_unknown_keys(config: Mapping[str, Any], *, model: str, place: str) -> Iterator[InvalidConfig]:
     """A problem for each key of a generation configuration, at `place` of a file, that this model cannot be told.
 
     Keys may be in snake_case or camelCase. Where it is not known which model will be asked it counts as one of Google.
     """
-    if is_of_google(model):
-        yield from _unknown(config, KEYS, place=place)
+    if is_google_model(model):
+        yield from _find_unknown_keys(config, KEYS, place=place)
     else:
-        yield from _unknown(config, _KNOWN_ELSEWHERE, place=place)
+        yield from _find_unknown_keys(config, _KNOWN_LITELLM_KEYS, place=place)
     for name, value in config.items():
-        if snake(name) == "thinking_config" and isinstance(value, Mapping):
-            yield from _unknown(value, THINKING_KEYS, place=f"{place}.{name}")
+        if to_snake_case(name) == "thinking_config" and isinstance(value, Mapping):
+            yield from _find_unknown_keys(value, THINKING_KEYS, place=f"{place}.{name}")
 
 
-def snake(name: str) -> str:
+def to_snake_case(name: str) -> str:
     """A key in snake_case where it is one of ours in camelCase; any other as it is."""
     return _SNAKE.get(name, name)
 
 
-_KNOWN_ELSEWHERE = NOT_SAID_ELSEWHERE.union(ELSEWHERE)
+_KNOWN_LITELLM_KEYS = IGNORED_LITELLM_KEYS.union(LITELLM_KEYS)
 _SNAKE = {to_camel(name): name for name in KEYS | THINKING_KEYS}
 
 
-def _unknown(config: Mapping[str, Any], known: frozenset[str], *, place: str) -> Iterator[InvalidConfig]:
+def _find_unknown_keys(config: Mapping[str, Any], known: frozenset[str], *, place: str) -> Iterator[InvalidConfig]:
     for name in config:
-        if snake(name) in known:
+        if to_snake_case(name) in known:
             continue
         expected = "a key of GenerateContentConfig" if known == KEYS else f"one of {', '.join(sorted(known))}"
-        if known == _KNOWN_ELSEWHERE and snake(name) in KEYS:  # it is spelt right
+        if known == _KNOWN_LITELLM_KEYS and to_snake_case(name) in KEYS:  # it is spelt right
             found = f"the key {name!r}, which models of other providers are not told"
         else:
             found = f"the unknown key {name!r}"

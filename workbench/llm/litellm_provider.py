@@ -8,16 +8,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.llm.gemini import ELSEWHERE, NOT_SAID_ELSEWHERE, said_of_connection, snake
+from workbench.llm.gemini import IGNORED_LITELLM_KEYS, LITELLM_KEYS, describe_connection_error, to_snake_case
 from workbench.llm.model_types import (
     ModelError,
     ModelReply,
     ModelRequest,
     Trouble,
-    failed,
+    classify_status,
     is_secret_name,
-    seconds_of,
-    trouble_of_status,
+    make_model_error,
+    parse_retry_after,
 )
 from workbench.model.results import TokenUsage
 
@@ -34,7 +34,7 @@ _NO_SCHEMA = re.compile(r"response_format|json_schema", re.I)
 _TEMPORARY = {"Timeout": Trouble.TIMEOUT, "APIConnectionError": Trouble.UNAVAILABLE}
 
 
-class ThroughLiteLLM:
+class LiteLLMProvider:
     """Asks any provider. Keys and addresses are in the variables that LiteLLM names (`OPENAI_API_KEY` ...)."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -44,19 +44,19 @@ class ThroughLiteLLM:
 
     async def prepare(self, model: str) -> None:
         """See Provider."""
-        if missing := missing_keys(model, self._environment):
-            raise ModelError(Trouble.NO_KEY, f"{model}: {no_key(missing)}")
+        if missing := find_missing_keys(model, self._environment):
+            raise ModelError(Trouble.NO_KEY, f"{model}: {explain_missing_key(missing)}")
         async with self._loading:
             if self._library is None:
-                self._library = await asyncio.to_thread(_load)
+                self._library = await asyncio.to_thread(_load_library)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """See Provider."""
         try:
-            response = await self._library.acompletion(**_arguments(request, self._environment))
+            response = await self._library.acompletion(**_make_arguments(request, self._environment))
         except Exception as error:  # every provider raises its own kinds; their status and name tell what it was
-            raise _error(error, request.model) from error
-        return _reply(response, request.model)
+            raise _make_error(error, request.model) from error
+        return _read_reply(response, request.model)
 
     async def close(self) -> None:
         """See Provider."""
@@ -69,7 +69,7 @@ def key_names(model: str) -> tuple[str, ...]:
     return f"{_prefix(model)}_API_KEY", *_OTHER_KEYS.get(model.partition("/")[0], ())
 
 
-def missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+def find_missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     """The variables of which one must hold the key for a model; empty if one does, or if no key is needed."""
     if model.partition("/")[0] not in _NEED_KEY:
         return ()
@@ -83,7 +83,7 @@ def missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     return () if has_key else names
 
 
-def no_key(names: Sequence[str]) -> str:
+def explain_missing_key(names: Sequence[str]) -> str:
     """What to do where none of these variables holds a key."""
     return f"there is no key: set {' or '.join(names)} in the environment or in the agent's .env"
 
@@ -97,7 +97,7 @@ def _prefix(model: str) -> str:
     return model.partition("/")[0].upper().replace("-", "_")
 
 
-def _load() -> Any:
+def _load_library() -> Any:
     # Otherwise it fetches a list of prices from the network while it is imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
@@ -109,7 +109,7 @@ def _load() -> Any:
     return litellm
 
 
-def _arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[str, Any]:
+def _make_arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[str, Any]:
     messages = [
         {"role": "assistant" if message.role == "model" else "user", "content": message.text}
         for message in request.messages
@@ -118,13 +118,13 @@ def _arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[st
         messages.insert(0, {"role": "system", "content": request.system})
     arguments: dict[str, Any] = {"model": request.model, "messages": messages, "num_retries": 0, "drop_params": True}
     for name, value in request.config.items():
-        word = ELSEWHERE.get(snake(name))
+        word = LITELLM_KEYS.get(to_snake_case(name))
         if word is not None:
             arguments[word] = value
-        elif snake(name) not in NOT_SAID_ELSEWHERE:
-            known = ", ".join(sorted(ELSEWHERE))
+        elif to_snake_case(name) not in IGNORED_LITELLM_KEYS:
+            known = ", ".join(sorted(LITELLM_KEYS))
             said = f"its configuration: {name} is not known for models of other providers; there are {known}"
-            raise failed(Trouble.REFUSED, request.model, said)
+            raise make_model_error(Trouble.REFUSED, request.model, said)
     if request.reply_schema is not None:
         schema = {"name": "reply", "schema": request.reply_schema, "strict": False}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -135,7 +135,7 @@ def _arguments(request: ModelRequest, environment: Mapping[str, str]) -> dict[st
     return arguments
 
 
-def _reply(response: Any, model: str) -> ModelReply:
+def _read_reply(response: Any, model: str) -> ModelReply:
     choice = response.choices[0] if response.choices else None
     text = (choice.message.content if choice is not None else None) or ""
     finish = None if choice is None else choice.finish_reason
@@ -145,25 +145,25 @@ def _reply(response: Any, model: str) -> ModelReply:
         usage = TokenUsage(prompt=told.prompt_tokens, candidates=told.completion_tokens, total=told.total_tokens)
     if not text:
         trouble = Trouble.BLOCKED if finish == "content_filter" else Trouble.EMPTY
-        raise failed(trouble, model, finish or "", usage=usage)
+        raise make_model_error(trouble, model, finish or "", usage=usage)
     return ModelReply(text=text, finish=finish, version=response.model, usage=usage)
 
 
-def _error(error: Exception, model: str) -> ModelError:
+def _make_error(error: Exception, model: str) -> ModelError:
     if isinstance(error, ModelError):
         return error
     status = getattr(error, "status_code", None)
     name = type(error).__name__
-    trouble = _TEMPORARY.get(name) or (trouble_of_status(status) if isinstance(status, int) else Trouble.REFUSED)
+    trouble = _TEMPORARY.get(name) or (classify_status(status) if isinstance(status, int) else Trouble.REFUSED)
     if trouble is not Trouble.REFUSED and _NO_KEY.search(str(error)):
-        return failed(Trouble.NO_KEY, model, str(error))
+        return make_model_error(Trouble.NO_KEY, model, str(error))
     if trouble is Trouble.UNAVAILABLE and _NO_SCHEMA.search(str(error)):
         trouble = Trouble.REFUSED
     if trouble in (Trouble.LIMITED, Trouble.REFUSED) and _NO_CREDIT.search(f"{error} {getattr(error, 'body', None)}"):
         trouble = Trouble.NO_CREDIT
     # LiteLLM replaces the response of most errors by one without headers, and adds the headers of the provider.
     headers = getattr(error, "litellm_response_headers", None)
-    seconds = None if headers is None else seconds_of(headers.get("retry-after"))
+    seconds = None if headers is None else parse_retry_after(headers.get("retry-after"))
     # Of what the provider answered, the library's own text says most.
-    said = said_of_connection(error) if trouble.is_outage else None
-    return failed(trouble, model, said or f"{name}: {error}", retry_after=seconds)
+    said = describe_connection_error(error) if trouble.is_outage else None
+    return make_model_error(trouble, model, said or f"{name}: {error}", retry_after=seconds)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from workbench.llm.litellm_provider import MISSING, address_names, key_names, missing_keys, no_key
-from workbench.llm.model_types import VERTEX_EVALUATION, is_of_google, uses_vertex
-from workbench.llm.vertex_service import missing_project
+from workbench.llm.litellm_provider import MISSING, address_names, explain_missing_key, find_missing_keys, key_names
+from workbench.llm.model_types import VERTEX_EVALUATION, is_google_model, uses_vertex
+from workbench.llm.vertex_service import explain_missing_project
 
 _KEYS_OF_GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _KEYS_OF_VERTEX = (*_KEYS_OF_GEMINI, "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS")
@@ -29,42 +29,42 @@ class Access:
     missing: str | None
 
 
-def access_to(model: str, environment: Mapping[str, str]) -> Access:
+def find_access(model: str, environment: Mapping[str, str]) -> Access:
     """The way to a model with these variables."""
     if model.startswith(VERTEX_EVALUATION):
         names = tuple(name for name in _KEYS_OF_VERTEX if environment.get(name))
-        address = _address(environment.get("GOOGLE_VERTEX_BASE_URL"))
-        missing = missing_project(environment)
+        address = _format_address(environment.get("GOOGLE_VERTEX_BASE_URL"))
+        missing = explain_missing_project(environment)
         return Access(through="evaluation service of Vertex AI", keys=names, address=address, missing=missing)
-    if not is_of_google(model):
-        return _through_litellm(model, environment)
+    if not is_google_model(model):
+        return _find_litellm_access(model, environment)
     on_vertex = uses_vertex(environment)
     names = _KEYS_OF_VERTEX if on_vertex else _KEYS_OF_GEMINI
     keys = tuple(name for name in names if environment.get(name))
-    missing = None if keys or on_vertex else no_key(_KEYS_OF_GEMINI)
+    missing = None if keys or on_vertex else explain_missing_key(_KEYS_OF_GEMINI)
     return Access(
         through=f"google-genai, {'Vertex AI' if on_vertex else 'Gemini API'}",
         keys=keys,
-        address=_address(environment.get("GOOGLE_VERTEX_BASE_URL" if on_vertex else "GOOGLE_GEMINI_BASE_URL")),
+        address=_format_address(environment.get("GOOGLE_VERTEX_BASE_URL" if on_vertex else "GOOGLE_GEMINI_BASE_URL")),
         missing=missing,
     )
 
 
-def _through_litellm(model: str, environment: Mapping[str, str]) -> Access:
+def _find_litellm_access(model: str, environment: Mapping[str, str]) -> Access:
     keys = tuple(name for name in key_names(model) if environment.get(name))
     address = next((environment[name] for name in address_names(model) if environment.get(name)), None)
     missing = None if find_spec("litellm") is not None else f"it {MISSING}"
-    if missing is None and (names := missing_keys(model, environment)):
-        missing = no_key(names)
+    if missing is None and (names := find_missing_keys(model, environment)):
+        missing = explain_missing_key(names)
     return Access(
         through=f"LiteLLM, {model.partition('/')[0]}",
         keys=keys,
-        address=_address(address),
+        address=_format_address(address),
         missing=missing,
     )
 
 
-def _address(url: str | None) -> str | None:
+def _format_address(url: str | None) -> str | None:
     if not url:
         return None
     try:

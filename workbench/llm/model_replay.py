@@ -44,14 +44,14 @@ class Recording:
         self._path = path
         self._writing = asyncio.Lock()
         if path.exists() and path.stat().st_size:
-            _read(path)
+            _read_calls(path)
         self._has_begun = False  # what is there stays until there is something to put in its place
         try:
             path.open("a").close()
         except OSError as error:
             raise make_os_error("write", path, error) from error
 
-    def of(self, ask: Ask) -> Ask:
+    def wrap(self, ask: Ask) -> Ask:
         """Asks as `ask` does. Answers from a cache are written too: the file must do without one."""
 
         async def ask_and_write(request: ModelRequest) -> ModelReply:
@@ -86,7 +86,7 @@ class Replay:
     def __init__(self, path: Path) -> None:
         """Raises StoreError where it cannot be read."""
         self._path = path
-        self._calls = _read(path)
+        self._calls = _read_calls(path)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """The answer that was recorded, once more. Raises ModelError, too where that was recorded."""
@@ -105,7 +105,7 @@ class Replay:
         return call.reply.model_copy(update={"cached": True})
 
 
-def _read(path: Path) -> dict[str, deque[_Call]]:
+def _read_calls(path: Path) -> dict[str, deque[_Call]]:
     calls: dict[str, deque[_Call]] = {}
     for line in read_json_lines(path, format=FORMAT, what="a recorded call"):
         call = line.read(_Call)
@@ -128,7 +128,7 @@ class _Rule:
     when: Sequence[Pattern]
     reply: Any
 
-    def fits(self, request: ModelRequest, prompt: str) -> regex.Match[str] | bool:
+    def match(self, request: ModelRequest, prompt: str) -> regex.Match[str] | bool:
         """The match of the last expression; True where there is none. Raises PatternTooSlow."""
         exact = not self.purpose.endswith("*")
         if self.purpose != request.purpose if exact else not request.purpose.startswith(self.purpose[:-1]):
@@ -168,19 +168,19 @@ class Script:
         prompt = "\n".join([*([request.system] if request.system else []), *(m.text for m in request.messages)])
         for rule in self._rules:
             try:
-                found = rule.fits(request, prompt)
+                found = rule.match(request, prompt)
             except PatternTooSlow as error:
                 raise ModelError(Trouble.NOT_RECORDED, f"the script {self._path.name}: {error}") from error
             if found is not False:
-                return self._reply(rule, request, found)
+                return self._build_reply(rule, request, found)
         message = f"the script {self._path.name} has no rule that fits this request of {request.purpose!r}"
         raise ModelError(Trouble.NOT_RECORDED, message)
 
-    def _reply(self, rule: _Rule, request: ModelRequest, found: regex.Match[str] | bool) -> ModelReply:
+    def _build_reply(self, rule: _Rule, request: ModelRequest, found: regex.Match[str] | bool) -> ModelReply:
         import regex
 
         try:
-            reply = _filled_in(rule.reply, None if isinstance(found, bool) else found)
+            reply = _expand_reply(rule.reply, None if isinstance(found, bool) else found)
         except (regex.error, IndexError) as error:
             message = f"the script {self._path.name}: a reply for {request.purpose!r} cannot be filled in: {error}"
             raise ModelError(Trouble.NOT_RECORDED, message) from error
@@ -228,11 +228,11 @@ def _read_rule(path: Path, number: int, rule: Any) -> _Rule:
     return _Rule(purpose, patterns, rule["reply"])
 
 
-def _filled_in(reply: Any, found: regex.Match[str] | None) -> Any:
+def _expand_reply(reply: Any, found: regex.Match[str] | None) -> Any:
     if isinstance(reply, str):
         return reply if found is None else found.expand(reply)
     if isinstance(reply, Mapping):
-        return {key: _filled_in(value, found) for key, value in reply.items()}
+        return {key: _expand_reply(value, found) for key, value in reply.items()}
     if isinstance(reply, list):
-        return [_filled_in(value, found) for value in reply]
+        return [_expand_reply(value, found) for value in reply]
     return reply

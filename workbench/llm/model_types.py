@@ -75,7 +75,7 @@ class ModelReply(Fact):
     renewed: bool = False
 
     @property
-    def is_cut_off(self) -> bool:
+    def is_truncated(self) -> bool:
         """Whether it ended because it was long enough, not because all was said."""
         return self.finish in ("MAX_TOKENS", "length")
 
@@ -181,7 +181,7 @@ class ModelError(Exception):
         return self.trouble.is_lasting or self.trouble is Trouble.LIMITED or too_long
 
 
-def trouble_of_status(status: int) -> Trouble:
+def classify_status(status: int) -> Trouble:
     """What an HTTP status means."""
     if status in (401, 403):
         return Trouble.DENIED
@@ -198,12 +198,12 @@ def trouble_of_status(status: int) -> Trouble:
     return Trouble.REFUSED
 
 
-def words_for(trouble: Trouble) -> str:
+def describe_trouble(trouble: Trouble) -> str:
     """What went wrong, in a few words."""
     return _WORDS.get(trouble, trouble.value)
 
 
-def seconds_of(retry_after: str | None) -> float | None:
+def parse_retry_after(retry_after: str | None) -> float | None:
     """The value of a `Retry-After` header, which may be a date, in seconds from now; None where it says nothing."""
     if retry_after is None:
         return None
@@ -217,7 +217,7 @@ def seconds_of(retry_after: str | None) -> float | None:
         return None
 
 
-def failed(
+def make_model_error(
     trouble: Trouble,
     model: str,
     said: str,
@@ -228,7 +228,7 @@ def failed(
 ) -> ModelError:
     """The error for a model, with the provider's own words and what to do about it."""
     own = f" ({one_line(redact(said), width=_LONGEST)})" if said else ""
-    message = f"{model}: {words_for(trouble)}{own}{f'; {hint}' if hint else ''}"
+    message = f"{model}: {describe_trouble(trouble)}{own}{f'; {hint}' if hint else ''}"
     return ModelError(trouble, message, retry_after=retry_after, usage=usage)
 
 
@@ -263,14 +263,14 @@ VERTEX_EVALUATION = "vertex-evaluation/"
 """What the names of metrics begin with that the evaluation service of Vertex AI is asked for, in place of a model."""
 
 
-def vendor_of(model: str) -> str:
+def get_vendor(model: str) -> str:
     """Equal for models that the same provider answers for."""
     if model.startswith(VERTEX_EVALUATION):
         return VERTEX_EVALUATION
-    return "google" if is_of_google(model) else "litellm"
+    return "google" if is_google_model(model) else "litellm"
 
 
-def is_of_google(model: str) -> bool:
+def is_google_model(model: str) -> bool:
     """Whether google-genai answers for a model; LiteLLM does for `provider/model`.
 
     A name with a slash is LiteLLM's unless it is a resource name of the Gemini API or of Vertex AI.
@@ -283,7 +283,7 @@ def uses_vertex(environment: Mapping[str, str]) -> bool:
     return environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true")
 
 
-def address_of(environment: Mapping[str, str]) -> str:
+def find_address(environment: Mapping[str, str]) -> str:
     """The servers that variables name in place of the vendors' own, as a short text; empty where they name none."""
     named = sorted((name, value) for name, value in environment.items() if name.endswith(_OF_ADDRESSES) and value)
     return hashlib.sha256(repr(named).encode()).hexdigest()[:16] if named else ""
@@ -294,7 +294,7 @@ def is_secret_name(name: str) -> bool:
     return is_secret_key(name) or name.upper().endswith(_OF_SECRETS)
 
 
-def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
+def find_secrets(environment: Mapping[str, str]) -> frozenset[str]:
     """The values of variables whose names say that they are secrets."""
     return frozenset(
         value
@@ -305,7 +305,7 @@ def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
 
 def has_key(model: str, environment: Mapping[str, str]) -> bool:
     """Whether a model can be asked at all, as far as variables tell: LiteLLM knows best what its providers need."""
-    if not is_of_google(model):
+    if not is_google_model(model):
         return True
     if uses_vertex(environment):
         return True

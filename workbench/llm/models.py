@@ -28,15 +28,15 @@ from workbench.llm.model_types import (
     ModelRequest,
     Provider,
     Trouble,
-    address_of,
-    failed,
+    describe_trouble,
+    find_address,
+    find_secrets,
+    get_vendor,
     has_key,
-    is_of_google,
-    secrets_in,
-    vendor_of,
-    words_for,
+    is_google_model,
+    make_model_error,
 )
-from workbench.llm.prompt_templates import Prices, Tokens, UnknownPrice, tokens_of
+from workbench.llm.prompt_templates import Prices, Tokens, UnknownPrice, count_tokens
 from workbench.model.results import ModelSpending, TokenUsage
 from workbench.model.text import add_secrets
 from workbench.store.errors import StoreError
@@ -72,7 +72,7 @@ class AdaptiveLimit:
         self._rate = None if per_minute is None else AsyncLimiter(max(1, per_minute // 6), 10.0)
 
     @property
-    def allowed(self) -> int:
+    def capacity(self) -> int:
         """How many may run at a time now."""
         return max(1, int(self._allowed))
 
@@ -84,9 +84,9 @@ class AdaptiveLimit:
 
         `waits` is called with the seconds of a pause that has to be waited for; `ended` cuts that short.
         """
-        await self._take()
+        await self._acquire()
         try:
-            await self._pause(ended or asyncio.Event(), waits)
+            await self._wait_for_pause(ended or asyncio.Event(), waits)
             if self._rate is not None:
                 await self._rate.acquire()
             self._under_way += 1
@@ -98,7 +98,7 @@ class AdaptiveLimit:
             self._running -= 1
             self._wake()
 
-    def answered(self) -> None:
+    def record_answer(self) -> None:
         """A request went well."""
         self._answers += 1
         self._fruitless = 0
@@ -108,7 +108,7 @@ class AdaptiveLimit:
             self._refused_at = math.inf
         self._wake()
 
-    def refused(self, *, answers: int, retry_after: float | None, most: int) -> bool:
+    def record_refusal(self, *, answers: int, retry_after: float | None, most: int) -> bool:
         """The service refused, for having too many requests, one that was sent after so many answers. Called in its
         slot. Returns whether to try again, which waits as long as it takes.
 
@@ -123,7 +123,7 @@ class AdaptiveLimit:
             if not self._fruitless:
                 self._fruitless_since = now
             self._fruitless += 1
-            wait = self._backoff() if retry_after is None else retry_after
+            wait = self._compute_backoff() if retry_after is None else retry_after
             lasts = now + wait - self._fruitless_since
             if self._fruitless >= most or lasts > _LONGEST_WITHOUT_ANSWER:
                 self._fruitless = 0  # the next request tries anew
@@ -133,19 +133,19 @@ class AdaptiveLimit:
         self._paused_until = max(self._paused_until, now + wait)
         return True
 
-    def _backoff(self) -> float:
+    def _compute_backoff(self) -> float:
         longest = self._first_wait_seconds * _BACKOFF ** (self._fruitless - 1)
         return min(longest, LONGEST_WAIT) * random.uniform(0.75, 1.0)
 
-    async def _pause(self, ended: asyncio.Event, waits: Callable[[float], None]) -> None:
+    async def _wait_for_pause(self, ended: asyncio.Event, waits: Callable[[float], None]) -> None:
         while (left := self._paused_until - time.monotonic()) > 0 and not ended.is_set():  # it may become longer
             waits(left)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await ended.wait()
 
-    async def _take(self) -> None:
-        if self._running < self.allowed and not self._waiting:
+    async def _acquire(self) -> None:
+        if self._running < self.capacity and not self._waiting:
             self._running += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -159,7 +159,7 @@ class AdaptiveLimit:
             raise
 
     def _wake(self) -> None:
-        while self._waiting and self._running < self.allowed:
+        while self._waiting and self._running < self.capacity:
             turn = self._waiting.popleft()
             if not turn.done():
                 self._running += 1
@@ -168,7 +168,7 @@ class AdaptiveLimit:
 
 # The account of one run: what its models were asked, what that cost, and the budget beyond which nobody is asked.
 
-_WORTH_TELLING = 1.0  # seconds
+_SHORTEST_REPORTED_WAIT = 1.0  # seconds
 _MOST_OUTAGES = 3
 """Different requests that a service failed at one after the other, each with all its tries, until nobody asks it."""
 
@@ -242,7 +242,7 @@ class Breaker:
     def check(self) -> None:
         """Raises ModelError where the asking has ended."""
         if self._trouble is not None:
-            raise ModelError(Trouble.STOPPED, f"{self._model} was not asked: {words_for(self._trouble)}")
+            raise ModelError(Trouble.STOPPED, f"{self._model} was not asked: {describe_trouble(self._trouble)}")
 
     async def sleep(self, seconds: float) -> None:
         """Wait, but not beyond the end of the asking."""
@@ -250,10 +250,10 @@ class Breaker:
             async with asyncio.timeout(seconds):
                 await self.tripped.wait()
 
-    def tell_wait(self, seconds: float) -> None:
+    def report_wait(self, seconds: float) -> None:
         """Report that a request waits so long for the quota; several that wait together are reported once."""
         until = time.monotonic() + seconds
-        if seconds >= _WORTH_TELLING and until > self._waits_until + _WORTH_TELLING:
+        if seconds >= _SHORTEST_REPORTED_WAIT and until > self._waits_until + _SHORTEST_REPORTED_WAIT:
             self._waits_until = until
             self._waits(self._model, seconds)
 
@@ -307,34 +307,34 @@ class Account:
             self._breakers[key] = Breaker(model, tell=self._stopped, waits=self._waits)
         return self._breakers[key]
 
-    def known(self, model: str) -> None:
+    def book_cached(self, model: str) -> None:
         """Book an answer that cost nothing."""
-        self._of(model).cached += 1
+        self._get_spent(model).cached += 1
         self._changed()
 
     @contextlib.contextmanager
-    def one_try(self, model: str) -> Iterator[None]:
+    def track_try(self, model: str) -> Iterator[None]:
         """Ask a model once; it failed where this raises. Raises ModelError before that where the budget is used up."""
-        self._refuse_beyond_budget(model)
-        spent = self._of(model)
+        self._check_budget(model)
+        spent = self._get_spent(model)
         self._tries += 1
         self._under_way += 1
         try:
             yield
         except ModelError as error:
             spent.failed += 1
-            if (tokens := tokens_of(error.usage)) is not None:
+            if (tokens := count_tokens(error.usage)) is not None:
                 self._book(model, tokens)  # an answer without text is paid for, too
             self._changed()
             raise
         finally:
             self._under_way -= 1
 
-    def answered(self, model: str, usage: TokenUsage | None) -> None:
+    def book_answer(self, model: str, usage: TokenUsage | None) -> None:
         """Book the answer to a try."""
-        spent = self._of(model)
+        spent = self._get_spent(model)
         spent.calls += 1
-        tokens = tokens_of(usage)
+        tokens = count_tokens(usage)
         if tokens is None:
             spent.calls_without_usage += 1
             spent.cost_unknown = f"{model} does not tell how many tokens its answers take"
@@ -343,7 +343,7 @@ class Account:
         self._changed()
 
     def _book(self, model: str, tokens: Tokens) -> None:
-        spent = self._of(model)
+        spent = self._get_spent(model)
         spent.input_tokens += tokens.input
         spent.output_tokens += tokens.output
         try:
@@ -351,7 +351,7 @@ class Account:
         except UnknownPrice as error:
             spent.cost_unknown = str(error)
 
-    def spending(self) -> tuple[ModelSpending, ...]:
+    def list_spending(self) -> tuple[ModelSpending, ...]:
         """What was booked so far, by model."""
         return tuple(
             ModelSpending(
@@ -368,11 +368,11 @@ class Account:
             for model, spent in self._spent.items()
         )
 
-    def _of(self, model: str) -> _Spent:
+    def _get_spent(self, model: str) -> _Spent:
         return self._spent.setdefault(model, _Spent())
 
-    def _refuse_beyond_budget(self, model: str) -> None:
-        reason = self._why_not(model)
+    def _check_budget(self, model: str) -> None:
+        reason = self._explain_refusal(model)
         if reason is None:
             return
         if not self._said_exhausted:
@@ -381,25 +381,25 @@ class Account:
                 self._stopped(reason)
         raise ModelError(Trouble.BUDGET, reason)
 
-    def _why_not(self, model: str) -> str | None:
+    def _explain_refusal(self, model: str) -> str | None:
         calls, cost = self._budget.calls, self._budget.cost
         if calls is not None and self._tries >= calls:
             return f"the budget of {calls:,} model calls is used up: raise --max-model-calls, or max_calls of [judge]"
         if cost is None:
             return None
-        unknown = self._prices.why_unknown(model) or self._why_cost_unknown(model)
+        unknown = self._prices.explain_unknown(model) or self._explain_unknown_cost(model)
         if unknown is not None:
             return f"a budget of ${cost:g} cannot be kept: {unknown}"
-        if self._expected_cost() >= cost:
+        if self._predict_cost() >= cost:
             return f"the budget of ${cost:g} for models is used up: raise --max-model-cost, or max_cost of [judge]"
         return None
 
-    def _why_cost_unknown(self, model: str) -> str | None:
+    def _explain_unknown_cost(self, model: str) -> str | None:
         """Why nobody knows what a model has cost, now or before."""
         before = (each.cost_unknown for each in self._before if each.model == model)
-        return self._of(model).cost_unknown or next(before, None)
+        return self._get_spent(model).cost_unknown or next(before, None)
 
-    def _expected_cost(self) -> float:
+    def _predict_cost(self) -> float:
         """What was spent, and what the calls under way will cost if they are like those before."""
         spent = float(sum(each.cost for each in self._spent.values())) + sum(each.cost or 0.0 for each in self._before)
         answers = sum(each.calls for each in self._spent.values()) + sum(each.calls for each in self._before)
@@ -427,13 +427,13 @@ def open_provider(model: str, environment: Mapping[str, str]) -> Provider:
         from workbench.llm.vertex_service import VertexEvaluation
 
         return VertexEvaluation(environment)
-    if is_of_google(model):
+    if is_google_model(model):
         from workbench.llm.gemini import Gemini
 
         return Gemini(environment)
-    from workbench.llm.litellm_provider import ThroughLiteLLM
+    from workbench.llm.litellm_provider import LiteLLMProvider
 
-    return ThroughLiteLLM(environment)
+    return LiteLLMProvider(environment)
 
 
 class Replies(Protocol):
@@ -465,8 +465,8 @@ class Models:
         self._providers: dict[str, Provider] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
         self._without_schema: set[str] = set()  # models that cannot answer by a schema
-        self._address = address_of(environment)
-        add_secrets(secrets_in(environment))  # services repeat the key that they do not accept
+        self._address = find_address(environment)
+        add_secrets(find_secrets(environment))  # services repeat the key that they do not accept
 
     async def ask(self, request: ModelRequest, *, use_cache: bool = True, account: Account | None = None) -> ModelReply:
         """The answer of a model, from the cache where it has one unless a new one is wanted. Raises ModelError.
@@ -480,7 +480,7 @@ class Models:
         if self._replies is not None and use_cache and not request.renewed:
             known = await self._replies.get(kept_as)
             if known is not None:
-                account.known(request.model)
+                account.book_cached(request.model)
                 return known.model_copy(update={"cached": True})
         reply = await self._ask_until_answered(request, account)
         if request.renewed:
@@ -498,7 +498,7 @@ class Models:
     async def _ask_until_answered(self, request: ModelRequest, account: Account) -> ModelReply:
         """Try again where the service cannot be reached; what will stay as it is ends the asking of the model, and so
         does a service that fails at one request after the other."""
-        provider = self._provider_of(request.model)
+        provider = self._get_provider(request.model)
         breaker = account.breaker(provider, request.model)
         tries = AsyncRetrying(
             retry=retry_if_exception(_is_unavailable),
@@ -534,7 +534,7 @@ class Models:
                 options.concurrency, per_minute=options.per_minute, first_wait_seconds=options.first_wait_seconds
             )
         while True:
-            async with limit.slot(ended=breaker.tripped, waits=breaker.tell_wait) as answers:
+            async with limit.slot(ended=breaker.tripped, waits=breaker.report_wait) as answers:
                 breaker.check()
                 asked.append(time.monotonic())
                 try:
@@ -543,12 +543,12 @@ class Models:
                     if not error.trouble.is_outage and not error.trouble.is_unasked:
                         breaker.forget_outages()  # it refused, blocked or said nothing, and so it is there
                     is_refused = error.trouble is Trouble.LIMITED
-                    if not is_refused or not limit.refused(
+                    if not is_refused or not limit.record_refusal(
                         answers=answers, retry_after=error.retry_after, most=self._options.tries
                     ):
                         raise
                 else:
-                    limit.answered()
+                    limit.record_answer()
                     breaker.forget_outages()
                     return reply
 
@@ -569,13 +569,13 @@ class Models:
 
     async def _try_once(self, provider: Provider, request: ModelRequest, account: Account) -> ModelReply:
         began = time.perf_counter()
-        with account.one_try(request.model):
+        with account.track_try(request.model):
             reply = await self._answer_in_time(provider, request)
-        account.answered(request.model, reply.usage)
+        account.book_answer(request.model, reply.usage)
         return reply.model_copy(update={"seconds": time.perf_counter() - began})
 
-    def _provider_of(self, model: str) -> Provider:
-        vendor = vendor_of(model)
+    def _get_provider(self, model: str) -> Provider:
+        vendor = get_vendor(model)
         if vendor not in self._providers:
             self._providers[vendor] = self._open_provider(model, self._environment)
         return self._providers[vendor]
@@ -588,7 +588,7 @@ class Models:
             if not deadline.expired():
                 raise
             said = f"no answer within {self._options.timeout_seconds:g} s"
-            raise failed(Trouble.TIMEOUT, request.model, said) from error
+            raise make_model_error(Trouble.TIMEOUT, request.model, said) from error
 
 
 class _Wait:
@@ -632,7 +632,7 @@ class Cache:
 
     async def get(self, request: ModelRequest) -> ModelReply | None:
         """The answer to this request."""
-        text = await self._use(lambda store: store.get(request.key))
+        text = await self._run_off_loop(lambda store: store.get(request.key))
         if text is None:
             return None
         try:
@@ -642,7 +642,7 @@ class Cache:
 
     async def put(self, request: ModelRequest, reply: ModelReply) -> None:
         """Keep an answer."""
-        await self._use(lambda store: store.put(request.key, reply.model_dump_json(exclude_defaults=True)))
+        await self._run_off_loop(lambda store: store.put(request.key, reply.model_dump_json(exclude_defaults=True)))
 
     async def close(self) -> None:
         """Close the file, after what was begun before. From then on nothing is kept or found."""
@@ -652,16 +652,16 @@ class Cache:
         await closing
 
     # Keys and texts are made by `action`, off the loop: of a thousand requests at once they would hold it up.
-    async def _use(self, action: Callable[[ReplyStore], T]) -> T | None:
+    async def _run_off_loop(self, action: Callable[[ReplyStore], T]) -> T | None:
         found = None
         if self._trouble is None and not self._is_closed:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._act, action)
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._run_action, action)
         if self._trouble is not None and not self._is_trouble_told:
             self._is_trouble_told = True
             self._warn(f"answers of models are not kept: {self._trouble}")
         return found
 
-    def _act(self, action: Callable[[ReplyStore], T]) -> T | None:
+    def _run_action(self, action: Callable[[ReplyStore], T]) -> T | None:
         if self._trouble is not None:
             return None
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.llm import template_process
-from workbench.llm.model_types import is_of_google
+from workbench.llm.model_types import is_google_model
 from workbench.model.results import TokenUsage
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class PromptFiles:
         return digest.hexdigest()
 
 
-def names_in(text: str) -> frozenset[str]:
+def find_names(text: str) -> frozenset[str]:
     """The names that a template of the user expects to be given. Raises TemplateProblem where it is no template."""
-    simple = _simple_names(text)
-    return frozenset(_in_process(text, None)["names"]) if simple is None else simple
+    simple = _find_simple_names(text)
+    return frozenset(_query_process(text, None)["names"]) if simple is None else simple
 
 
 def render_text(text: str, data: Mapping[str, Any]) -> str:
@@ -69,8 +69,8 @@ def render_text(text: str, data: Mapping[str, Any]) -> str:
 
     A template that does more than fill in names is rendered in a process of its own, with limits for time and memory.
     """
-    if _simple_names(text) is None:
-        return str(_in_process(text, json.dumps(_without_functions(data)))["text"])
+    if _find_simple_names(text) is None:
+        return str(_query_process(text, json.dumps(_serialize_functions(data)))["text"])
     try:
         return _environment().from_string(text).render(**data)
     except Exception as error:  # whatever the template does, MemoryError included: it is code of the user
@@ -78,7 +78,7 @@ def render_text(text: str, data: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=256)
-def _simple_names(text: str) -> frozenset[str] | None:
+def _find_simple_names(text: str) -> frozenset[str] | None:
     """The names in a template that only fills in names; None if it does more. Raises TemplateProblem."""
     from jinja2 import TemplateSyntaxError, nodes
 
@@ -98,7 +98,7 @@ def _simple_names(text: str) -> frozenset[str] | None:
     return frozenset(node.name for node in found if isinstance(node, nodes.Name))
 
 
-def _in_process(text: str, data: str | None) -> Mapping[str, Any]:
+def _query_process(text: str, data: str | None) -> Mapping[str, Any]:
     """What the process answers about a template, `data` being JSON. Raises TemplateProblem."""
     answer = _ask_process(text, data)
     if "problem" in answer:
@@ -132,12 +132,12 @@ def _ask_process(text: str, data: str | None) -> Mapping[str, Any]:
     return answer
 
 
-def _without_functions(value: Any) -> Any:
+def _serialize_functions(value: Any) -> Any:
     if callable(value):
         return {template_process.CALLABLE: value()}
     if isinstance(value, Mapping):
-        return {key: _without_functions(item) for key, item in value.items()}
-    return [_without_functions(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _serialize_functions(item) for key, item in value.items()}
+    return [_serialize_functions(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _search_path() -> list[str]:
@@ -147,7 +147,7 @@ def _search_path() -> list[str]:
 
 @cache
 def _environment() -> SandboxedEnvironment:
-    return template_process.environment()
+    return template_process.make_environment()
 
 
 # What answers of models cost: by the list prices that genai-prices keeps, and by those that the settings give.
@@ -176,7 +176,7 @@ class Tokens(NamedTuple):
     cached_input: int = 0
 
 
-def tokens_of(usage: TokenUsage | None) -> Tokens | None:
+def count_tokens(usage: TokenUsage | None) -> Tokens | None:
     """The tokens of an answer; None where the model did not tell both sides of it."""
     if usage is None or usage.prompt is None:
         return None
@@ -195,7 +195,7 @@ class Prices:
 
     def load(self) -> None:
         """Import the library with its prices, which come with the first question."""
-        self.why_unknown("gemini-2.5-flash")
+        self.explain_unknown("gemini-2.5-flash")
 
     def cost(self, model: str, tokens: Tokens) -> Decimal:
         """US dollars for one answer. Raises UnknownPrice."""
@@ -203,7 +203,7 @@ class Prices:
         if own is not None:
             dollars = Decimal(repr(own.input)) * tokens.input + Decimal(repr(own.output)) * tokens.output
             return dollars / _MILLION
-        name, provider = _of_library(model)
+        name, provider = _split_model_name(model)
         if provider in _AT_HOME:
             return Decimal(0)
         from genai_prices import Usage, calc_price
@@ -217,7 +217,7 @@ class Prices:
                 "for a million tokens"
             ) from error
 
-    def why_unknown(self, model: str) -> str | None:
+    def explain_unknown(self, model: str) -> str | None:
         """Why the price of a model is not known; None where it is."""
         try:
             self.cost(model, Tokens(1, 1))
@@ -226,9 +226,9 @@ class Prices:
         return None
 
 
-def _of_library(model: str) -> tuple[str, str]:
+def _split_model_name(model: str) -> tuple[str, str]:
     """The name and the provider by which the library knows a model."""
-    if is_of_google(model):
+    if is_google_model(model):
         return model.rpartition("/")[2], "google"
     provider, _, name = model.partition("/")
     return name, provider

@@ -26,7 +26,7 @@ LENGTH_AT_MOST = 1_000_000
 _BYTES_AT_MOST = 1 << 30
 
 
-def environment() -> SandboxedEnvironment:
+def make_environment() -> SandboxedEnvironment:
     """The environment in which templates of users are read."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -44,10 +44,10 @@ def main() -> None:
     """Answer the one request."""
     request = json.load(sys.stdin)
     sys.path.extend(folder for folder in request["path"] if folder not in sys.path)
-    used = environment()
+    used = make_environment()
     _set_limits()
     try:
-        answer = _answer(used, request)
+        answer = _answer_request(used, request)
     except MemoryError:
         answer = {"problem": "needs too much memory"}
     except RecursionError:
@@ -59,23 +59,23 @@ def main() -> None:
     json.dump(answer, sys.stdout)
 
 
-def _answer(used: SandboxedEnvironment, request: dict[str, Any]) -> dict[str, Any]:
+def _answer_request(used: SandboxedEnvironment, request: dict[str, Any]) -> dict[str, Any]:
     from jinja2 import meta
 
     if request["data"] is None:
         return {"names": sorted(meta.find_undeclared_variables(used.parse(request["text"])))}
-    text = used.from_string(request["text"]).render(**_with_functions(request["data"]))
+    text = used.from_string(request["text"]).render(**_deserialize_functions(request["data"]))
     if len(text) > LENGTH_AT_MOST:
         return {"problem": f"gives {len(text):,} characters, expected {LENGTH_AT_MOST:,} at most"}
     return {"text": text}
 
 
-def _with_functions(value: Any) -> Any:
+def _deserialize_functions(value: Any) -> Any:
     if isinstance(value, dict):
         if set(value) == {CALLABLE}:
             return lambda: value[CALLABLE]
-        return {key: _with_functions(item) for key, item in value.items()}
-    return [_with_functions(item) for item in value] if isinstance(value, list) else value
+        return {key: _deserialize_functions(item) for key, item in value.items()}
+    return [_deserialize_functions(item) for item in value] if isinstance(value, list) else value
 
 
 def _set_limits() -> None:

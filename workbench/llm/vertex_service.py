@@ -14,8 +14,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from workbench.llm.gemini import error_of_library, error_of_service
-from workbench.llm.model_types import ModelError, ModelReply, ModelRequest, Trouble, failed
+from workbench.llm.gemini import make_library_error, make_service_error
+from workbench.llm.model_types import ModelError, ModelReply, ModelRequest, Trouble, make_model_error
 
 if TYPE_CHECKING:
     from google.genai.client import Client
@@ -66,16 +66,18 @@ class VertexEvaluation:
 
         asked = json.loads(request.messages[0].text)
         try:
-            said = await self._client.aio.evals.evaluate_instances(metric_config=self._question(asked))
+            said = await self._client.aio.evals.evaluate_instances(metric_config=self._make_question(asked))
         except ValidationError as error:  # what an agent tells of itself is not always as Google has it
             place = error.errors()[0]
             where = ".".join(map(str, place["loc"]))
-            raise failed(Trouble.REFUSED, request.model, f"the conversation: {where}: {place['msg']}") from error
+            raise make_model_error(
+                Trouble.REFUSED, request.model, f"the conversation: {where}: {place['msg']}"
+            ) from error
         except errors.APIError as error:
-            raise error_of_service(error, request.model) from error
+            raise make_service_error(error, request.model) from error
         except Exception as error:  # of the transport, and of google.auth: told apart there
-            raise error_of_library(error, request.model) from error
-        return ModelReply(text=json.dumps(_answer(said, request.model), ensure_ascii=False))
+            raise make_library_error(error, request.model) from error
+        return ModelReply(text=json.dumps(_read_answer(said, request.model), ensure_ascii=False))
 
     async def close(self) -> None:
         """See Provider."""
@@ -83,7 +85,7 @@ class VertexEvaluation:
         if client is not None:
             await client.aio.aclose()
 
-    def _question(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _make_question(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         instance = asked["instance"]
         if asked["metric"] == COHERENCE:
             texts = json.dumps({name: instance[name] for name in ("prompt", "response")}, ensure_ascii=False)
@@ -93,13 +95,13 @@ class VertexEvaluation:
         return {"metrics": [{"name": asked["metric"]}], "instance": told}
 
 
-def missing_project(environment: Mapping[str, str]) -> str | None:
+def explain_missing_project(environment: Mapping[str, str]) -> str | None:
     """What keeps the service from being asked with these variables; None where nothing does."""
     project, location = environment.get("GOOGLE_CLOUD_PROJECT"), environment.get("GOOGLE_CLOUD_LOCATION")
-    return None if (project and location) or _with_key(environment) else _NO_PROJECT
+    return None if (project and location) or _has_key(environment) else _NO_PROJECT
 
 
-def _with_key(environment: Mapping[str, str]) -> bool:
+def _has_key(environment: Mapping[str, str]) -> bool:
     uses_vertex = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in _YES
     return uses_vertex and bool(environment.get("GOOGLE_API_KEY"))
 
@@ -108,7 +110,7 @@ def _connect(environment: Mapping[str, str]) -> tuple[Client, str]:
     """The client, and the template of the one metric that the service does not know by its name."""
     project, location = environment.get("GOOGLE_CLOUD_PROJECT"), environment.get("GOOGLE_CLOUD_LOCATION")
     key = environment.get("GOOGLE_API_KEY")
-    if (missing := missing_project(environment)) is not None:
+    if (missing := explain_missing_project(environment)) is not None:
         raise ModelError(Trouble.NO_KEY, missing)
     # It imports LiteLLM where that is there, which else fetches a list of prices.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -131,15 +133,15 @@ def _connect(environment: Mapping[str, str]) -> tuple[Client, str]:
         raise ModelError(Trouble.NO_KEY, f"the evaluation service of Vertex AI cannot be used: {error}") from error
 
 
-def _answer(said: Any, model: str) -> dict[str, Any]:
+def _read_answer(said: Any, model: str) -> dict[str, Any]:
     """Raises ModelError where the service could not score."""
     graded = said.pointwise_metric_result
     result = graded if graded is not None else said.metric_results[0] if said.metric_results else None
     error = getattr(result, "error", None)
     if error is not None and error.code:
-        raise failed(_TROUBLE_OF_CODE.get(error.code, Trouble.REFUSED), model, error.message or "")
+        raise make_model_error(_TROUBLE_OF_CODE.get(error.code, Trouble.REFUSED), model, error.message or "")
     if result is None or result.score is None:
-        raise failed(Trouble.EMPTY, model, "no score")
+        raise make_model_error(Trouble.EMPTY, model, "no score")
     return {"score": result.score, "explanation": result.explanation or "", "rubrics": list(_rubrics(result))}
 
 

@@ -320,7 +320,7 @@ def _make_failed_sample(error: ModelError) -> JudgeSample:
 
 
 def _make_sample(reply: ModelReply, *, problem: str | None = None) -> JudgeSample:
-    if problem is not None and reply.is_cut_off:
+    if problem is not None and reply.is_truncated:
         problem = f"{problem} (the reply was cut off: raise max_output_tokens)"
     if problem is not None and reply.cached:
         problem = f"{problem}; the reply is from the cache, --no-cache asks again"

@@ -24,7 +24,7 @@ NO_PERSONA = "NONE"
 _STARTS = ("startingprompt", "prompt")
 _PLANS = ("conversationplan", "plan")
 _PERSONAS = ("userpersona", "persona")
-_NOBODY = frozenset({"", "none", "null", "no persona"})
+_NO_PERSONA_WORDS = frozenset({"", "none", "null", "no persona"})
 _SCENARIO_WIDTH = 60  # characters of a scenario in a note
 
 
@@ -41,31 +41,31 @@ def read_drafts(reply: str, *, personas: Sequence[str], required: bool) -> list[
 
     `personas` are the ids that may be named; where one is `required` a scenario without any is none.
     """
-    return [_read(draft, personas=personas, required=required) for draft in _objects(reply)]
+    return [_read_draft(draft, personas=personas, required=required) for draft in _find_objects(reply)]
 
 
-def _objects(reply: str) -> Iterator[Mapping[str, str | Any]]:
+def _find_objects(reply: str) -> Iterator[Mapping[str, str | Any]]:
     for found in iter_json_objects(reply):
-        plain = _plain(found)
+        plain = _normalize_keys(found)
         if any(key in plain for key in (*_STARTS, *_PLANS)):
             yield plain
             continue
         for value in found.values():
             if isinstance(value, list):
-                yield from (_plain(item) for item in value if isinstance(item, Mapping))
+                yield from (_normalize_keys(item) for item in value if isinstance(item, Mapping))
 
 
-def _plain(item: Mapping[str, Any]) -> Mapping[str, Any]:
+def _normalize_keys(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return {normalise_words(key).replace(" ", ""): value for key, value in item.items()}
 
 
-def _read(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) -> Draft:
-    start, plan = _text(draft, _STARTS), _text(draft, _PLANS)
-    named = _text(draft, _PERSONAS)
+def _read_draft(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) -> Draft:
+    start, plan = _read_text(draft, _STARTS), _read_text(draft, _PLANS)
+    named = _read_text(draft, _PERSONAS)
     if required and len(personas) == 1:
         named = personas[0]
     persona: str | None = named.upper()
-    if normalise_words(named) in _NOBODY:
+    if normalise_words(named) in _NO_PERSONA_WORDS:
         persona = None
     about = f"{one_line(start, width=_SCENARIO_WIDTH)!r}" if start else "one without a starting prompt"
     if required and persona is None:
@@ -74,16 +74,16 @@ def _read(draft: Mapping[str, Any], *, personas: Sequence[str], required: bool) 
         expected = f"one of {', '.join(personas)}{suggest_name(named, personas)}"
         return Draft(scenario=None, problem=f"{about}: found the persona {named!r}, expected {expected}")
     scenario = ConversationScenario(starting_prompt=start, conversation_plan=plan, user_persona=persona)
-    problem = check_scenario(scenario, UserOptions(model="")) or _unwritable(start + plan)
+    problem = check_scenario(scenario, UserOptions(model="")) or _check_encoding(start + plan)
     return Draft(scenario=None, problem=f"{about}: {problem}") if problem else Draft(scenario=scenario)
 
 
-def _text(draft: Mapping[str, Any], names: Sequence[str]) -> str:
+def _read_text(draft: Mapping[str, Any], names: Sequence[str]) -> str:
     value = next((draft[name] for name in names if name in draft), None)
     return value.strip() if isinstance(value, str) else ""
 
 
-def _unwritable(text: str) -> str:
+def _check_encoding(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -140,7 +140,7 @@ class ScenarioWriter:
         self._ask = ask
         self._progress = progress
         self._known = list(known)
-        self._keys = {_key(scenario) for scenario in known}
+        self._keys = {_normalize_scenario(scenario) for scenario in known}
         self._found: list[ConversationScenario] = []
         self._notes: list[str] = []
         self._said = ""
@@ -153,7 +153,7 @@ class ScenarioWriter:
             if not missing:
                 break
             try:
-                await self._ask_for(min(missing, _AT_ONCE), sample=number)
+                await self._request_scenarios(min(missing, _AT_ONCE), sample=number)
             except ModelError as error:
                 if not self._found:
                     is_outage = error.trouble.is_outage or error.trouble in _NO_ANSWERS
@@ -161,45 +161,45 @@ class ScenarioWriter:
                     raise GenerationError(message, is_outage=is_outage) from error
                 self._notes.append(f"asked for {missing} more, the model did not answer: {error.message}")
                 break
-        return self._concluded()
+        return self._build_result()
 
-    async def _ask_for(self, count: int, *, sample: int) -> None:
+    async def _request_scenarios(self, count: int, *, sample: int) -> None:
         # Off the loop: the first one imports the templates' library.
-        prompt = await asyncio.to_thread(self._prompt, count)
+        prompt = await asyncio.to_thread(self._render_prompt, count)
         request = ModelRequest(
             model=self._wanted.model,
             messages=(Message(role="user", text=prompt),),
-            reply_schema=self._schema(),
+            reply_schema=self._make_schema(),
             sample=sample,
             purpose=PURPOSE,
         )
-        self._take(await ask_for_readable(self._ask, request, lambda text: any(self._drafts_in(text))))
+        self._collect(await ask_for_readable(self._ask, request, lambda text: any(self._read_drafts(text))))
         self._progress(len(self._found))
 
-    def _drafts_in(self, reply: str) -> Iterable[Draft]:
+    def _read_drafts(self, reply: str) -> Iterable[Draft]:
         return read_drafts(reply, personas=self._personas, required=bool(self._wanted.personas))
 
-    def _take(self, reply: ModelReply) -> None:
-        self._said, self._is_cut_off = reply.text, reply.is_cut_off
+    def _collect(self, reply: ModelReply) -> None:
+        self._said, self._is_cut_off = reply.text, reply.is_truncated
         if reply.scripted:
             self._notes.append(f"a script answers, as there is no key for {self._wanted.model}")
         surplus = 0
-        for draft in self._drafts_in(reply.text):
+        for draft in self._read_drafts(reply.text):
             scenario = draft.scenario
             if scenario is None:
                 self._notes.append(f"left out {draft.problem}")
-            elif _key(scenario) in self._keys:
+            elif _normalize_scenario(scenario) in self._keys:
                 self._notes.append(f"left out {one_line(scenario.starting_prompt, width=60)!r}: there is one like it")
             elif len(self._found) == self._wanted.count:
                 surplus += 1
             else:
-                self._keys.add(_key(scenario))
+                self._keys.add(_normalize_scenario(scenario))
                 self._known.append(scenario)
                 self._found.append(scenario)
         if surplus:
             self._notes.append(f"left out {surplus} more than the {self._wanted.count} that were wanted")
 
-    def _concluded(self) -> Generated:
+    def _build_result(self) -> Generated:
         wanted = self._wanted
         cut_off = " (cut off: it was too long)" if self._is_cut_off else ""
         if not self._found:
@@ -219,21 +219,21 @@ class ScenarioWriter:
     def _personas(self) -> Sequence[str]:
         return self._wanted.personas or tuple(PERSONAS)
 
-    def _prompt(self, count: int) -> str:
+    def _render_prompt(self, count: int) -> str:
         personas = [PERSONAS[name] for name in self._personas]
         return PROMPTS.render(
             "scenarios",
             count=count,
             personas=[{"id": persona.id, "description": persona.description} for persona in personas],
             persona_required=bool(self._wanted.personas),
-            known=[_json(_shown(scenario)) for scenario in self._known[-_MOST_SHOWN:]],
+            known=[_json(_describe_scenario(scenario)) for scenario in self._known[-_MOST_SHOWN:]],
             instruction=self._wanted.instruction,
             context=self._wanted.context,
             lists_functions=any(part.type == "function" for part in self._description.agents),
             agents=[_json(part.model_dump(exclude_defaults=True)) for part in self._description.agents],
         )
 
-    def _schema(self) -> dict[str, Any]:
+    def _make_schema(self) -> dict[str, Any]:
         names = [*self._personas, *([] if self._wanted.personas else [NO_PERSONA])]
         texts = ("starting_prompt", "conversation_plan")
         properties = {name: {"type": "string"} for name in texts}
@@ -243,11 +243,11 @@ class ScenarioWriter:
         return {"type": "object", "properties": scenarios, "required": ["scenarios"]}
 
 
-def _shown(scenario: ConversationScenario) -> Mapping[str, str]:
+def _describe_scenario(scenario: ConversationScenario) -> Mapping[str, str]:
     return {"starting_prompt": scenario.starting_prompt, "conversation_plan": scenario.conversation_plan}
 
 
-def _key(scenario: ConversationScenario) -> tuple[str, str]:
+def _normalize_scenario(scenario: ConversationScenario) -> tuple[str, str]:
     """The same for scenarios that say the same, whatever the space and case of their letters."""
     return (
         " ".join(scenario.starting_prompt.casefold().split()),

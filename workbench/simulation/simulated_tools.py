@@ -27,7 +27,7 @@ from workbench.simulation.tool_templates import PROMPTS
 # Injected answers: which calls they are for, and when chance gives them.
 
 
-def matches(args: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+def matches_args(args: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
     """Whether a call has at least these arguments, each equal as a JSON value. None wants nothing."""
     return all(name in args and is_same(args[name], value) for name, value in (wanted or {}).items())
 
@@ -49,7 +49,7 @@ class Draws:
     def next(self, args: Mapping[str, Any]) -> Injection | None:
         """The injection that answers a call, if any does."""
         for injection, sequence in self._injections:
-            if matches(args, injection.match_args) and sequence.random() < injection.probability:
+            if matches_args(args, injection.match_args) and sequence.random() < injection.probability:
                 return injection
         return None
 
@@ -73,22 +73,22 @@ class ModelTools:
     async def answer(self, call: ToolCall, earlier: Sequence[Mapping[str, Any]]) -> Any:
         """What the tool gives back; `earlier` is what happened before. Raises AgentError: never the agent's fault."""
         # Off the loop: the first one imports the templates' library.
-        prompt = await asyncio.to_thread(self._prompt, call, earlier)
+        prompt = await asyncio.to_thread(self._render_prompt, call, earlier)
         said = ""
         for number in range(_TRIES):
-            reply = await self._reply(call, prompt, sample=self._repeat * _TRIES + number)
+            reply = await self._ask_model(call, prompt, sample=self._repeat * _TRIES + number)
             found = list(iter_json_objects(reply.text))
             if found:  # some models leave the frame out
                 return next((each["answer"] for each in found if "answer" in each), found[0])
             said = reply.text
-            if reply.is_cut_off:
+            if reply.is_truncated:
                 said = f"{said} (cut off: raise max_output_tokens)"
         message = (
             f"{call.tool}: the model that answers for it gave no JSON in {_TRIES} tries: {one_line(said, width=120)}"
         )
         raise AgentError(Failure(kind=FailureKind.TOOL, message=message))
 
-    async def _reply(self, call: ToolCall, prompt: str, *, sample: int) -> ModelReply:
+    async def _ask_model(self, call: ToolCall, prompt: str, *, sample: int) -> ModelReply:
         request = ModelRequest(
             model=self._environment.model,
             messages=(Message(role="user", text=prompt),),
@@ -103,7 +103,7 @@ class ModelTools:
             message = f"{call.tool}: the model that answers for it did not: {error.message}"
             raise AgentError(Failure(kind=kind, message=message)) from error
 
-    def _prompt(self, call: ToolCall, earlier: Sequence[Mapping[str, Any]]) -> str:
+    def _render_prompt(self, call: ToolCall, earlier: Sequence[Mapping[str, Any]]) -> str:
         return PROMPTS.render(
             "tool_answer",
             declaration=_json(call.declaration),
@@ -147,7 +147,7 @@ class ToolPlan:
         """Another text wherever the tools of a case may answer otherwise; empty where the tools themselves answer."""
         if not self.changes_answers:
             return ""
-        replayed = [] if self.replay is None else self.replay.all_of(case)
+        replayed = [] if self.replay is None else self.replay.list_repeats(case)
         by_case = self.environment is not None and self.environment.depends_on_case
         parts = [
             self._common,
@@ -226,7 +226,7 @@ class CaseTools:
         if self._replay is not None:
             found = self._replay.next(call.tool, call.args)
             if isinstance(found, RecordedCall):
-                return self._answered(
+                return self._make_answer(
                     call, REPLAYED, ToolOutcome(response=found.response, error=found.error, actions=found.actions)
                 )
             if self._plan.unrecorded == "error":
@@ -235,16 +235,16 @@ class CaseTools:
         if simulated is not None:
             injection = self._draws[call.tool].next(call.args)
             if injection is not None:
-                return await self._injected(call, injection)
+                return await self._answer_by_injection(call, injection)
             if simulated.by_model:
-                return await self._made_up(call)
+                return await self._answer_by_model(call)
         return ToolAnswer(wants_outcome=self._plan.record is not None or self._asks_model)
 
     def record_outcome(self, number: int, outcome: ToolOutcome) -> None:
         """See `ToolDesk.record_outcome`."""
-        self._note(number, None, outcome)
+        self._note_outcome(number, None, outcome)
 
-    def recorded(self) -> RecordedCase:
+    def build_recording(self) -> RecordedCase:
         """The calls so far, to be replayed."""
         case = self._job.case
         return RecordedCase(
@@ -255,21 +255,21 @@ class CaseTools:
             calls=tuple(self._ended[number] for number in sorted(self._ended)),
         )
 
-    async def _injected(self, call: ToolCall, injection: Injection) -> ToolAnswer:
+    async def _answer_by_injection(self, call: ToolCall, injection: Injection) -> ToolAnswer:
         await asyncio.sleep(injection.latency_seconds)
-        return self._answered(call, INJECTED, ToolOutcome(response=injection.answer))
+        return self._make_answer(call, INJECTED, ToolOutcome(response=injection.answer))
 
-    async def _made_up(self, call: ToolCall) -> ToolAnswer:
+    async def _answer_by_model(self, call: ToolCall) -> ToolAnswer:
         assert self._model is not None
         async with self._one_at_a_time:  # what one call creates the next must know of
-            response = await self._model.answer(call, [_as_seen(each) for each in self._ended.values()])
-            return self._answered(call, MODEL, ToolOutcome(response=response))
+            response = await self._model.answer(call, [_describe_call(each) for each in self._ended.values()])
+            return self._make_answer(call, MODEL, ToolOutcome(response=response))
 
-    def _answered(self, call: ToolCall, source: str, outcome: ToolOutcome) -> ToolAnswer:
-        self._note(call.number, source, outcome)
+    def _make_answer(self, call: ToolCall, source: str, outcome: ToolOutcome) -> ToolAnswer:
+        self._note_outcome(call.number, source, outcome)
         return ToolAnswer(source=source, outcome=outcome)
 
-    def _note(self, number: int, source: str | None, outcome: ToolOutcome) -> None:
+    def _note_outcome(self, number: int, source: str | None, outcome: ToolOutcome) -> None:
         begun = self._begun.pop(number, None)
         if begun is None:
             return
@@ -284,7 +284,7 @@ class CaseTools:
         )
 
 
-def _as_seen(call: RecordedCall) -> dict[str, Any]:
+def _describe_call(call: RecordedCall) -> dict[str, Any]:
     """A call as the model is told of it."""
     answer = call.response if call.error is None else {"raised": call.error.get("text")}
     return {"tool": call.tool, "args": call.args, "answer": answer}

@@ -74,12 +74,12 @@ class ToolRecording:
         """The names of the tools that were called."""
         return list(dict.fromkeys(call.tool for case in self._cases.values() for call in case.calls))
 
-    def of(self, case: CaseKey, repeat: int) -> RecordedCase | None:
+    def find_case(self, case: CaseKey, repeat: int) -> RecordedCase | None:
         """What was recorded of a repeat; where only the first was, that stands for all."""
         key = (case.eval_set, case.eval_id, case.occurrence)
         return self._cases.get((*key, repeat)) or self._cases.get((*key, 0))
 
-    def all_of(self, case: CaseKey) -> Sequence[RecordedCase]:
+    def list_repeats(self, case: CaseKey) -> Sequence[RecordedCase]:
         """What was recorded of a case, of all its repeats."""
         key = (case.eval_set, case.eval_id, case.occurrence)
         return [recorded for found, recorded in sorted(self._cases.items()) if found[:3] == key]
@@ -90,7 +90,7 @@ class Replay:
 
     def __init__(self, recording: ToolRecording, case: CaseKey, *, repeat: int) -> None:
         self._file = shown_path(recording.path)
-        self._recorded = recording.of(case, repeat)
+        self._recorded = recording.find_case(case, repeat)
         self._calls: dict[Hashable, list[RecordedCall]] = {}
         for call in self._recorded.calls if self._recorded is not None else ():
             self._calls.setdefault(_key(call.tool, call.args), []).append(call)
@@ -107,7 +107,7 @@ class Replay:
             return f"{self._file}: {shown} was called, and of this case nothing is recorded"
         if number >= len(known):
             times = "never" if not known else "once" if len(known) == 1 else f"{len(known)} times"
-            return f"{self._file}: {shown} was called {_nth(number + 1)}, and was recorded {times}"
+            return f"{self._file}: {shown} was called {_format_count(number + 1)}, and was recorded {times}"
         call = known[number]
         if call.unfit is not None:
             return f"{self._file}: {shown} was recorded without its answer: {call.unfit}"
@@ -128,5 +128,5 @@ def _key(tool: str, args: Mapping[str, Any]) -> Hashable:
     return tool, canonical(dict(args))
 
 
-def _nth(number: int) -> str:
+def _format_count(number: int) -> str:
     return {1: "once", 2: "a second time", 3: "a third time"}.get(number, f"for the {number}th time")

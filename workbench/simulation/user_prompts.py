@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic.alias_generators import to_camel
 
-from workbench.llm.gemini import unknown_keys
-from workbench.llm.model_types import is_of_google
-from workbench.llm.prompt_templates import TemplateProblem, names_in, render_text
+from workbench.llm.gemini import find_unknown_keys
+from workbench.llm.model_types import is_google_model
+from workbench.llm.prompt_templates import TemplateProblem, find_names, render_text
 from workbench.model.criteria import EvalConfig, InvalidConfig, explain_wrong_vendor
 from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UnknownPersona, UserPersona, find_persona
 from workbench.model.text import suggest_name
@@ -58,8 +58,8 @@ class UserOptions:
 def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOptions, list[InvalidConfig]]:
     """The options of a config, and what is wrong with them; a wrong value reads as its default."""
     given = config.user_simulator_config or {}
-    values = {_snake(name): value for name, value in given.items()}
-    problems = list(_unknown(given))
+    values = {_to_snake_case(name): value for name, value in given.items()}
+    problems = list(_find_unknown_keys(given))
     reader = _Reader(values, problems)
     kind = reader.read("type", str, default=_TYPE, expected=f"{_TYPE!r}")
     if kind == _AUDIO:
@@ -76,10 +76,10 @@ def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOp
         reader.refuse("max_allowed_invocations", expected="a number from 1 on, or -1 for no limit")
     instructions = reader.read("custom_instructions", str, default="", expected="a text")
     if instructions:
-        problems += _problems_of(instructions)
-    default_config = _THINKING if is_of_google(model) else {}
+        problems += _check_instructions(instructions)
+    default_config = _THINKING if is_google_model(model) else {}
     model_config = reader.read("model_configuration", dict, default=dict(default_config), expected="an object")
-    problems += unknown_keys(model_config, model=model, place=f"{SECTION}.model_configuration")
+    problems += find_unknown_keys(model_config, model=model, place=f"{SECTION}.model_configuration")
     options = UserOptions(
         model=model,
         model_config=model_config,
@@ -113,17 +113,17 @@ class _Reader:
         self._problems.append(InvalidConfig(place=f"{SECTION}.{name}", found=found[:80], expected=expected))
 
 
-def _unknown(given: Mapping[str, Any]) -> Iterator[InvalidConfig]:
+def _find_unknown_keys(given: Mapping[str, Any]) -> Iterator[InvalidConfig]:
     for name in given:
-        if _snake(name) not in KEYS:
+        if _to_snake_case(name) not in KEYS:
             expected = f"one of {', '.join(KEYS)}{suggest_name(name, KEYS)}"
             yield InvalidConfig(place=f"{SECTION}.{name}", found=f"the unknown key {name!r}", expected=expected)
 
 
-def _problems_of(instructions: str) -> Iterator[InvalidConfig]:
+def _check_instructions(instructions: str) -> Iterator[InvalidConfig]:
     place = f"{SECTION}.custom_instructions"
     try:
-        names = names_in(instructions)
+        names = find_names(instructions)
     except TemplateProblem as error:
         yield InvalidConfig(place=place, found=f"no template ({error})", expected="a jinja2 template")
         return
@@ -133,7 +133,7 @@ def _problems_of(instructions: str) -> Iterator[InvalidConfig]:
             yield InvalidConfig(place=place, found=f"no {shown}", expected=f"a template that makes use of {shown}")
 
 
-def _snake(name: str) -> str:
+def _to_snake_case(name: str) -> str:
     return next((known for known in KEYS if to_camel(known) == name), name)
 
 
@@ -142,7 +142,7 @@ def _snake(name: str) -> str:
 _END = f"To end the conversation, reply with {DEFAULT_STOP_SIGNAL} and nothing else."
 
 
-def player_of(scenario: ConversationScenario) -> UserPersona | None:
+def render_persona(scenario: ConversationScenario) -> UserPersona | None:
     """The persona of a scenario with `{{ stop_signal }}` filled in wherever its author has written that.
 
     Raises UnknownPersona, and TemplateProblem.
@@ -172,17 +172,17 @@ def player_of(scenario: ConversationScenario) -> UserPersona | None:
     return persona.model_copy(update={"behaviors": behaviors})
 
 
-def prompt_of(plan: str, history: str, persona: UserPersona | None, options: UserOptions) -> str:
+def render_user_prompt(plan: str, history: str, persona: UserPersona | None, options: UserOptions) -> str:
     """What the model is told, the signal that ends a conversation always in it. Raises TemplateProblem.
 
-    `persona` is one that `player_of` gave.
+    `persona` is one that `render_persona` gave.
     """
     if options.instructions is None:
         data = {"stop_signal": DEFAULT_STOP_SIGNAL, "conversation_plan": plan, "conversation_history": history}
         return PROMPTS.render("user", **data, persona=persona)
-    prompt = _by_instructions(options.instructions, plan, history, persona)
+    prompt = _render_instructions(options.instructions, plan, history, persona)
     # Looked for where no message can have brought it in.
-    if DEFAULT_STOP_SIGNAL in _by_instructions(options.instructions, "", "", persona):
+    if DEFAULT_STOP_SIGNAL in _render_instructions(options.instructions, "", "", persona):
         return prompt
     return f"{prompt}\n\n{_END}"
 
@@ -194,32 +194,32 @@ def check_scenario(scenario: ConversationScenario, options: UserOptions) -> str 
     if not scenario.conversation_plan.strip():
         return "conversation_plan: found no text, expected what the user wants and how the conversation goes on"
     try:
-        persona = player_of(scenario)
+        persona = render_persona(scenario)
     except (UnknownPersona, TemplateProblem) as error:
         return f"user_persona: {error}"
     if options.instructions is None:
         return None
     place = "custom_instructions of user_simulator_config"
     try:
-        if persona is not None and "persona" not in names_in(options.instructions):
+        if persona is not None and "persona" not in find_names(options.instructions):
             return f"{place}: found no {{{{ persona }}}}, expected it because the scenario has a persona"
-        prompt_of("a plan", "user: hello", persona, options)
+        render_user_prompt("a plan", "user: hello", persona, options)
     except TemplateProblem as error:
         alone = "" if persona is not None else " (the scenario has no persona)"
         return f"{place}: they cannot be filled in{alone}: {error}"
     return None
 
 
-def _by_instructions(instructions: str, plan: str, history: str, persona: UserPersona | None) -> str:
+def _render_instructions(instructions: str, plan: str, history: str, persona: UserPersona | None) -> str:
     data: dict[str, Any] = {
         "stop_signal": DEFAULT_STOP_SIGNAL,
         "conversation_plan": plan,
         "conversation_history": history,
     }
-    return render_text(instructions, data if persona is None else {**data, "persona": _shown(persona)})
+    return render_text(instructions, data if persona is None else {**data, "persona": _build_persona_data(persona)})
 
 
-def _shown(persona: UserPersona) -> Mapping[str, Any]:
+def _build_persona_data(persona: UserPersona) -> Mapping[str, Any]:
     """A persona as custom instructions see it: plain values, and the two texts that ADK's own personas give."""
     return {
         "id": persona.id,
@@ -227,13 +227,13 @@ def _shown(persona: UserPersona) -> Mapping[str, Any]:
         "behaviors": [
             {
                 **behavior.model_dump(include={"name", "description", "behavior_instructions", "violation_rubrics"}),
-                "get_behavior_instructions_str": _listed(behavior.behavior_instructions),
-                "get_violation_rubrics_str": _listed(behavior.violation_rubrics),
+                "get_behavior_instructions_str": _make_list_function(behavior.behavior_instructions),
+                "get_violation_rubrics_str": _make_list_function(behavior.violation_rubrics),
             }
             for behavior in persona.behaviors
         ],
     }
 
 
-def _listed(texts: Sequence[str]) -> Callable[[], str]:
+def _make_list_function(texts: Sequence[str]) -> Callable[[], str]:
     return lambda: "\n".join(f"  * {text}" for text in texts)

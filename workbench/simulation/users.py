@@ -13,7 +13,7 @@ from workbench.llm.prompt_templates import TemplateProblem
 from workbench.model.evalset import DEFAULT_STOP_SIGNAL, Content, ConversationScenario, Invocation
 from workbench.model.results import ConversationEnd, Failure, FailureKind, SimulatedConversation, TurnResult
 from workbench.model.trace import CallEvent, ResponseEvent, TextEvent, find_final_author, iterate_events
-from workbench.simulation.user_prompts import NO_LIMIT, UserOptions, player_of, prompt_of
+from workbench.simulation.user_prompts import NO_LIMIT, UserOptions, render_persona, render_user_prompt
 
 # What a user is, whoever plays it.
 
@@ -50,7 +50,7 @@ class User(Protocol):
     async def next_message(self, turns: Sequence[TurnResult]) -> Content | None:
         """What the user says after these turns; None where the conversation is over. Raises UserFailed."""
 
-    def told(self) -> SimulatedConversation | None:
+    def describe_simulation(self) -> SimulatedConversation | None:
         """How a model played the user so far; None where none did."""
 
 
@@ -74,7 +74,7 @@ class FixedConversation:
         """What the user says after these turns; None where the conversation is over."""
         return self._contents[len(turns)] if len(turns) < len(self._contents) else None
 
-    def told(self) -> None:
+    def describe_simulation(self) -> None:
         """Nobody played this user."""
 
 
@@ -83,17 +83,17 @@ class FixedConversation:
 _AGENT = "agent"
 
 
-def history_of(turns: Sequence[TurnResult], *, with_calls: bool) -> str:
+def format_history(turns: Sequence[TurnResult], *, with_calls: bool) -> str:
     """`user: ...` and the name of each agent that spoke, in order, a blank line between them; thoughts left out.
 
     `with_calls`: also which tools were called, and what they gave.
     """
-    return "\n\n".join(line for turn in turns for line in _lines(turn.invocation, with_calls=with_calls))
+    return "\n\n".join(line for turn in turns for line in _format_turn(turn.invocation, with_calls=with_calls))
 
 
-def _lines(invocation: Invocation, *, with_calls: bool) -> Iterator[str]:
+def _format_turn(invocation: Invocation, *, with_calls: bool) -> Iterator[str]:
     said = invocation.user_content.text(thoughts=False)
-    yield f"user: {said or _other_kinds(invocation.user_content)}"
+    yield f"user: {said or _describe_missing_text(invocation.user_content)}"
     for event in iterate_events(invocation):
         match event:
             case TextEvent(author, text):
@@ -105,10 +105,10 @@ def _lines(invocation: Invocation, *, with_calls: bool) -> Iterator[str]:
     if invocation.final_response is not None:
         answer = invocation.final_response.text(thoughts=False)
         author = find_final_author(invocation) or _AGENT
-        yield f"{author}: {answer or _other_kinds(invocation.final_response)}"
+        yield f"{author}: {answer or _describe_missing_text(invocation.final_response)}"
 
 
-def _other_kinds(content: Content) -> str:
+def _describe_missing_text(content: Content) -> str:
     """What stands for a message without text."""
     return "(something that is no text)" if content.parts else "(nothing)"
 
@@ -139,7 +139,7 @@ class SimulatedUser:
         self._options = options
         self._ask = ask
         self._sample = sample
-        self._persona = player_of(scenario)
+        self._persona = render_persona(scenario)
         self._calls: list[UserCall] = []
         self._end: ConversationEnd | None = None
 
@@ -155,13 +155,13 @@ class SimulatedUser:
         if self._options.limit != NO_LIMIT and len(turns) >= self._options.limit:
             self._end = ConversationEnd.LIMIT
             return None
-        said = await self._say(turns)
+        said = await self._ask_model(turns)
         if DEFAULT_STOP_SIGNAL in said.casefold():
             self._end = ConversationEnd.STOP_SIGNAL
             return None
         return Content.of_text(said, role="user")
 
-    def told(self) -> SimulatedConversation:
+    def describe_simulation(self) -> SimulatedConversation:
         """See User."""
         replies = [call.reply for call in self._calls if call.reply is not None]
         return SimulatedConversation(
@@ -174,10 +174,10 @@ class SimulatedUser:
             scripted=any(reply.scripted for reply in replies),
         )
 
-    async def _say(self, turns: Sequence[TurnResult]) -> str:
+    async def _ask_model(self, turns: Sequence[TurnResult]) -> str:
         try:
             # Off the loop: the first one imports the templates' library, and a long conversation takes its time.
-            prompt = await asyncio.to_thread(self._prompt, turns)
+            prompt = await asyncio.to_thread(self._render_prompt, turns)
         except TemplateProblem as error:
             message = f"the custom instructions of the simulated user cannot be filled in: {error}"
             raise UserFailed(Failure(kind=FailureKind.USER, message=message)) from error
@@ -200,6 +200,6 @@ class SimulatedUser:
             raise UserFailed(Failure(kind=FailureKind.USER, message=message))
         return reply.text.strip()
 
-    def _prompt(self, turns: Sequence[TurnResult]) -> str:
-        history = history_of(turns, with_calls=self._options.with_calls)
-        return prompt_of(self._scenario.conversation_plan, history, self._persona, self._options)
+    def _render_prompt(self, turns: Sequence[TurnResult]) -> str:
+        history = format_history(turns, with_calls=self._options.with_calls)
+        return render_user_prompt(self._scenario.conversation_plan, history, self._persona, self._options)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from google.genai import types
 
-from workbench.llm.gemini import ELSEWHERE, KEYS, NOT_SAID_ELSEWHERE, THINKING_KEYS, unknown_keys
+from workbench.llm.gemini import IGNORED_LITELLM_KEYS, KEYS, LITELLM_KEYS, THINKING_KEYS, find_unknown_keys
 
 
 def said(config: dict[str, object], model: str = "gemini-2.5-flash") -> list[str]:
-    return [str(problem) for problem in unknown_keys(config, model=model, place="config")]
+    return [str(problem) for problem in find_unknown_keys(config, model=model, place="config")]
 
 
 def test_the_keys_are_those_of_the_library() -> None:
     assert types.GenerateContentConfig.model_fields.keys() == KEYS
     assert types.ThinkingConfig.model_fields.keys() == THINKING_KEYS
-    assert ELSEWHERE.keys() | NOT_SAID_ELSEWHERE < KEYS
+    assert LITELLM_KEYS.keys() | IGNORED_LITELLM_KEYS < KEYS
 
 
 def test_every_key_may_be_written_in_snake_and_in_camel_case() -> None:

@@ -98,7 +98,7 @@ async def test_what_goes_wrong_is_told_apart_in_words(
 async def test_an_answer_that_is_cut_off_says_so(serve: Serve, open_models: OpenModels) -> None:
     models = open_models(serve(lambda _: gemini("and the", finish="MAX_TOKENS")))
 
-    assert (await models.ask(request())).is_cut_off
+    assert (await models.ask(request())).is_truncated
 
 
 async def test_without_a_key_the_message_says_where_to_put_one(serve: Serve, open_models: OpenModels) -> None:
@@ -149,7 +149,7 @@ async def test_an_address_without_a_scheme_is_refused_at_once(open_models: OpenM
         await open_models(None, environment=environment).ask(request(), account=account)
 
     assert raised.value.trouble is Trouble.REFUSED
-    assert [each.failed for each in account.spending()] == [1]
+    assert [each.failed for each in account.list_spending()] == [1]
 
 
 async def test_a_project_without_network_is_not_told_that_its_key_is_wrong(

@@ -12,7 +12,7 @@ from tests.llm.conftest import request
 from tests.llm.servers import Answer, Said, Server, gemini
 from workbench.llm.model_types import ModelError, Trouble
 from workbench.llm.models import Account, Budget, Models
-from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, UnknownPrice, tokens_of
+from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, UnknownPrice, count_tokens
 from workbench.model.results import ModelSpending, TokenUsage
 
 Serve = Callable[[Answer], Server]
@@ -58,7 +58,7 @@ def test_settings_say_what_nobody_knows_and_what_is_otherwise() -> None:
     ],
 )
 def test_what_is_paid_for_is_known_only_where_the_model_told(usage: TokenUsage | None, tokens: Tokens | None) -> None:
-    assert tokens_of(usage) == tokens
+    assert count_tokens(usage) == tokens
 
 
 async def test_an_unknown_price_is_no_price_of_nothing(serve: Serve, open_models: OpenModels) -> None:
@@ -68,7 +68,7 @@ async def test_an_unknown_price_is_no_price_of_nothing(serve: Serve, open_models
     await models.ask(request(), account=account)
     await models.ask(request(model=FLASH), account=account)
 
-    unknown, known = account.spending()
+    unknown, known = account.list_spending()
     assert unknown.cost is None and "the price of gemini-test is not known" in (unknown.cost_unknown or "")
     assert known.cost == pytest.approx(float(Prices().cost(FLASH, Tokens(7, 5))))
 
@@ -79,7 +79,7 @@ async def test_an_answer_without_usage_has_an_unknown_cost(serve: Serve, open_mo
 
     await open_models(serve(lambda _: Said(body))).ask(request(model=FLASH), account=account)
 
-    (spent,) = account.spending()
+    (spent,) = account.list_spending()
     assert (spent.calls, spent.calls_without_usage, spent.cost) == (1, 1, None)
 
 
@@ -91,7 +91,7 @@ async def test_an_answer_without_text_is_paid_for(serve: Serve, open_models: Ope
     told = [await _trouble(models, account, number) for number in range(3)]
 
     assert told == [Trouble.EMPTY, Trouble.EMPTY, Trouble.BUDGET]  # five tokens each, a dollar apiece
-    (spent,) = account.spending()
+    (spent,) = account.list_spending()
     assert (spent.calls, spent.failed, spent.input_tokens, spent.output_tokens, spent.cost) == (0, 2, 14, 10, 10.0)
 
 
@@ -115,7 +115,7 @@ async def test_nobody_is_asked_once_the_money_is_spent(serve: Serve, open_models
     told = await asyncio.gather(*(_trouble(models, account, number) for number in range(5)))
 
     assert told == [None, None, None, Trouble.BUDGET, Trouble.BUDGET]  # five tokens each, a dollar apiece
-    assert account.spending()[0].cost == 15.0
+    assert account.list_spending()[0].cost == 15.0
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ async def test_what_was_asked_before_on_the_same_budget_is_charged_and_told_once
         await open_models(server).ask(request(), account=account)
 
     assert server.calls == []
-    assert sum(spent.calls for spent in account.spending()) == 0
+    assert sum(spent.calls for spent in account.list_spending()) == 0
 
 
 async def test_a_budget_that_cannot_be_kept_asks_nobody(serve: Serve, open_models: OpenModels) -> None:

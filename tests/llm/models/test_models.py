@@ -25,9 +25,9 @@ from workbench.llm.model_types import (
     ModelReply,
     ModelRequest,
     Trouble,
-    is_of_google,
-    seconds_of,
-    secrets_in,
+    find_secrets,
+    is_google_model,
+    parse_retry_after,
 )
 from workbench.llm.models import Account, Cache, Models
 from workbench.store.errors import StoreError
@@ -44,7 +44,7 @@ async def test_what_may_be_answered_later_is_asked_again(serve: Serve, open_mode
 
     assert (await models.ask(request(), account=account)).text == "yes"
 
-    (spent,) = account.spending()
+    (spent,) = account.list_spending()
     assert (spent.calls, spent.failed, spent.input_tokens, spent.output_tokens) == (1, 2, 7, 5)
 
 
@@ -106,7 +106,7 @@ async def test_no_more_run_at_a_time_than_allowed_and_fewer_when_it_is_too_much(
 
     assert [reply.text for reply in replies] == ["yes"] * 20
     assert server.most_at_a_time <= 4
-    assert models._limits["gemini-test"].allowed in (2, 3, 4)
+    assert models._limits["gemini-test"].capacity in (2, 3, 4)
 
 
 async def test_a_service_that_takes_two_at_a_time_costs_no_answer(serve: Serve, open_models: OpenModels) -> None:
@@ -258,11 +258,11 @@ async def test_a_wait_for_the_quota_is_told_once(serve: Serve, open_models: Open
     [("40", 40.0), ("-1", 0.0), ("soon", None), (None, None), ("Mon, 23 Nov 2020 17:00:00 GMT", 0.0)],
 )
 def test_how_long_a_service_wants_to_be_left_alone(text: str | None, seconds: float | None) -> None:
-    assert seconds_of(text) == seconds
+    assert parse_retry_after(text) == seconds
 
 
 def test_a_date_to_come_is_so_many_seconds_away() -> None:
-    soon = seconds_of(format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True))
+    soon = parse_retry_after(format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True))
 
     assert soon is not None
     assert 90 <= soon <= 100
@@ -294,7 +294,7 @@ async def test_what_was_answered_is_not_asked_again(tmp_path: Path, serve: Serve
     assert asked[1].model_copy(update={"cached": False}) == asked[0]
     assert not again.cached
     assert len(server.calls) == 3
-    (spent,) = account.spending()
+    (spent,) = account.list_spending()
     assert (spent.calls, spent.cached) == (1, 1)
     for cache in caches:
         await cache.close()
@@ -349,7 +349,7 @@ async def test_calls_are_recorded_and_replayed_without_asking(
     answers = iter([gemini("first"), gemini("second"), gemini_error(404, "no")])
     server = serve(lambda _: next(answers))
     asked = [request(), request(), request("unknown")]
-    recorded = Recording(file).of(open_models(server).ask)
+    recorded = Recording(file).wrap(open_models(server).ask)
 
     told = [await _told(recorded, each) for each in asked]
     replay = Replay(file)
@@ -367,7 +367,7 @@ async def test_what_the_cache_knows_is_recorded_too(tmp_path: Path, serve: Serve
     await models.ask(request())
     file = tmp_path / "calls.jsonl"
 
-    await Recording(file).of(models.ask)(request())
+    await Recording(file).wrap(models.ask)(request())
 
     assert (await Replay(file).ask(request())).text == "yes"
     await cache.close()
@@ -429,7 +429,7 @@ def test_what_is_no_recorded_call_is_told_with_its_place_what_was_found_and_what
     ],
 )
 def test_who_answers_for_a_model_is_in_its_name(model: str, google: bool) -> None:
-    assert is_of_google(model) is google
+    assert is_google_model(model) is google
 
 
 async def _told(ask: Ask, asked: ModelRequest) -> object:
@@ -442,7 +442,7 @@ async def _told(ask: Ask, asked: ModelRequest) -> object:
 def test_words_and_short_numbers_are_no_secrets_of_models() -> None:
     environment = {"OPENAI_API_KEY": "key-123", "DB_PASSWORD": "postgres", "PAGE_TOKEN": "123456", "HOME": "/home/a-1"}
 
-    assert secrets_in(environment) == {"key-123"}
+    assert find_secrets(environment) == {"key-123"}
 
 
 async def test_another_server_is_another_model_to_the_cache_and_a_repeated_key_is_left_out() -> None:
@@ -479,7 +479,7 @@ async def test_a_record_keeps_every_character_and_is_emptied_only_when_there_is_
         return ModelReply(text="a\u2028b\x85c")
 
     asked = ModelRequest(model="m", messages=(Message(role="user", text="q\u2029"),))
-    await Recording(path).of(ask)(asked)
+    await Recording(path).wrap(ask)(asked)
     Recording(path)  # a run in which nothing is asked
 
     assert (await Replay(path).ask(asked)).text == "a\u2028b\x85c"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.model_types import ModelError, Trouble, failed
+from workbench.llm.model_types import ModelError, Trouble, make_model_error
 from workbench.metrics.judges.service import read_service_reply
 from workbench.metrics.registry import check_criteria, with_scorer
 from workbench.model.criteria import EvalConfig
@@ -78,8 +78,8 @@ async def test_a_conversation_is_sent_as_it_happened_and_scored_on_its_last_turn
 @pytest.mark.parametrize(
     ("said", "is_outage"),
     [
-        (failed(Trouble.NO_LIBRARY, "v", ""), True),
-        (failed(Trouble.UNAVAILABLE, "v", "503"), True),
+        (make_model_error(Trouble.NO_LIBRARY, "v", ""), True),
+        (make_model_error(Trouble.UNAVAILABLE, "v", "503"), True),
         (scored(None), False),
         ("?", False),
     ],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.model_types import ModelError, Trouble, failed
+from workbench.llm.model_types import ModelError, Trouble, make_model_error
 from workbench.metrics.judges.transcript import VARIABLES
 from workbench.metrics.registry import check_criteria, check_inputs, collect_needs, find_info
 from workbench.model.criteria import EvalConfig, InvalidConfig
@@ -29,7 +29,7 @@ BETTER = {
     "criteria": {"Politeness": "Says please."},
     "rating_rubric": {"A": "A is more polite.", "SAME": "Both are.", "B": "B is more polite."},
 }
-DOWN = failed(Trouble.UNAVAILABLE, "m", "503")
+DOWN = make_model_error(Trouble.UNAVAILABLE, "m", "503")
 
 
 def says(services: Services, *replies: Any) -> None:

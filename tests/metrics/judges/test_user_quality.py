@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.model_types import ModelError, ModelRequest, Trouble, failed
+from workbench.llm.model_types import ModelError, ModelRequest, Trouble, make_model_error
 from workbench.metrics.judges.user_quality import read_violations
 from workbench.metrics.registry import check_criteria
 from workbench.model.criteria import EvalConfig
@@ -27,7 +27,7 @@ from workbench.model.results import (
 NAME = "per_turn_user_simulator_quality_v1"
 Config = Callable[..., EvalConfig]
 Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
-DOWN = failed(Trouble.UNAVAILABLE, "m", "503")
+DOWN = make_model_error(Trouble.UNAVAILABLE, "m", "503")
 VALID = '{"reasoning": "fine", "violations": [], "verdict": "valid"}'
 INVALID = '{"reasoning": "no", "violations": [{"number": 1, "evidence": "e"}], "verdict": "invalid"}'
 

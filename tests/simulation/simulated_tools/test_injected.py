@@ -15,7 +15,7 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseStatus
 from workbench.model.tool_simulation import Injection, SimulatedTool
-from workbench.simulation.simulated_tools import Draws, matches
+from workbench.simulation.simulated_tools import Draws, matches_args
 
 DOWN = {"injected_error": {"injected_http_error_code": 503, "error_message": "down"}}
 SAID_DOWN = '{"error_code": 503, "error_message": "down"}'
@@ -62,9 +62,9 @@ def test_a_call_matches_exactly_where_the_wanted_arguments_are_a_part_of_its_own
 ) -> None:
     is_part = all(name in args and repr(args[name]) == repr(value) for name, value in wanted.items())
 
-    assert matches(args, wanted) is is_part
-    assert matches({**args, **wanted}, wanted)
-    assert matches(args, None)
+    assert matches_args(args, wanted) is is_part
+    assert matches_args({**args, **wanted}, wanted)
+    assert matches_args(args, None)
 
 
 @given(seed=st.integers(), probability=st.floats(0, 1), calls=st.lists(st.booleans(), max_size=30))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic.alias_generators import to_camel
 
-from workbench.llm.gemini import unknown_keys
+from workbench.llm.gemini import find_unknown_keys
 from workbench.metrics.metric_types import (
     Conclusion,
     JudgeOptions,
@@ -196,7 +196,7 @@ def read_judge_options(options: Options, *, samples: int = SAMPLES) -> JudgeOpti
         options.refuse(f"{OPTION}.judge_model_config", found=describe(config), expected="an object")
         config = None
     place = f"{options.place}.{OPTION}.judge_model_config"
-    options.problems += unknown_keys(config or {}, model=model or options.judge, place=place)
+    options.problems += find_unknown_keys(config or {}, model=model or options.judge, place=place)
     return JudgeOptions(
         model=model,
         samples=_read_count(options, values, "num_samples", most=MOST_SAMPLES) or samples,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.model_types import ModelError, ModelRequest, Trouble, failed
+from workbench.llm.model_types import ModelError, ModelRequest, Trouble, make_model_error
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
 from workbench.model.results import Judgement, MetricResult, MetricStatus
@@ -20,7 +20,7 @@ NAME = "hallucinations_v1"
 Config = Callable[..., EvalConfig]
 Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
 MakeTurn = Callable[..., Invocation]
-DOWN = failed(Trouble.UNAVAILABLE, "m", "503")
+DOWN = make_model_error(Trouble.UNAVAILABLE, "m", "503")
 
 
 def criterion(samples: int = 1, **options: Any) -> dict[str, Any]:
@@ -246,7 +246,7 @@ async def test_a_split_that_is_no_use_is_asked_for_again_as_often_as_there_are_s
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
     splits: Iterator[Any] = cycle(
-        ["prose", failed(Trouble.EMPTY, "m", ""), '{"responses": [{"number": 1, "sentences": ["One."]}]}']
+        ["prose", make_model_error(Trouble.EMPTY, "m", ""), '{"responses": [{"number": 1, "sentences": ["One."]}]}']
     )
     services.model = lambda request: next(splits) if is_split(request) else labels("supported")
 
@@ -259,7 +259,7 @@ async def test_a_split_that_is_no_use_is_asked_for_again_as_often_as_there_are_s
     assert [request.sample for request in services.asked if is_split(request)] == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("reply", "tries"), [("prose", 2), (DOWN, 1), (failed(Trouble.NO_KEY, "m", ""), 1)])
+@pytest.mark.parametrize(("reply", "tries"), [("prose", 2), (DOWN, 1), (make_model_error(Trouble.NO_KEY, "m", ""), 1)])
 async def test_without_a_split_there_is_an_error_that_keeps_what_was_said(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str | ModelError, tries: int
 ) -> None:

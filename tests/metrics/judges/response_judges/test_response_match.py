@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.model_types import ModelError, ModelRequest, Trouble, failed
+from workbench.llm.model_types import ModelError, ModelRequest, Trouble, make_model_error
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
 from workbench.model.results import MetricResult, MetricStatus
@@ -18,7 +18,7 @@ NAME = "final_response_match_v2"
 Config = Callable[..., EvalConfig]
 Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
 MakeTurn = Callable[..., Invocation]
-DOWN = failed(Trouble.UNAVAILABLE, "m", "503")
+DOWN = make_model_error(Trouble.UNAVAILABLE, "m", "503")
 
 
 def verdict(word: str) -> str:
@@ -67,7 +67,7 @@ async def test_the_majority_of_the_samples_that_can_be_read_decides(
     ]
 
 
-@pytest.mark.parametrize("reply", ["I cannot say.", DOWN, failed(Trouble.BLOCKED, "m", "SAFETY")])
+@pytest.mark.parametrize("reply", ["I cannot say.", DOWN, make_model_error(Trouble.BLOCKED, "m", "SAFETY")])
 async def test_a_judge_that_says_nothing_is_an_error_and_no_zero(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str | ModelError
 ) -> None:

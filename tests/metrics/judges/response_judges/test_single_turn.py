@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.metrics.conftest import Services
-from workbench.llm.model_types import ModelError, Trouble, failed
+from workbench.llm.model_types import ModelError, Trouble, make_model_error
 from workbench.metrics.judges.reply_parser import SAFETY, read_grade, read_verdict
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
@@ -20,7 +20,7 @@ SAFE, COHERENCE = "safety_v1", "response_evaluation_score"
 Config = Callable[..., EvalConfig]
 Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
 MakeTurn = Callable[..., Invocation]
-DOWN = failed(Trouble.UNAVAILABLE, "m", "503")
+DOWN = make_model_error(Trouble.UNAVAILABLE, "m", "503")
 read = partial(read_grade, lowest=1, highest=5)
 
 

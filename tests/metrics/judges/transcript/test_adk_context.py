@@ -15,7 +15,7 @@ from workbench.llm.model_types import ModelRequest
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import MetricResult, TurnResult
-from workbench.simulation.users import history_of
+from workbench.simulation.users import format_history
 
 pytestmark = pytest.mark.needs_adk
 
@@ -274,7 +274,7 @@ def test_simulated_users_see_what_those_of_adk_see(with_calls: bool) -> None:
 
     theirs = LlmBackedUserSimulator._summarize_conversation(list(adk_events()), with_calls)
 
-    ours = history_of(
+    ours = format_history(
         [TurnResult(invocation=Invocation.model_validate(turn), duration_seconds=0.0) for turn in TURNS],
         with_calls=with_calls,
     )

@@ -11,7 +11,7 @@ from workbench.agents.worker.adapters.base import AgentFault
 from workbench.metrics.case_view import Turn
 from workbench.metrics.judges.transcript import format_instructions
 from workbench.model.evalset import InvocationEvents
-from workbench.simulation.users import history_of
+from workbench.simulation.users import format_history
 
 pytestmark = pytest.mark.needs_adk
 
@@ -108,7 +108,7 @@ async def test_a_transfer_is_a_call_and_the_sub_agent_continues_in_the_next_turn
     assert conversation.text == "still sub"
     assert conversation.turns[0].invocation.app_details is not None
     assert list(conversation.turns[0].invocation.app_details["agent_details"]) == ["root", "sub"]
-    assert history_of(conversation.turns, with_calls=False).split("\n\n") == [
+    assert format_history(conversation.turns, with_calls=False).split("\n\n") == [
         "user: hi",
         "sub: hello from sub",
         "user: again",
