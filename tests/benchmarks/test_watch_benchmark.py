@@ -260,7 +260,7 @@ def test_selection_over_ten_thousand_cases(tmp_path: Path) -> None:
         for _ in workspace.start(plan).iter_events():
             pass
         verdicts = workspace.verdicts
-        selector = Selector(verdicts, Snapshot(leftovers=verdicts.leftovers))
+        selector = Selector(verdicts, Snapshot(leftovers=verdicts.list_agent_files))
         jobs = list(plan.jobs)
 
         def select() -> None:

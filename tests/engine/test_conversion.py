@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workbench.engine.conversion import Converted, Form, Side, convert, form_of
+from workbench.engine.conversion import Converted, Form, Side, convert, guess_form
 from workbench.engine.plan import PlanError
 from workbench.model.trace import ToolCall
 from workbench.store.datasets.dataset_reader import dataset_from_rows, read_dataset
@@ -51,7 +51,7 @@ def write_rows(folder: Path, rows: list[dict[str, Any]], name: str = "rows.jsonl
 
 
 def converted(source: Path, to: Path, form: Form | None = None, side: Side | None = None) -> Converted:
-    result = convert(source, to, form=form or form_of(to), side=side)
+    result = convert(source, to, form=form or guess_form(to), side=side)
     to.write_bytes(result.content)
     return result
 

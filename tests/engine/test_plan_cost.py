@@ -13,7 +13,7 @@ from tests.engine.conftest import Project, turn
 from tests.engine.judged import judged_folder, judging
 from workbench.engine import plan_cost
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
-from workbench.engine.plan_cost import Estimate, PlanCost, cost_of
+from workbench.engine.plan_cost import Estimate, PlanCost, estimate_cost
 from workbench.engine.workspace import Workspace
 from workbench.llm.prompt_templates import Prices, Tokens
 from workbench.model.criteria import Criterion, EvalConfig
@@ -40,8 +40,8 @@ def as_kind(made: Plan, kind: AgentKind) -> Plan:
 def test_functions_are_free_whatever_their_number(project: Project) -> None:
     project.add_set({f"c{number}": [turn("hi")] for number in range(plan_cost.FEW_JOBS + 1)})
 
-    free = cost_of(plan(project))
-    paid = cost_of(as_kind(plan(project), AgentKind.ADK))
+    free = estimate_cost(plan(project))
+    paid = estimate_cost(as_kind(plan(project), AgentKind.ADK))
 
     assert (free.jobs, free.model_jobs, free.is_costly) == (11, 0, False)
     assert (paid.jobs, paid.model_jobs, paid.model_turns, paid.is_costly) == (11, 11, 11, True)
@@ -50,7 +50,7 @@ def test_functions_are_free_whatever_their_number(project: Project) -> None:
 def test_repeats_are_always_asked_about(project: Project) -> None:
     project.add_set(TWO)
 
-    repeated = cost_of(plan(project, runs=3))
+    repeated = estimate_cost(plan(project, runs=3))
 
     assert (repeated.cases, repeated.repeats, repeated.jobs, repeated.agent_turns) == (2, 3, 6, 9)
     assert repeated.is_costly
@@ -59,7 +59,7 @@ def test_repeats_are_always_asked_about(project: Project) -> None:
 def test_a_case_that_cannot_run_speaks_to_no_agent(project: Project) -> None:
     project.add_set({**TWO, "s": {"conversation": "no list"}})
 
-    made = cost_of(as_kind(plan(project), AgentKind.ADK))
+    made = estimate_cost(as_kind(plan(project), AgentKind.ADK))
 
     assert (made.jobs, made.model_jobs, made.agent_turns) == (3, 2, 3)
 
@@ -74,8 +74,8 @@ def test_judges_are_asked_for_every_turn_as_often_as_the_criterion_says(
     prepared = "hallucinations_v1"
     both = chosen(*(Criterion(metric=metric, threshold=0.8) for metric in (turns, whole, prepared)))
 
-    asked = cost_of(made)
-    usual = cost_of(plan(project, config=both))
+    asked = estimate_cost(made)
+    usual = estimate_cost(plan(project, config=both))
 
     assert asked.judge_calls == {turns: 2 * 3 * 2}
     assert [(judge.model, judge.calls) for judge in asked.judges] == [("another", 12)]
@@ -93,7 +93,7 @@ def test_what_judges_take_comes_from_what_they_took_before(tmp_path: Path, monke
         after = workspace.estimate(made).judges
         replayed = workspace.plan([SET], RunOptions(replay_calls=tmp_path / "calls.jsonl"))
 
-        assert cost_of(replayed).judges == ()
+        assert estimate_cost(replayed).judges == ()
     price = Prices().cost("gemini-2.5-flash", Tokens(7, 5))
     assert [(judge.calls, judge.tokens, judge.dollars) for judge in before] == [(4, None, None)]
     (judge,) = after
@@ -156,7 +156,7 @@ def test_results_that_still_count_cost_nothing(project: Project) -> None:
 
     made = workspace.estimate(workspace.plan([], RunOptions(resume=run.run_id)))
 
-    assert (made.jobs, made.kept, made.agent_turns, made.seconds) == (0, 2, 0, None)
+    assert (made.jobs, made.reused, made.agent_turns, made.seconds) == (0, 2, 0, None)
 
 
 def test_criteria_given_in_memory_count_before_every_file(project: Project) -> None:
@@ -199,8 +199,8 @@ def test_models_that_play_users_are_counted_by_conversation_and_limit(
     )
     endless = config.model_copy(update={"user_simulator_config": {"max_allowed_invocations": -1}})
 
-    made = cost_of(plan(project, config=config, runs=2))
-    unlimited = cost_of(plan(project, config=endless))
+    made = estimate_cost(plan(project, config=config, runs=2))
+    unlimited = estimate_cost(plan(project, config=endless))
 
     assert made.users == (plan_cost.UserCost(model="gemini-x", conversations=4, at_most=16),)
     assert unlimited.users == (plan_cost.UserCost(model="gemini-2.5-flash", conversations=2, at_most=None),)

@@ -170,7 +170,7 @@ def test_whatever_a_reader_raises_is_one_sentence(project: Project) -> None:
         '[targets.far]\nkind = "recorded"\neval_sets = ["memory://far.parquet"]\n'
     )
 
-    found = project.workspace().recordings.reader("memory://far.parquet")().found
+    found = project.workspace().recordings.make_reader("memory://far.parquet")().found
 
     assert isinstance(found, StoreError)
     assert str(found).startswith("memory://far.parquet: cannot read it: ")
@@ -186,11 +186,11 @@ def test_what_was_read_of_another_address_does_not_count(project: Project) -> No
 
     name("memory://rows.jsonl#a", "memory://rows.jsonl#b")
     workspace = project.workspace()
-    reading = workspace.recordings.reader("memory://rows.jsonl")()
+    reading = workspace.recordings.make_reader("memory://rows.jsonl")()
     name("memory://rows.jsonl#b")
     workspace.refresh()
 
     workspace.recordings.keep("memory://rows.jsonl", reading)
 
     with pytest.raises(NotLoaded):
-        workspace.recordings.of("memory://rows.jsonl")
+        workspace.recordings.read("memory://rows.jsonl")

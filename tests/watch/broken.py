@@ -15,7 +15,7 @@ from workbench.agents import agent_sessions
 from workbench.agents.agent_sessions import add_reported_dependencies
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import read_blocks
-from workbench.engine.verdict_index import LeftFiles, _Work
+from workbench.engine.verdict_index import LeftFiles, _FileStates
 from workbench.model.identity import Dependencies, Dependency, DependencyKind
 from workbench.watch import snapshot
 from workbench.watch.selector import Selector
@@ -237,7 +237,7 @@ VARIANTS = (
     ),
     Variant(
         "whatever agents made of what others put there",
-        lambda patch: patch.setattr(_Work, "belong_together", lambda *_: True),
+        lambda patch: patch.setattr(_FileStates, "is_connected", lambda *_: True),
         ("journal",),
         ("journal_begun_anew", "journal_brought_back"),
     ),

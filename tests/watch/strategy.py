@@ -52,7 +52,7 @@ class Affected:
         """See Strategy."""
         self._workspace = Workspace.open(project)
         verdicts = self._workspace.verdicts
-        self._selector = Selector(verdicts, Snapshot(leftovers=verdicts.leftovers))
+        self._selector = Selector(verdicts, Snapshot(leftovers=verdicts.list_agent_files))
         _results(self._workspace, self._plan(self._workspace))
 
     async def after_edit(self, project: Path) -> Claims:

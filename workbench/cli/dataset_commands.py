@@ -93,13 +93,13 @@ def convert(
     Exit status: 0 done; 1 unreadable rows or cases were skipped, and the others written; 2 nothing was written.
     """
     from workbench.engine.conversion import convert as converted
-    from workbench.engine.conversion import form_of
+    from workbench.engine.conversion import guess_form
     from workbench.model.text import neutralise, pluralise
     from workbench.store.files import write_atomic, write_new
 
     if to.exists() and not force:
         raise click.UsageError(f"{to} already exists; --force overwrites it.")
-    result = converted(dataset, to, form=form or form_of(to), side=side, columns=columns)
+    result = converted(dataset, to, form=form or guess_form(to), side=side, columns=columns)
     if result.losses and isinstance(dataset, Path) and to.exists() and to.samefile(dataset):
         raise click.UsageError(f"{to} is the dataset itself; name another file. Data would be lost: {result.losses[0]}")
     if force:
@@ -113,11 +113,11 @@ def convert(
 
 
 def _read_tools(agent: str, dataset: Path | str) -> frozenset[str]:
-    from workbench.engine.project_selection import root_of
+    from workbench.engine.project_selection import find_common_root
     from workbench.engine.workspace import Workspace
 
-    with Workspace.open(root_of([dataset.resolve()] if isinstance(dataset, Path) else [])) as workspace:
-        return workspace.tools_of(agent)
+    with Workspace.open(find_common_root([dataset.resolve()] if isinstance(dataset, Path) else [])) as workspace:
+        return workspace.list_tools(agent)
 
 
 def _format_finding(read: Dataset, finding: Finding) -> str:

@@ -171,7 +171,7 @@ def _find_problems(workspace: Workspace) -> Iterator[str]:
         yield from format_problems(document.errors)
     for config in dict.fromkeys(entry.config for entry in workspace.project.eval_sets if entry.config is not None):
         yield from _find_config_problems(config, workspace)
-    yield from workspace.problems_of_tools()
+    yield from workspace.find_tool_problems()
     yield from _find_screen_problems(workspace)
 
 
@@ -192,7 +192,7 @@ def _find_row_problems(workspace: Workspace, dataset: str) -> Iterator[str]:
     from workbench.store.errors import NotLoaded, StoreError
 
     try:
-        rows = workspace.recordings.of(dataset).cases
+        rows = workspace.recordings.read(dataset).cases
     except NotLoaded:
         return
     except StoreError as error:
@@ -268,13 +268,13 @@ def _can_be_checked(target: Target) -> bool:
 
 def _check_program(target: Target) -> Iterator[Health]:
     """Check that the program of a command exists, on the path of the agent's process."""
-    from workbench.engine.plan import environment_of
+    from workbench.engine.plan import read_environment
 
     if target.kind is not AgentKind.COMMAND:
         return
     name = shlex.split(target.location)[0]
     place = str(target.path / name) if "/" in name else name
-    found = shutil.which(place, path=environment_of(target).get("PATH"))
+    found = shutil.which(place, path=read_environment(target).get("PATH"))
     if found is None:
         yield Health(problems=(f"the program {name!r} does not exist or is not executable",))
     else:
@@ -376,13 +376,13 @@ def _read_system_packages(environment: Path) -> str:
 
 def _check_variables(target: Target) -> Iterator[Health]:
     """Check that the environment variables in the settings are set; never show their values."""
-    from workbench.engine.plan import environment_of
+    from workbench.engine.plan import read_environment
 
     texts = [target.location, *target.options.get("headers", {}).values()]
     names = dict.fromkeys(name for text in texts for name in _VARIABLE.findall(text))
     if not names:
         return
-    environment = environment_of(target)
+    environment = read_environment(target)
     missing = [name for name in names if not environment.get(name)]
     yield Health(
         lines=(f"takes {', '.join(names)} from the environment",),
@@ -427,9 +427,9 @@ async def _check_url(target: Target) -> Health:
     import aiohttp
 
     from workbench.agents.worker.adapters.http.http_session import describe_connection_error
-    from workbench.engine.plan import environment_of
+    from workbench.engine.plan import read_environment
 
-    environment = environment_of(target)
+    environment = read_environment(target)
     url = _VARIABLE.sub(lambda name: environment[name[1]], target.location)
     timeout = aiohttp.ClientTimeout(total=_AGENT_SECONDS)
     try:
@@ -465,7 +465,7 @@ class UsedModel:
 
 def find_judges(workspace: Workspace) -> list[UsedModel]:
     """Return the judge models of the project. Sets with unreadable criteria are skipped; others report them."""
-    from workbench.engine.plan import with_models
+    from workbench.engine.plan import complete_config
     from workbench.metrics.registry import prepare
     from workbench.model.criteria import default_config
     from workbench.store.errors import StoreError
@@ -480,14 +480,14 @@ def find_judges(workspace: Workspace) -> list[UsedModel]:
         except StoreError:
             continue
         target = workspace.project.targets[entry.target]
-        for model in prepare(with_models(config, workspace.settings)).judge_models:
+        for model in prepare(complete_config(config, workspace.settings)).judge_models:
             judges.setdefault((model, target.name), UsedModel(model, target)).sets.append(entry.relative)
     return list(judges.values())
 
 
 def find_user_models(workspace: Workspace) -> list[UsedModel]:
     """Return the models that play users of scenarios. Unreadable sets are skipped, as above."""
-    from workbench.engine.plan import options_of, with_models
+    from workbench.engine.plan import complete_config, get_user_options
     from workbench.model.criteria import default_config
     from workbench.store.errors import StoreError
     from workbench.store.evalsets.config_files import load_config
@@ -505,20 +505,20 @@ def find_user_models(workspace: Workspace) -> list[UsedModel]:
         except StoreError:
             continue
         target = workspace.project.targets[entry.target]
-        model = options_of(with_models(config, workspace.settings)).model
+        model = get_user_options(complete_config(config, workspace.settings)).model
         players.setdefault((model, target.name), UsedModel(model, target)).sets.append(entry.relative)
     return list(players.values())
 
 
 def report_missing_keys(judges: list[UsedModel], players: list[UsedModel]) -> Iterator[str]:
     """Yield a problem for each model without a key, with the missing variable."""
-    from workbench.engine.plan import environment_of, is_scripted
+    from workbench.engine.plan import is_scripted, read_environment
     from workbench.llm.model_access import find_access
     from workbench.model.text import pluralise
 
     for does, models in (("judges", judges), ("plays the users of", players)):
         for asked in models:
-            missing = find_access(asked.model, environment_of(asked.target)).missing
+            missing = find_access(asked.model, read_environment(asked.target)).missing
             if missing is not None and not is_scripted(asked.target, asked.model):
                 sets = f"{pluralise(len(asked.sets), 'eval set')} of {asked.target.name}"
                 yield f"{asked.model}, which {does} {sets}: {missing}"
@@ -526,8 +526,8 @@ def report_missing_keys(judges: list[UsedModel], players: list[UsedModel]) -> It
 
 def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Mapping[str, str]) -> Iterator[str]:
     """Yield lines about each judge: provider, keys, price, and its answer, by target and model."""
-    from workbench.engine.plan import environment_of
-    from workbench.engine.plan_cost import prices_of
+    from workbench.engine.plan import read_environment
+    from workbench.engine.plan_cost import build_prices
     from workbench.llm.model_access import find_access
     from workbench.llm.prompt_templates import Tokens
     from workbench.model.text import pluralise
@@ -537,9 +537,9 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
         yield "judges       none: no criterion asks a model"
         return
     yield "judges"
-    prices = prices_of(workspace.settings.judge)
+    prices = build_prices(workspace.settings.judge)
     for judge in judges:
-        access = find_access(judge.model, environment_of(judge.target))
+        access = find_access(judge.model, read_environment(judge.target))
         keys = f"with {', '.join(access.keys)}" if access.keys else "without a key"
         way = keys if access.address is None else f"{keys}, at {access.address}"
         yield f"  {judge.model} for {judge.target.name}: {pluralise(len(judge.sets), 'eval set')}; {access.through}"
@@ -561,7 +561,7 @@ def ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[s
 
 
 async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
-    from workbench.engine.plan import environment_of, is_scripted
+    from workbench.engine.plan import is_scripted, read_environment
     from workbench.llm.model_access import find_access
     from workbench.llm.model_types import Message, ModelError, ModelRequest
     from workbench.llm.models import ModelOptions, Models
@@ -573,9 +573,9 @@ async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Ma
         if is_scripted(judge.target, judge.model):  # as in runs
             answers[_name(judge)] = "not asked: there is no key, and scripted replies are used"
             continue
-        if find_access(judge.model, environment_of(judge.target)).missing is not None:  # already reported
+        if find_access(judge.model, read_environment(judge.target)).missing is not None:  # already reported
             continue
-        models = Models(environment_of(judge.target), ModelOptions(tries=1, timeout_seconds=timeout))
+        models = Models(read_environment(judge.target), ModelOptions(tries=1, timeout_seconds=timeout))
         question = Message(role="user", text="Answer with one word: yes.")
         try:
             reply = await models.ask(ModelRequest(model=judge.model, messages=(question,)))

@@ -169,13 +169,13 @@ def report_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str]:
 def find_agent_project(agent: Path, eval_set: Path, name: str | None) -> tuple[Project, LoadedSettings]:
     """Return the project with only the requested agent. Raises PlanError for an unknown target, and StoreError."""
     from workbench.engine.plan import PlanError
-    from workbench.engine.project_selection import project_of
+    from workbench.engine.project_selection import make_project
     from workbench.model.text import suggest_name
     from workbench.store.errors import StoreError
     from workbench.store.files import make_relative_name
     from workbench.store.project_discovery import can_claim, find_agent_folder, make_configured_target
 
-    project, loaded = project_of(agent, [])
+    project, loaded = make_project(agent, [])
     configured = loaded.settings.targets
     if name is not None:
         if name not in configured:
@@ -220,7 +220,7 @@ def _generate(
     try:
         generated = generation.done.result()
     finally:
-        for spent in generation.spending():
+        for spent in generation.list_spending():
             message(spending_line(spent))
     assert generated is not None  # only Ctrl-C cancels it
     for note in generated.notes:

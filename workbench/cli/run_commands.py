@@ -193,12 +193,12 @@ def open_workspace(
     """
     from workbench.cli.arguments import path_exists, split_argument
     from workbench.cli.case_selection import only_target, split_names
-    from workbench.engine.project_selection import root_of, with_named_sets
+    from workbench.engine.project_selection import add_sets, find_common_root
     from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
 
     splits = (split_argument(text, exists=path_exists) for text in what)
-    root = root_of([named.path for named in splits if named is not None])
+    root = find_common_root([named.path for named in splits if named is not None])
     loaded = load_settings(root)
     project = discover(root, loaded)
     named = split_names(project, what)
@@ -206,7 +206,7 @@ def open_workspace(
     def narrow(project: Project) -> Project:
         if target is not None and not what:
             project = only_target(project, target)
-        return with_named_sets(project, [name.path for name in named], target=target)
+        return add_sets(project, [name.path for name in named], target=target)
 
     project = narrow(project)
     resources = None if begin is None else begin(Opened(project, loaded, named))
@@ -218,13 +218,13 @@ def open_workspace(
 def start_interpreters(options: RunOptions, opened: Opened) -> Resources:
     """Start the interpreters of the agents, to use the time of imports. The plan reports errors."""
     from workbench.cli.case_selection import select
-    from workbench.engine.plan import PlanError, limits_of
-    from workbench.engine.run_resources import Resources, agents_of
+    from workbench.engine.plan import PlanError, resolve_limits
+    from workbench.engine.run_resources import Resources, find_agents
 
     resources = Resources(opened.project.root)
     with contextlib.suppress(PlanError):
-        agents = agents_of(opened.project, select(opened.project, opened.named))
-        resources.start_interpreters(agents, limits_of(opened.loaded.settings, options))
+        agents = find_agents(opened.project, select(opened.project, opened.named))
+        resources.start_interpreters(agents, resolve_limits(opened.loaded.settings, options))
     return resources
 
 
@@ -294,7 +294,7 @@ def _find_file_problems(workspace: Workspace, selections: Sequence[Selection], o
     from workbench.engine.plan import PlanError
 
     try:
-        plan = workspace.plan_what_is_there(selections, options)
+        plan = workspace.plan_existing_cases(selections, options)
     except PlanError as error:
         return error.problems
     return plan.file_problems
@@ -452,7 +452,7 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
 
 def _collect_facts(run: Run, *, started_at: datetime | None, finished: RunFinished) -> dict[str, Any]:
     """Return the fields of RunFacts for a finished run."""
-    from workbench.engine.history_recorder import versions
+    from workbench.engine.history_recorder import find_versions
 
     return {
         "run_id": run.run_id,
@@ -463,7 +463,7 @@ def _collect_facts(run: Run, *, started_at: datetime | None, finished: RunFinish
         "summary": finished.summary,
         "criteria": {case.key.eval_set: case.config for case in run.plan.cases},
         "options": run.plan.limits.model_dump(mode="json"),
-        "versions": versions(),
+        "find_versions": find_versions(),
     }
 
 
@@ -616,13 +616,13 @@ def evaluate(
     """
     from workbench.cli.case_selection import only_cases, select
     from workbench.engine.plan import PlanError, RunOptions
-    from workbench.engine.project_selection import project_of
+    from workbench.engine.project_selection import make_project
 
     if not sets:
         raise PlanError(f"no eval set is named: give a file, or the id of a set in {agent}")
     _switch_features(enable=enable_features, disable=disable_features)
     named = find_named_sets(agent, sets)
-    project, loaded = project_of(agent, [name.path for name in named])
+    project, loaded = make_project(agent, [name.path for name in named])
     options = RunOptions.model_validate({"config": config_file_path, **execution, **judging, **calls})
     resources = start_interpreters(options, Opened(project, loaded, named))
     # The interpreter starts while these modules are imported.

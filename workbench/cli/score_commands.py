@@ -76,7 +76,7 @@ def score(
     """
     from workbench.cli.run_commands import Display, build_command_line, execute_plan
     from workbench.engine.plan import RunOptions
-    from workbench.engine.project_selection import root_of
+    from workbench.engine.project_selection import find_common_root
     from workbench.engine.workspace import Workspace
     from workbench.store.project_discovery import Project
     from workbench.store.settings import load_settings
@@ -85,7 +85,7 @@ def score(
         raise click.UsageError("--metrics and --config exclude each other.")
     criteria = parse_metrics(metrics) if metrics else None
     source = dataset.resolve() if isinstance(dataset, Path) else dataset
-    root = root_of([source] if isinstance(source, Path) else [])
+    root = find_common_root([source] if isinstance(source, Path) else [])
     options = RunOptions.model_validate({"config": config, **judging, **calls, "command": build_command_line()})
     # The project is not read: only the dataset matters.
     with Workspace(Project(root=root, targets={}, eval_sets=()), load_settings(root)) as workspace:

@@ -66,7 +66,7 @@ def simulate(
     """
     from workbench.cli.console import graceful_interrupt, message
     from workbench.cli.run_commands import build_command_line, make_plan, open_workspace, select_cases
-    from workbench.engine.plan import RunOptions, scenarios_of
+    from workbench.engine.plan import RunOptions, select_scenarios
     from workbench.model.results import CaseStatus
     from workbench.report.text_report import spending_line
 
@@ -76,7 +76,7 @@ def simulate(
         options = RunOptions.model_validate(
             {"config": config, **asked, "scores": False, "adk_results": False, "command": build_command_line()}
         )
-        plan = scenarios_of(make_plan(workspace, select_cases(workspace, named, cases=cases), options))
+        plan = select_scenarios(make_plan(workspace, select_cases(workspace, named, cases=cases), options))
         run = workspace.start(plan)
         with graceful_interrupt(run.cancel, announce=message):
             _follow(run, is_live=plan.total == 1 and report_format == "text", as_json=report_format == "jsonl")
@@ -129,9 +129,9 @@ def _format_event(event: RunEvent) -> Iterator[str]:
 def _save_conversations(run: Run, path: Path) -> None:
     """Add the finished conversations to an eval set. Raises StoreError."""
     from workbench.cli.console import message
-    from workbench.engine.chat_session import keep_conversations
+    from workbench.engine.chat_session import save_conversations
     from workbench.model.text import pluralise
 
     cases = {planned.key: planned.case for planned in run.plan.cases if planned.case is not None}
-    kept = keep_conversations(path, run.results(), cases)
+    kept = save_conversations(path, run.results(), cases)
     message(f"{pluralise(len(kept), 'conversation')} kept in {path}{': ' if kept else ''}{', '.join(kept)}")

@@ -403,7 +403,7 @@ def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool
     partly = f", {PARTLY_JUDGED}" if verdict.job.misses_samples else ""
     yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}{partly}")
     number = verdict.scoring_dependencies if is_recorded else verdict.dependencies
-    rows = () if number is None else workspace.verdicts.rows_of(number)
+    rows = () if number is None else workspace.verdicts.list_rows(number)
     nothing = "nothing except the recording and its criteria" if is_recorded else "unknown"
     yield from _format_dependencies(workspace, rows, nothing=nothing, verbose=verbose)
 

@@ -75,20 +75,20 @@ class Hunk:
         return (self.turn, found.kind, found.expected_call, found.actual_call, found.path)
 
 
-def hunks(case: EvalCase, execution: Execution) -> tuple[Hunk, ...]:
+def find_hunks(case: EvalCase, execution: Execution) -> tuple[Hunk, ...]:
     """Every difference between a case and what the agent did, in the order in which it is read.
 
     Turns that only one side has are none. Nor is a final state that the agent did not report.
     """
     found = [
         Hunk(turn=number, difference=difference)
-        for number, comparison in enumerate(turn_comparisons(case, execution))
+        for number, comparison in enumerate(compare_turns(case, execution))
         for difference in comparison.differences
     ]
-    return (*found, *state_hunks(case, execution))
+    return (*found, *find_state_hunks(case, execution))
 
 
-def turn_comparisons(
+def compare_turns(
     case: EvalCase, execution: Execution, *, is_row: bool = False, is_recorded: bool = False
 ) -> list[TurnComparison]:
     """The turns that both sides have, compared.
@@ -108,7 +108,7 @@ def turn_comparisons(
     ]
 
 
-def state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:
+def find_state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:
     """The values of the expected final state that are not there."""
     if not case.final_session_state or execution.final_state is None:
         return []
@@ -116,7 +116,7 @@ def state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:
     return [Hunk(turn=None, difference=difference) for difference in found]
 
 
-def refusal(case: EvalCase, result: CaseResult) -> str | None:
+def explain_refusal(case: EvalCase, result: CaseResult) -> str | None:
     """Why nothing of this result can be accepted; None where hunks can be."""
     if result.status is CaseStatus.ERROR:
         return "the case ended in an error: what the agent did until then is no expectation"
@@ -130,13 +130,15 @@ def refusal(case: EvalCase, result: CaseResult) -> str | None:
     return None
 
 
-def refusal_of_hunks(execution: Execution, wanted: Iterable[Hunk]) -> str | None:
+def explain_hunk_refusal(execution: Execution, wanted: Iterable[Hunk]) -> str | None:
     """Why these hunks cannot all be accepted: nobody knows what was called; None where they can be."""
     of_calls = {hunk.turn for hunk in wanted if hunk.turn is not None and hunk.difference.kind in _OF_CALLS}
-    return next(filter(None, (why_unknown(execution.turns[number], number) for number in sorted(of_calls))), None)
+    return next(
+        filter(None, (explain_unknown_calls(execution.turns[number], number) for number in sorted(of_calls))), None
+    )
 
 
-def why_unknown(turn: TurnResult, number: int) -> str | None:
+def explain_unknown_calls(turn: TurnResult, number: int) -> str | None:
     """Why the calls of a turn, which is counted from 0, cannot be expected from now on; None where they are known."""
     if turn.calls_unknown is not None:
         return f"which tools turn {number + 1} called is not known: {turn.calls_unknown}"
@@ -145,10 +147,10 @@ def why_unknown(turn: TurnResult, number: int) -> str | None:
     return None
 
 
-def refusal_of_whole(case: EvalCase, result: CaseResult) -> str | None:
+def explain_whole_refusal(case: EvalCase, result: CaseResult) -> str | None:
     """Why whole turns, or the whole case, cannot be accepted; None where they can be."""
     wanted, given = len(case.conversation or ()), len(result.execution.turns)
-    return refusal(case, result) or (
+    return explain_refusal(case, result) or (
         None if wanted == given else f"the case has {pluralise(wanted, 'turn')} and the agent was told {given}"
     )
 
@@ -163,7 +165,7 @@ def accept(document: EvalSetDocument, index: int, accepted: Sequence[Hunk], actu
     responses without thoughts; what tools gave back only where the case writes it down. Raises Refused where a hunk is
     no difference any more, and StoreError where the edit cannot be made; nothing is changed then.
     """
-    known = {hunk.key for hunk in hunks(document.case(index), actual)}
+    known = {hunk.key for hunk in find_hunks(document.case(index), actual)}
     if any(hunk.key not in known for hunk in accepted):
         raise Refused("the case has changed since: that difference is not there any more")
     turns: dict[int, list[Hunk]] = {}
@@ -278,7 +280,7 @@ class Acceptances:
         """
         key, documents = wanted.result.case, self._workspace.documents
         document = documents.document(key.eval_set)
-        index = index_of(document, key)
+        index = find_index(document, key)
         self._check(wanted, document, index)
         before = document.case(index)
 
@@ -299,7 +301,7 @@ class Acceptances:
         """
         newest = self._newest_judgement(result)
         return self._workspace.plan_rescoring(
-            self._repeats_of(result),
+            self._find_repeats(result),
             judged={result.case: judged},
             criteria={} if newest is None else {result.case.eval_set: newest.config},
         )
@@ -310,28 +312,30 @@ class Acceptances:
         Of any other edit there is none, nor where a result cannot be judged: its verdict stays what it was.
         """
         for key, (judged, accepted) in list(self._judged.items()):
-            now = self._case_now(key) if key.eval_set in eval_sets else None
+            now = self._read_case(key) if key.eval_set in eval_sets else None
             if now is None or now == judged or now not in self._versions[key]:
                 continue
-            result = next((found for found in self._newest(key) if found.repeat == accepted.repeat), accepted)
+            result = next(
+                (found for found in self._read_newest_results(key) if found.repeat == accepted.repeat), accepted
+            )
             self._judged[key] = now, result
             try:
                 yield self.plan_rescoring(result, judged=judged)
             except PlanError:
                 continue
 
-    def _case_now(self, key: CaseKey) -> EvalCase | None:
+    def _read_case(self, key: CaseKey) -> EvalCase | None:
         """A case as it is now; None where it has gone or cannot be read."""
         try:
             document = self._workspace.documents.document(key.eval_set)
-            return document.case(index_of(document, key))
+            return document.case(find_index(document, key))
         except (Refused, StoreError):
             return None
 
     def _check(self, wanted: Acceptance, document: EvalSetDocument, index: int) -> None:
         key, case = wanted.result.case, document.case(index)
-        reason = (refusal_of_whole if wanted.is_whole else refusal)(case, wanted.result)
-        reason = reason or refusal_of_hunks(wanted.result.execution, wanted.hunks)
+        reason = (explain_whole_refusal if wanted.is_whole else explain_refusal)(case, wanted.result)
+        reason = reason or explain_hunk_refusal(wanted.result.execution, wanted.hunks)
         if reason is not None:
             raise Refused(reason)
         if case != wanted.shown:
@@ -348,7 +352,7 @@ class Acceptances:
         if newest is None or target is None or not newest.scoring_key:
             return False
         context = SetContext(eval_set_id=document.eval_set_id, target=target, criteria=prepare(newest.config))
-        return context.plan(result.case, case).scoring_hash != newest.scoring_key
+        return context.plan_case(result.case, case).scoring_hash != newest.scoring_key
 
     def _newest_judgement(self, result: CaseResult) -> _Judgement | None:
         """How a repeat of a case was judged in the newest run of the case; None where the history does not know."""
@@ -361,10 +365,10 @@ class Acceptances:
             return None  # no history is kept: what is shown is all there is
         return None if config is None else _Judgement(newest[0].scoring_key, config)
 
-    def _repeats_of(self, result: CaseResult) -> Sequence[CaseResult]:
-        return [other for other in self._newest(result.case) if other.repeat != result.repeat] + [result]
+    def _find_repeats(self, result: CaseResult) -> Sequence[CaseResult]:
+        return [other for other in self._read_newest_results(result.case) if other.repeat != result.repeat] + [result]
 
-    def _newest(self, key: CaseKey) -> Sequence[CaseResult]:
+    def _read_newest_results(self, key: CaseKey) -> Sequence[CaseResult]:
         """The results of a case in its newest run, as far as the history knows."""
         try:
             with self._workspace.history() as history:
@@ -373,7 +377,7 @@ class Acceptances:
             return []
 
 
-def index_of(document: EvalSetDocument, key: CaseKey) -> int:
+def find_index(document: EvalSetDocument, key: CaseKey) -> int:
     """Where a case stands in its document. Raises Refused where it is gone."""
     for entry in document.entries:
         if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:

@@ -47,7 +47,7 @@ class Rearrangement:
     floating: frozenset[Key]
 
 
-def rearranged(
+def rearrange(
     rows: Sequence[Pair],
     *,
     leaving: Collection[int] = (),
@@ -69,12 +69,12 @@ def rearranged(
     return Rearrangement([key for _, key in sorted(places, key=lambda place: place[0])], floating)
 
 
-def settled(staying: Sequence[Key], order: Sequence[Key], floating: Collection[Key]) -> list[Key]:
+def place_floating(staying: Sequence[Key], order: Sequence[Key], floating: Collection[Key]) -> list[Key]:
     """A list in which each floating item stands behind the one that precedes it in `order`, else before the next."""
     result = list(staying)
     for position, key in enumerate(order):
         if key in floating:
-            result.insert(_place_for(position, order, result), key)
+            result.insert(_find_position(position, order, result), key)
     return result
 
 
@@ -102,18 +102,20 @@ def write_list(
         if key not in arrangement.floating:
             continue
         if isinstance(key, New):
-            target = _place_for(position, order, current, ignoring=arrangement.floating)
+            target = _find_position(position, order, current, ignoring=arrangement.floating)
             document.insert_item(place, target, new[key], case=case)
         else:
             source = current.index(key)
             current.pop(source)
-            target = _place_for(position, order, current, ignoring=arrangement.floating)
+            target = _find_position(position, order, current, ignoring=arrangement.floating)
             if source != target:
                 document.move_item(place, source, target, case=case)
         current.insert(target, key)
 
 
-def _place_for(position: int, order: Sequence[Key], present: Sequence[Key], *, ignoring: Collection[Key] = ()) -> int:
+def _find_position(
+    position: int, order: Sequence[Key], present: Sequence[Key], *, ignoring: Collection[Key] = ()
+) -> int:
     """Where the item at `position` of the order belongs among those present.
 
     Behind the nearest one before it; there being none, before the nearest one after it that is not to be ignored (since
@@ -174,26 +176,26 @@ class TurnEdit:
         place = (*self.place, *steps)
         write_list(self.document, self.case, place, items=items, arrangement=arrangement, new=new)
 
-    def rearranged_calls(self) -> Rearrangement:
+    def rearrange_calls(self) -> Rearrangement:
         """The calls after those that were accepted have left, moved or come."""
         moving = [found.expected_call for found in self.of_kind(DifferenceKind.CALL_MOVED)]
-        return rearranged(
+        return rearrange(
             self.comparison.calls,
             leaving=[found.expected_call for found in self.of_kind(DifferenceKind.CALL_MISSING)],  # type: ignore[misc]
             moving={call: self.comparison.moves[call] for call in moving if call is not None},
-            coming=self._coming(DifferenceKind.CALL_EXTRA),
+            coming=self._list_added(DifferenceKind.CALL_EXTRA),
         )
 
-    def rearranged_said(self) -> Rearrangement:
+    def rearrange_messages(self) -> Rearrangement:
         """What was said after what was accepted of it has left or come."""
         leaving = [found.expected_call for found in self.of_kind(DifferenceKind.INTERMEDIATE_MISSING)]
-        coming = self._coming(DifferenceKind.INTERMEDIATE_EXTRA)
-        return rearranged(self.comparison.messages, leaving=leaving, coming=coming)  # type: ignore[arg-type]
+        coming = self._list_added(DifferenceKind.INTERMEDIATE_EXTRA)
+        return rearrange(self.comparison.messages, leaving=leaving, coming=coming)  # type: ignore[arg-type]
 
-    def _coming(self, kind: DifferenceKind) -> list[int]:
+    def _list_added(self, kind: DifferenceKind) -> list[int]:
         return [found.actual_call for found in self.of_kind(kind) if found.actual_call is not None]
 
-    def given_back(self, key: New) -> Any:
+    def find_response(self, key: New) -> Any:
         """What the tool gave back to a call that comes; None where that is not known or the case leaves it open."""
         return self.comparison.actual.responses[key.actual] if self.has_tool_responses else None
 
@@ -377,10 +379,10 @@ def _remove_calls(edit: TurnEdit, events: Sequence[_Event]) -> None:
 
 def _place_calls(edit: TurnEdit, events: list[_Event]) -> None:
     """Calls that moved or came get events of their own, with what their tools gave back, in the order of the calls."""
-    arrangement = edit.rearranged_calls()
+    arrangement = edit.rearrange_calls()
     taken: dict[Key, list[_Event]] = {}
     for key in arrangement.floating:
-        taken[key] = _take_out(key, events) if isinstance(key, int) else _new_events(edit, key, events)
+        taken[key] = _detach(key, events) if isinstance(key, int) else _new_events(edit, key, events)
     for position, key in enumerate(arrangement.order):
         for event in taken.get(key, ()):
             if event.only_answers:
@@ -389,7 +391,7 @@ def _place_calls(edit: TurnEdit, events: list[_Event]) -> None:
                 _insert_call(event, arrangement.order, position, events)
 
 
-def _take_out(key: Key, events: Sequence[_Event]) -> list[_Event]:
+def _detach(key: Key, events: Sequence[_Event]) -> list[_Event]:
     """Events of their own for a call and its response, which leave the events that they are in."""
     taken = []
     for event in events:
@@ -405,8 +407,8 @@ def _take_out(key: Key, events: Sequence[_Event]) -> list[_Event]:
 def _new_events(edit: TurnEdit, key: New, events: Sequence[_Event]) -> list[_Event]:
     call = edit.comparison.actual.calls[key.actual]
     author = _author(edit, key, events)
-    made = [_event(author, "model", [_Part({"function_call": _written(call)}, call=key)])]
-    given = edit.given_back(key)
+    made = [_event(author, "model", [_Part({"function_call": _dump_call(call)}, call=key)])]
+    given = edit.find_response(key)
     if given is not None:
         response = {"function_response": {"name": call.name, "response": dict(given)}}
         made.append(_event(author, "user", [_Part(response, answers=key)]))
@@ -463,7 +465,7 @@ def _join(event: _Event, new: _Event, *, behind: _Part) -> None:
 
 def _place_said(edit: TurnEdit, events: list[_Event]) -> None:
     """What comes stands behind what was said before it, else before what was said next, else at the end."""
-    arrangement = edit.rearranged_said()
+    arrangement = edit.rearrange_messages()
     for key in arrangement.order:
         if not isinstance(key, New):
             continue
@@ -471,7 +473,7 @@ def _place_said(edit: TurnEdit, events: list[_Event]) -> None:
         event = _event(said.author, "model", [_Part({"text": said.text})])
         event.said = key
         present: list[Key] = [other.said for other in events if other.said is not None]
-        order = settled(present, arrangement.order, {key})
+        order = place_floating(present, arrangement.order, {key})
         at = order.index(key)
         if at > 0:
             place = next(number for number, other in enumerate(events) if other.said == order[at - 1]) + 1
@@ -509,7 +511,7 @@ def _event(author: str, role: Any, parts: list[_Part]) -> _Event:
     return _Event(None, {"author": author, "content": content}, parts)
 
 
-def _written(call: ToolCall) -> dict[str, Any]:
+def _dump_call(call: ToolCall) -> dict[str, Any]:
     return {"name": call.name} if call.args is None else {"name": call.name, "args": dict(call.args)}
 
 
@@ -587,7 +589,7 @@ def _accept_calls(edit: TurnEdit, form: ListForm) -> None:
         calls[found.expected_call] = change_arguments(written, _arguments_key(written), found, given)
     if edit.arguments:
         edit.write(form.calls, calls)
-    arrangement = edit.rearranged_calls()
+    arrangement = edit.rearrange_calls()
     write = form.write_call
     if any(isinstance(call, dict) and "tool_name" in call for call in calls):
         write = LEGACY.write_call  # some write the newer format with the older keys
@@ -608,18 +610,18 @@ def _accept_responses(edit: TurnEdit) -> None:
         put(written[index], "response", dict(found.actual))
     if changed:
         edit.write(_RESPONSES, written)
-    edit.write_list(_RESPONSES, written, *_responses_rearranged(edit, owners, length=len(written)))
+    edit.write_list(_RESPONSES, written, *_rearrange_responses(edit, owners, length=len(written)))
 
 
-def _responses_rearranged(
+def _rearrange_responses(
     edit: TurnEdit, owners: dict[int, int], *, length: int
 ) -> tuple[Rearrangement, dict[Any, Any]]:
     """The responses in the order of their calls where those changed, and those that come."""
-    calls = edit.rearranged_calls()
+    calls = edit.rearrange_calls()
     new = {
         key: {"name": edit.comparison.actual.calls[key.actual].name, "response": dict(given)}
         for key in calls.order
-        if isinstance(key, New) and (given := edit.given_back(key)) is not None
+        if isinstance(key, New) and (given := edit.find_response(key)) is not None
     }
     response_of: dict[Key, Key] = {call: index for index, call in owners.items()} | {key: key for key in new}
     staying: list[Key] = [
@@ -629,7 +631,7 @@ def _responses_rearranged(
     ]
     floating = frozenset(response_of[call] for call in calls.floating if call in response_of)
     order = [response_of[call] for call in calls.order if call in response_of]
-    return Rearrangement(settled(staying, order, floating), floating), new
+    return Rearrangement(place_floating(staying, order, floating), floating), new
 
 
 def _accept_said(edit: TurnEdit, form: ListForm) -> None:
@@ -640,7 +642,7 @@ def _accept_said(edit: TurnEdit, form: ListForm) -> None:
         said[found.expected_call] = form.change_said(said[found.expected_call], found.actual)
     if changed:
         edit.write(form.said, said)
-    arrangement = edit.rearranged_said()
+    arrangement = edit.rearrange_messages()
     new = _new(arrangement, lambda i: form.write_said(edit.comparison.actual.messages[i]))
     edit.write_list(form.said, said, arrangement, new)
 

@@ -85,7 +85,7 @@ async def execute(
     spans: list[Span] = []
 
     def keep_span(span: Span) -> None:
-        span = _shown(span)
+        span = _redact_span(span)
         spans.append(span)
         listener.span_finished(span)
 
@@ -122,7 +122,7 @@ async def execute(
             request = _session_request(case, target.name, alone=alone, left=left, tools=tools)
             session = await host.open(request, on_span=keep_span, on_opened=begin_turn)
             opened = time.perf_counter()
-            while (message := await _said(user, turns, deadline, keep_span, opened)) is not None:
+            while (message := await _ask_user(user, turns, deadline, keep_span, opened)) is not None:
                 if user.turns is None:
                     listener.user_spoke(len(turns), message)
                 clock.turn_began = time.perf_counter()
@@ -138,7 +138,7 @@ async def execute(
         failure = error.failure.model_copy(update={"turn": len(turns)})
         return Attempt(ended(failure, stdout=printed.stdout_tail, stderr=printed.stderr_tail))
     except AgentError as error:
-        failure = _placed(error.failure, turn=len(turns), of=user.turns)
+        failure = _set_turn(error.failure, turn=len(turns), of=user.turns)
         return Attempt(
             ended(failure, stdout=error.stdout_tail, stderr=error.stderr_tail), retry_alone=error.retry_alone
         )
@@ -153,7 +153,7 @@ async def execute(
             message=f"took longer than {timeout_seconds:g} s{waiting}{blocked}",
             stderr_tail=printed.stderr_tail or None,
         )
-        placed = _placed(failure, turn=len(turns), of=user.turns)
+        placed = _set_turn(failure, turn=len(turns), of=user.turns)
         execution = ended(placed, stdout=printed.stdout_tail, stderr=printed.stderr_tail)
         return Attempt(execution, retry_alone=not turns and printed.held_up is HeldUp.BEFORE_IT_BEGAN)
     finally:
@@ -161,7 +161,7 @@ async def execute(
             await session.kill()
 
 
-async def _said(
+async def _ask_user(
     user: User,
     turns: Sequence[TurnResult],
     deadline: asyncio.Timeout,
@@ -186,10 +186,10 @@ async def _said(
         # What ends the conversation begins no turn.
         turn = len(turns) if said is not None else max(len(turns) - 1, 0)
         for call in user.calls[asked:]:
-            keep_span(_span_of(call, turn=turn, start=began - opened, end=ended - opened))
+            keep_span(_make_user_span(call, turn=turn, start=began - opened, end=ended - opened))
 
 
-def _span_of(call: UserCall, *, turn: int, start: float, end: float) -> Span:
+def _make_user_span(call: UserCall, *, turn: int, start: float, end: float) -> Span:
     reply = call.reply
     attributes: dict[str, Any] = {"gen_ai.request.model": call.model}
     if reply is not None:
@@ -208,7 +208,7 @@ def _span_of(call: UserCall, *, turn: int, start: float, end: float) -> Span:
     )
 
 
-def _shown(span: Span) -> Span:
+def _redact_span(span: Span) -> Span:
     """A span without what looks like a secret. Calls of tools keep it: they are held against those of the turn."""
     error = None if span.error is None else redact(span.error)
     if span.kind is SpanKind.TOOL:
@@ -232,7 +232,7 @@ def _session_request(
     )
 
 
-def _placed(failure: Failure, *, turn: int, of: int | None) -> Failure:
+def _set_turn(failure: Failure, *, turn: int, of: int | None) -> Failure:
     """The failure with the turn in which it happened."""
     is_placed = failure.turn is not None or (of is not None and turn >= of)
     return failure if is_placed else failure.model_copy(update={"turn": turn})

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.agents.agent_host import AgentError, AgentSession, OnOpened, OnSpan, SessionEnd, SessionRequest, ToolDesk
-from workbench.engine.acceptance import why_unknown
+from workbench.engine.acceptance import explain_unknown_calls
 from workbench.engine.case_run import DEFAULT_USER
 from workbench.engine.run import EventLog
 from workbench.engine.run_resources import EngineThread, Hosts
@@ -138,12 +138,12 @@ def start_chat(
 
     async def open_session(on_span: OnSpan, on_opened: OnOpened) -> AgentSession:
         # The host that runs have: what they keep warm serves the chat too.
-        host = hosts.host(target, isolation=settings.isolation, concurrency=settings.concurrency)
+        host = hosts.get_host(target, isolation=settings.isolation, concurrency=settings.concurrency)
         return await host.open(request, on_span=on_span, on_opened=on_opened)
 
     chat = Chat(target, given, call_engine=thread.call)
     conversation = Conversation(chat.log, open_session=open_session, timeout_seconds=settings.timeout_seconds)
-    chat.attach(conversation, thread.submit(conversation.carry_out()))
+    chat.attach(conversation, thread.submit(conversation.run()))
     return chat
 
 
@@ -176,7 +176,7 @@ class Conversation:
         self.cancel()
         self._said.put_nowait(None)
 
-    async def carry_out(self) -> None:
+    async def run(self) -> None:
         """Hold the session until it ends; whatever happens, nothing is left of it."""
         session = await self._open_session(lambda span: self._log.append(StepSeen(span=span)), self._opened.set)
         failure: Failure | None = None
@@ -191,7 +191,7 @@ class Conversation:
             self._log.append(
                 ChatEnded(
                     failure=failure,
-                    unsaid=tuple(self._unsaid()),
+                    unsaid=tuple(self._drain_messages()),
                     stdout_tail=printed.stdout_tail,
                     stderr_tail=printed.stderr_tail,
                 )
@@ -203,7 +203,7 @@ class Conversation:
             failed = await self._turn(session, content)
             if failed is not None:
                 return failed
-            await self._tell_state(session)
+            await self._report_state(session)
         try:
             async with asyncio.timeout(_PATIENCE):
                 return await session.finish()
@@ -254,7 +254,7 @@ class Conversation:
         tail = printed.stderr_tail or None
         return Failure(kind=FailureKind.TIMEOUT, message=message, turn=turn, stderr_tail=tail), printed
 
-    async def _tell_state(self, session: AgentSession) -> None:
+    async def _report_state(self, session: AgentSession) -> None:
         """Tell what the state is after a turn. Raises AgentError."""
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -264,7 +264,7 @@ class Conversation:
             raise AgentError(Failure(kind=FailureKind.TIMEOUT, message=message)) from None
         self._log.append(StateSeen(turn=self._turns - 1, state=state))
 
-    def _unsaid(self) -> Iterator[Content]:
+    def _drain_messages(self) -> Iterator[Content]:
         while not self._said.empty():
             content = self._said.get_nowait()
             if content is not None:
@@ -302,7 +302,7 @@ class NewCase:
     final_state: Mapping[str, Any] | None = None
 
 
-def form_of(document: EvalSetDocument) -> CaseForm:
+def detect_form(document: EvalSetDocument) -> CaseForm:
     """The form that the first cases of a set have."""
     as_events = tool_responses = False
     if document.format is DocumentFormat.CURRENT:
@@ -317,7 +317,7 @@ def write_case(document: EvalSetDocument, case: NewCase) -> None:
     """Put a case at the end of a set, or in the place of the one that has its id. Raises StoreError, also where nobody
     knows what is to be expected. Of an agent that tells nothing of its calls nothing of them is written."""
     told = [pair for pair in enumerate(case.turns) if not pair[1].has_no_call_report]
-    unknown = next(filter(None, (why_unknown(turn, number) for number, turn in told)), None)
+    unknown = next(filter(None, (explain_unknown_calls(turn, number) for number, turn in told)), None)
     if unknown is not None:
         raise StoreError(document.path, f"{case.eval_id} cannot be kept: {unknown}")
     data = _case_data(document, case)
@@ -336,7 +336,7 @@ def _first_invocations(document: EvalSetDocument) -> Iterator[Invocation]:
 
 
 def _case_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
-    form = form_of(document)
+    form = detect_form(document)
     if form.format is not DocumentFormat.CURRENT:
         return _legacy_data(document, case)
     data: dict[str, Any] = {
@@ -355,8 +355,8 @@ def _case_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
 
 def _turn_data(turn: TurnResult, form: CaseForm, *, invocation_id: str) -> dict[str, Any]:
     invocation = turn.invocation
-    data = {"invocation_id": invocation_id, "user_content": _dumped(invocation.user_content)}
-    response = _without_thoughts(invocation.final_response)
+    data = {"invocation_id": invocation_id, "user_content": _dump_content(invocation.user_content)}
+    response = _dump_without_thoughts(invocation.final_response)
     if response is not None:
         data["final_response"] = response
     if invocation.intermediate_data is not None:
@@ -447,14 +447,14 @@ def _response(name: str | None, response: Mapping[str, Any] | None) -> dict[str,
     return {"name": name or "", "response": dict(response or {})}
 
 
-def _without_thoughts(content: Content | None) -> dict[str, Any] | None:
+def _dump_without_thoughts(content: Content | None) -> dict[str, Any] | None:
     if content is None:
         return None
     spoken = [part for part in content.parts or () if not part.thought]
-    return _dumped(Content(role=content.role or "model", parts=spoken))
+    return _dump_content(Content(role=content.role or "model", parts=spoken))
 
 
-def _dumped(content: Content) -> dict[str, Any]:
+def _dump_content(content: Content) -> dict[str, Any]:
     dumped: dict[str, Any] = content.model_dump(mode="json", exclude_none=True)
     return {"role": dumped.pop("role", "user"), **dumped}
 
@@ -462,13 +462,13 @@ def _dumped(content: Content) -> dict[str, Any]:
 # A conversation of a simulated user as a fixed case: the same words, and what the agent did as what is expected.
 
 
-def can_be_kept(result: CaseResult) -> bool:
+def can_save(result: CaseResult) -> bool:
     """Whether there is a conversation to keep: one that came to its end, or to its limit."""
     simulation = result.execution.simulation
     return simulation is not None and simulation.end is not None and result.execution.failure is None
 
 
-def fixed_case(result: CaseResult, case: EvalCase, *, taken: Collection[str]) -> NewCase:
+def make_fixed_case(result: CaseResult, case: EvalCase, *, taken: Collection[str]) -> NewCase:
     """The conversation of a scenario as a case of its own, under an id that is not `taken`."""
     numbered = (f"{case.eval_id}_played{'' if number == 1 else f'_{number}'}" for number in count(1))
     given = case.session_input or SessionInput()
@@ -481,12 +481,12 @@ def fixed_case(result: CaseResult, case: EvalCase, *, taken: Collection[str]) ->
     return NewCase(eval_id=eval_id, turns=result.execution.turns, session_input=session_input)
 
 
-def keep_conversations(path: Path, results: Sequence[CaseResult], cases: Mapping[CaseKey, EvalCase]) -> Sequence[str]:
+def save_conversations(path: Path, results: Sequence[CaseResult], cases: Mapping[CaseKey, EvalCase]) -> Sequence[str]:
     """Add the conversations that can be kept to an eval set, which is made where there is none; gives the new ids.
 
     `cases` has the scenarios. Raises StoreError; the set is then as it was.
     """
-    keepable = [result for result in results if can_be_kept(result)]
+    keepable = [result for result in results if can_save(result)]
     if not keepable:
         return ()
     if path.exists():
@@ -500,7 +500,7 @@ def keep_conversations(path: Path, results: Sequence[CaseResult], cases: Mapping
     kept: list[str] = []
     for result in keepable:
         taken = {entry.eval_id for entry in document.entries}
-        new = fixed_case(result, cases[result.case], taken=taken)
+        new = make_fixed_case(result, cases[result.case], taken=taken)
         write_case(document, new)
         kept.append(new.eval_id)
     document.save()

@@ -82,12 +82,12 @@ class Session:
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
-def side_in(rows: Sequence[Row]) -> Side:
+def choose_side(rows: Sequence[Row]) -> Side:
     """The side that the rows of a dataset have: the reference, where any has one."""
     return "reference" if any(_has(row, "reference") for row in rows) else "response"
 
 
-def told_side_in(rows: Sequence[Row]) -> Side:
+def choose_reported_side(rows: Sequence[Row]) -> Side:
     """The side that tells what happened: the response, where any row has one."""
     return "response" if any(_has(row, "response") for row in rows) else "reference"
 
@@ -96,11 +96,11 @@ def _has(row: Row, side: Side) -> bool:
     return any(row.columns.get(name) is not None for name in COLUMNS[side])
 
 
-def sessions_of_rows(dataset: Dataset, *, side: Side, losses: Losses) -> Iterator[Session]:
+def read_row_sessions(dataset: Dataset, *, side: Side, losses: Losses) -> Iterator[Session]:
     """One side of the rows that can be read; the others are losses."""
     answer, calls, messages = COLUMNS[side]
-    for name, row in sound_rows(dataset, losses):
-        conversation = conversation_of(row, side)
+    for name, row in filter_readable(dataset, losses):
+        conversation = read_conversation(row, side)
         own = {"prompt", answer, calls, ID, *((messages,) if is_messages(row.columns.get(messages)) else ())}
         others = {column: value for column, value in row.columns.items() if column not in own and value is not None}
         for kind in sorted({kind for turn in conversation.turns for kind in turn.left_out}):
@@ -108,16 +108,16 @@ def sessions_of_rows(dataset: Dataset, *, side: Side, losses: Losses) -> Iterato
         yield Session(row.eval_id, name, conversation, others)
 
 
-def sound_rows(dataset: Dataset, losses: Losses) -> Iterator[tuple[str, Row]]:
+def filter_readable(dataset: Dataset, losses: Losses) -> Iterator[tuple[str, Row]]:
     """The rows that can be read, each with its name for losses; the others are losses, each with its reason."""
-    for name, row in zip(names_of(row.eval_id for row in dataset.rows), dataset.rows, strict=True):
+    for name, row in zip(make_names(row.eval_id for row in dataset.rows), dataset.rows, strict=True):
         if row.problems:
             losses.add_unread("row", reason=str(row.problems[0]), case=name)
         else:
             yield name, row
 
 
-def names_of(eval_ids: Iterable[str]) -> Iterator[str]:
+def make_names(eval_ids: Iterable[str]) -> Iterator[str]:
     """What cases with these ids are called, each by a name of its own, also where one has `id#2` for its id."""
     seen: Counter[str] = Counter()
     taken: set[str] = set()
@@ -128,7 +128,7 @@ def names_of(eval_ids: Iterable[str]) -> Iterator[str]:
         yield name
 
 
-def conversation_of(row: Row, side: Side) -> Conversation:
+def read_conversation(row: Row, side: Side) -> Conversation:
     """What was said on one side of a row: its messages, or the one turn that its columns are."""
     answer, calls = (
         (row.reference, row.reference_trajectory) if side == "reference" else (row.response, row.predicted_trajectory)
@@ -141,14 +141,14 @@ def conversation_of(row: Row, side: Side) -> Conversation:
     return Conversation(turns=[Turn(prompt=row.prompt, calls=calls, answer=answer)])
 
 
-def sessions_of_set(path: Path, *, losses: Losses) -> Iterator[Session]:
+def read_set_sessions(path: Path, *, losses: Losses) -> Iterator[Session]:
     """The sessions of an eval set that are conversations; the other cases are losses.
 
     Raises StoreError, also where the JSON around the cases is broken.
     """
     document = EvalSetDocument.open(path)
     document.refuse_broken_json()
-    for name, entry in zip(names_of(entry.eval_id for entry in document.entries), document.entries, strict=True):
+    for name, entry in zip(make_names(entry.eval_id for entry in document.entries), document.entries, strict=True):
         try:
             case = document.case(entry.index)
         except StoreError as error:
@@ -160,35 +160,35 @@ def sessions_of_set(path: Path, *, losses: Losses) -> Iterator[Session]:
         if not case.conversation:
             losses.add("a case without turns is left out", case=name)
             continue
-        for what in _lost_of_case(case):
+        for what in _find_case_losses(case):
             losses.add(what, case=name)
         turns = []
         for invocation in case.conversation:
-            for what in _lost_of_turn(invocation):
+            for what in _find_turn_losses(invocation):
                 losses.add(what, case=name)
-            turns.append(_turn_of(invocation))
+            turns.append(_convert_turn(invocation))
         yield Session(case.eval_id, name, Conversation(turns=turns))
 
 
-def _turn_of(invocation: Invocation) -> Turn:
+def _convert_turn(invocation: Invocation) -> Turn:
     answer = invocation.final_response
     return Turn(
-        prompt=_text_of(invocation.user_content),
+        prompt=_join_texts(invocation.user_content),
         calls=None if invocation.intermediate_data is None else get_trajectory(invocation),
         results=[
             ToolResult(item.name, json.dumps(item.response, ensure_ascii=False)) for item in list_responses(invocation)
         ],
         said=[said.text for said in list_messages(invocation)],
-        answer=None if answer is None else _text_of(answer),
+        answer=None if answer is None else _join_texts(answer),
     )
 
 
-def _text_of(content: Content) -> str | None:
+def _join_texts(content: Content) -> str | None:
     texts = [part.text for part in content.parts or () if part.text is not None and not part.thought]
     return "\n".join(texts) if texts else None
 
 
-def _lost_of_case(case: EvalCase) -> Iterator[str]:
+def _find_case_losses(case: EvalCase) -> Iterator[str]:
     if case.session_input is not None:
         yield "how the session starts (session_input)"
     if case.final_session_state is not None:
@@ -199,7 +199,7 @@ def _lost_of_case(case: EvalCase) -> Iterator[str]:
         yield f"the field {name}"
 
 
-def _lost_of_turn(invocation: Invocation) -> Iterator[str]:
+def _find_turn_losses(invocation: Invocation) -> Iterator[str]:
     if invocation.rubrics:
         yield "rubrics"
     if invocation.app_details is not None:
@@ -235,7 +235,7 @@ class Converted:
     unread: int
 
 
-def form_of(path: Path) -> Form:
+def guess_form(path: Path) -> Form:
     """What a file of this name holds, where nobody says otherwise."""
     return "evalset" if path.name.endswith(EVAL_SET_SUFFIXES) else "rows"
 
@@ -253,25 +253,25 @@ def convert(
     if isinstance(source, Path) and not is_dataset(source):
         if form == "evalset":
             raise PlanError(f"{source} is an eval set already: expected another form, such as --to rows")
-        sessions = list(sessions_of_set(source, losses=losses))
+        sessions = list(read_set_sessions(source, losses=losses))
         if form == "rows":
-            return _as_file(to, list(_rows_of(sessions, side=side or "reference", losses=losses)), losses)
-        return _as_file(to, list(_messages_of(sessions, form, losses=losses)), losses)
+            return _as_file(to, list(_build_rows(sessions, side=side or "reference", losses=losses)), losses)
+        return _as_file(to, list(_build_messages(sessions, form, losses=losses)), losses)
     dataset = read_dataset(source, columns=columns)
     if form == "rows":
         if side is not None:
             raise PlanError("--side: rows keep both sides; expected it only with an eval set or messages")
-        rows = [_own_columns(row.columns, losses, case=name) for name, row in sound_rows(dataset, losses)]
+        rows = [_own_columns(row.columns, losses, case=name) for name, row in filter_readable(dataset, losses)]
         return _as_file(to, rows, losses)
     if form == "evalset":
-        chosen = side or side_in(dataset.rows)
-        return _as_eval_set(to, sessions_of_rows(dataset, side=chosen, losses=losses), losses)
-    sessions = list(sessions_of_rows(dataset, side=side or told_side_in(dataset.rows), losses=losses))
-    return _as_file(to, list(_messages_of(sessions, form, losses=losses)), losses)
+        chosen = side or choose_side(dataset.rows)
+        return _as_eval_set(to, read_row_sessions(dataset, side=chosen, losses=losses), losses)
+    sessions = list(read_row_sessions(dataset, side=side or choose_reported_side(dataset.rows), losses=losses))
+    return _as_file(to, list(_build_messages(sessions, form, losses=losses)), losses)
 
 
 def _as_file(to: Path, rows: list[Mapping[str, Any]], losses: Losses) -> Converted:
-    names = list(names_of(str(row.get(ID) or f"row_{number}") for number, row in enumerate(rows, start=1)))
+    names = list(make_names(str(row.get(ID) or f"row_{number}") for number, row in enumerate(rows, start=1)))
     for what, number in find_losses(to, rows):
         losses.add(what, case=names[number - 1])
     return Converted(
@@ -288,7 +288,7 @@ def _own_columns(columns: Mapping[str, Any], losses: Losses, *, case: str) -> Ma
     return columns
 
 
-def _rows_of(sessions: Iterable[Session], *, side: Side, losses: Losses) -> Iterator[Mapping[str, Any]]:
+def _build_rows(sessions: Iterable[Session], *, side: Side, losses: Losses) -> Iterator[Mapping[str, Any]]:
     """A row for each turn."""
     answer, calls, _ = COLUMNS[side]
     for session in sessions:
@@ -308,16 +308,16 @@ def _rows_of(sessions: Iterable[Session], *, side: Side, losses: Losses) -> Iter
             }
 
 
-def _messages_of(sessions: Iterable[Session], form: Form, *, losses: Losses) -> Iterator[Mapping[str, Any]]:
+def _build_messages(sessions: Iterable[Session], form: Form, *, losses: Losses) -> Iterator[Mapping[str, Any]]:
     for session in sessions:
         for turn in session.conversation.turns:
-            for what in _lost_of_messages(turn):
+            for what in _find_message_losses(turn):
                 losses.add(what, case=session.name)
         messages = _WRITE_MESSAGES[form](session.conversation)
         yield {ID: session.eval_id, MESSAGES: messages, **{n: v for n, v in session.columns.items() if n != MESSAGES}}
 
 
-def _lost_of_messages(turn: Turn) -> Iterator[str]:
+def _find_message_losses(turn: Turn) -> Iterator[str]:
     speaks = bool(turn.answer is not None or turn.said or turn.calls)
     if turn.calls is None and speaks:
         yield "that it is not known which tools were called: in messages none were"
@@ -342,7 +342,7 @@ def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Conve
         eval_id = _free_id(session.eval_id, taken)
         if eval_id != session.eval_id:
             losses.add("an id that another case has: it is numbered", case=session.name)
-        case = _case_of(replace(session, eval_id=eval_id))
+        case = _build_case(replace(session, eval_id=eval_id))
         for what in find_json_losses(case):
             losses.add(what, case=session.name)
         cases.append(case)
@@ -363,17 +363,17 @@ def _free_id(eval_id: str, taken: Counter[str]) -> str:
     return free
 
 
-def _case_of(session: Session) -> Mapping[str, Any]:
+def _build_case(session: Session) -> Mapping[str, Any]:
     return {
         "eval_id": session.eval_id,
         "conversation": [
-            {"invocation_id": f"{session.eval_id}_{number}", **_invocation_of(turn)}
+            {"invocation_id": f"{session.eval_id}_{number}", **_build_invocation(turn)}
             for number, turn in enumerate(session.conversation.turns, start=1)
         ],
     }
 
 
-def _invocation_of(turn: Turn) -> Mapping[str, Any]:
+def _build_invocation(turn: Turn) -> Mapping[str, Any]:
     """The turn as an eval set has it; what is not known is absent."""
     parts = [] if turn.prompt is None else [{"text": turn.prompt}]
     data: dict[str, Any] = {"user_content": {"role": "user", "parts": parts}}

@@ -17,7 +17,7 @@ from workbench.engine.plan import PlannedCase
 from workbench.engine.planner import lacks_baseline
 from workbench.engine.rescoring import JUDGEMENT
 from workbench.engine.run import Holds, Run
-from workbench.engine.run_judging import resumable_options
+from workbench.engine.run_judging import dump_resume_options
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
@@ -40,7 +40,7 @@ _PACKAGES = ("google-adk", "rouge-score", "sacrebleu")
 
 
 @cache
-def versions() -> dict[str, str]:
+def find_versions() -> dict[str, str]:
     """By name: workbench, python, and those of the packages above that are installed."""
     found = {"workbench": workbench.__version__, "python": platform.python_version()}
     for name in _PACKAGES:
@@ -93,12 +93,12 @@ class HistoryRecorder:
         self._replays = run.plan.options.replay_calls is not None
         if not run.plan.options.history:
             return
-        self._record = _record_of(run, self._root)
+        self._record = _make_record(run, self._root)
         self._has_results = bool(run.plan.stored)
         try:
             self._history = self._open()
         except StoreError as error:
-            self._give_up(error)
+            self._stop_storing(error)
             return
         self._write(lambda history: history.reuse_results(self._run_id, run.plan.taken_from))
 
@@ -110,7 +110,9 @@ class HistoryRecorder:
         verdicts = self._write(lambda history: history.store_unjudged(self._run_id, jobs))
         if verdicts is None:
             return
-        self._unjudged |= {_job_of(job.result): (each, job.result) for each, job in zip(verdicts, jobs, strict=True)}
+        self._unjudged |= {
+            _make_job_key(job.result): (each, job.result) for each, job in zip(verdicts, jobs, strict=True)
+        }
 
     def keep(self, results: Sequence[tuple[JobKey, PlannedCase, CaseResult]]) -> Sequence[bool]:
         """Store results before anyone is shown them; whether each is kept.
@@ -208,7 +210,7 @@ class HistoryRecorder:
                 self._history = self._open()
                 return action(self._history)
         except StoreError as error:
-            self._give_up(error)
+            self._stop_storing(error)
             return None
 
     def _move_to_new_file(self) -> None:
@@ -233,13 +235,13 @@ class HistoryRecorder:
                     self._warn(notice)
                 reader.run(self._run_id)
         except StoreError as error:
-            self._give_up(error)
+            self._stop_storing(error)
 
     def _report_lost_results(self) -> None:
         if self._has_results:
             self._lose("the results of this run until now are in the damaged history, and not in the new one")
 
-    def _give_up(self, error: StoreError) -> None:
+    def _stop_storing(self, error: StoreError) -> None:
         message = f"the results of this run are not kept in the history: {error}"
         if is_denied(error):  # a read-only project promises no history
             self._warn(message)
@@ -267,7 +269,7 @@ class HistoryRecorder:
             for name, of_set in results.items():
                 planned = wanted[name]
                 write_adk_results(
-                    _folder_of(planned.target),
+                    _get_folder(planned.target),
                     of_set,
                     config=planned.config,
                     expected={c.key: c.case for c in run.plan.cases if c.case is not None and c.key.eval_set == name},
@@ -281,7 +283,7 @@ class HistoryRecorder:
         whole: Iterable[CaseResult] = run.results()
         if run.holds is Holds.VERDICTS:
             stored = () if self._history is None else self._history.results(self._run_id)
-            by_job = {_job_of(result): result for result in stored if result.case.eval_set in eval_sets}
+            by_job = {_make_job_key(result): result for result in stored if result.case.eval_set in eval_sets}
             whole = [by_job[key] for key, _ in run.plan.jobs if key in by_job]
         results: dict[str, list[CaseResult]] = {}
         for result in whole:
@@ -290,11 +292,11 @@ class HistoryRecorder:
         return results
 
 
-def _job_of(result: CaseResult) -> JobKey:
+def _make_job_key(result: CaseResult) -> JobKey:
     return JobKey(case=result.case, repeat=result.repeat)
 
 
-def _record_of(run: Run, root: Path) -> RunRecord:
+def _make_record(run: Run, root: Path) -> RunRecord:
     plan = run.plan
     return RunRecord(
         run_id=run.run_id,
@@ -305,16 +307,16 @@ def _record_of(run: Run, root: Path) -> RunRecord:
         criteria={case.key.eval_set: case.config for case in plan.cases},
         options={
             **plan.limits.model_dump(mode="json"),
-            **resumable_options(plan),
+            **dump_resume_options(plan),
             JUDGEMENT: plan.options.judgement,
             SCORES_OPTION: plan.options.scores,
         },
-        versions=versions(),
+        versions=find_versions(),
         total=plan.total,
     )
 
 
-def _folder_of(target: Target) -> Path:
+def _get_folder(target: Target) -> Path:
     return target.path / target.location
 
 

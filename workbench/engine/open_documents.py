@@ -28,7 +28,7 @@ _NOT_SEEN: Signature = (-1,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentStanding:
+class DocumentStatus:
     """How an eval set stands between its file and its edits.
 
     `undoable` and `redoable` are what the next undo and redo would do, in words. `changed_on_disk`: there are unsaved
@@ -47,7 +47,7 @@ class DocumentStanding:
 
 
 class OpenDocument:
-    """A document, brought to where its file is by `look` as far as no edit is lost by that."""
+    """A document, brought to where its file is by `refresh` as far as no edit is lost by that."""
 
     def __init__(self, document: EvalSetDocument) -> None:
         self.document = document
@@ -57,16 +57,16 @@ class OpenDocument:
         self._in_conflict = False
         self._seen = _NOT_SEEN  # the file when it was looked at last
         self._saved_at_once: set[int] = set()  # steps, by their number, that went to disk when they were made
-        self._joint_edits: dict[int, JointEdit] = {}  # steps, by their number, that are steps of other sets too
+        self._joint_edits: dict[int, Transaction] = {}  # steps, by their number, that are steps of other sets too
 
     @classmethod
     def open(cls, path: Path) -> OpenDocument:
         """Raises StoreError."""
         opened = cls(EvalSetDocument.open(path))
-        opened._settle()
+        opened._mark_saved()
         return opened
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """See what became of the file. Without unsaved edits its new content is taken, undoably where there are steps.
 
         With unsaved edits they stay, in conflict with the file; where it cannot be read its last good state stays.
@@ -79,12 +79,12 @@ class OpenDocument:
         self._in_conflict = self._differs()
         self.problem = None
         if self._in_conflict and not self.document.is_dirty:
-            self._take_over()
+            self._load_file()
         self.has_news = self.has_news or self._sight() != before
 
-    def take_news(self) -> bool:
+    def poll_changed(self) -> bool:
         """Look, and say whether a look made a difference to anything that can be seen since this was asked last."""
-        self.look()
+        self.refresh()
         had, self.has_news = self.has_news, False
         return had
 
@@ -106,7 +106,7 @@ class OpenDocument:
             self.save()
         return result
 
-    def edit_within(self, joint: JointEdit, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
+    def edit_as_part(self, joint: Transaction, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
         """As `edit`, as part of an edit of several sets, which saves it; undoing and redoing it are saved too."""
         before = self.document.steps_done
         result = self.edit(change, label=label)
@@ -115,7 +115,7 @@ class OpenDocument:
             self._joint_edits[self.document.steps_done] = joint
         return result
 
-    def joint_edit(self, number: int) -> JointEdit | None:
+    def joint_edit(self, number: int) -> Transaction | None:
         """The edit of several sets that the step of this number is part of."""
         return self._joint_edits.get(number)
 
@@ -131,25 +131,25 @@ class OpenDocument:
         """Write unsaved edits. Raises FileChanged where the file is not what they were made to, and StoreError."""
         if self.document.is_dirty:
             self.document.save()
-            self._settle()
+            self._mark_saved()
 
     def overwrite(self) -> None:
         """Write the file, whatever is there now, with its folder where that is gone. Raises StoreError."""
         make_folder(self.document.path.parent)
         self.document.save(overwrite=True)
-        self._settle()
+        self._mark_saved()
 
-    def save_over(self, theirs: bytes | None) -> None:
+    def overwrite_version(self, theirs: bytes | None) -> None:
         """Write the file in place of what was seen there. Raises FileChanged where it is another again."""
         self.document.replace_on_disk(theirs)
-        self._settle()
+        self._mark_saved()
 
     def reload(self) -> None:
         """Take what is on disk, as a step of undo. Raises StoreError."""
         before = self.document.steps_done
         self.document.reload()
         self._forget_steps_after(before)
-        self._settle()
+        self._mark_saved()
 
     def take(self, recovered: EvalSetDocument) -> None:
         """Take the edits of a recovered document as a step of undo."""
@@ -162,10 +162,10 @@ class OpenDocument:
         """The file has another name now."""
         self.document.path = path
 
-    def standing(self) -> DocumentStanding:
+    def get_status(self) -> DocumentStatus:
         """How it stands, as of the last look."""
         document = self.document
-        return DocumentStanding(
+        return DocumentStatus(
             dirty=document.is_dirty,
             undoable=document.undo_label,
             redoable=document.redo_label,
@@ -184,20 +184,20 @@ class OpenDocument:
         except StoreError:  # it is there and cannot be read
             return True
 
-    def _take_over(self) -> None:
+    def _load_file(self) -> None:
         try:
             if self.document.undo_label or self.document.redo_label:
                 self.reload()
             else:  # nothing to undo is worth keeping the old content for
                 self.document = EvalSetDocument.open(self.document.path)
-                self._settle()
+                self._mark_saved()
         except StoreError as error:
             self.problem = error
             self._in_conflict = False
             if isinstance(error.__cause__, OSError):
                 self._seen = _NOT_SEEN  # a permission may be given without a trace in what we compare
 
-    def _settle(self) -> None:
+    def _mark_saved(self) -> None:
         """The document is as on disk now."""
         stamp = self.document.stamp
         self._seen = stamp.signature if stamp is not None else _NOT_SEEN
@@ -221,7 +221,7 @@ class OpenDocument:
 Change = Callable[[EvalSetDocument], Any]
 
 
-class JointEdit:
+class Transaction:
     """One step of undo in each of several open documents; none of them is taken back without the others."""
 
     def __init__(self) -> None:
@@ -238,11 +238,11 @@ class JointEdit:
         Raises StoreError, and FileChanged before anything is edited where a set is in conflict with its file.
         """
         for opened, _ in changes:
-            if opened.standing().changed_on_disk:
+            if opened.get_status().changed_on_disk:
                 opened.save()  # raises FileChanged
         try:
             for opened, change in changes:
-                opened.edit_within(self, change, label=label)
+                opened.edit_as_part(self, change, label=label)
                 number = opened.document.steps_done
                 if opened.joint_edit(number) is self:  # the edit changed something
                     self._steps.append((opened, number))
@@ -269,11 +269,11 @@ class JointEdit:
             opened.redo()
 
     def _check(self, opened: OpenDocument, number: int, *, now: int) -> None:
-        opened.look()
+        opened.refresh()
         path = opened.document.path
         if opened.joint_edit(number) is not self or now != number:
             raise StoreError(path, "this is a step there too, and it was edited since: take that back first")
-        if opened.standing().changed_on_disk or opened.problem is not None or not path.exists():
+        if opened.get_status().changed_on_disk or opened.problem is not None or not path.exists():
             raise StoreError(path, "this is a step there too, and its file was changed since: decide on that first")
 
 
@@ -308,7 +308,7 @@ class OpenDocuments:
     def document(self, eval_set: str) -> EvalSetDocument:
         """An eval set with its unsaved edits; without any, as it is on disk now.
 
-        Where the file can no longer be read the last good state is given, and `standing` says what is wrong. Raises
+        Where the file can no longer be read the last good state is given, and `get_status` says what is wrong. Raises
         StoreError where there is none.
         """
         return self._look(eval_set).document
@@ -338,7 +338,7 @@ class OpenDocuments:
 
         Raises StoreError, and FileChanged where one of them is in conflict with its file.
         """
-        joint = JointEdit()
+        joint = Transaction()
         joint.make([(self._look(eval_set), change) for eval_set, change in changes], label=label)
         self._note_edited(joint)
 
@@ -359,7 +359,7 @@ class OpenDocuments:
         """Take back what was done last: in this set, or with the files of sets. None where there is nothing."""
         opened = self._open.get(eval_set) if eval_set is not None else None
         edited_at = opened.edited_at if opened is not None and opened.document.undo_label else 0
-        if self._operations.undoable_at > edited_at:
+        if self._operations.undo_order > edited_at:
             return self.undo_operation()
         return self._undo(eval_set) if eval_set is not None else None
 
@@ -367,7 +367,7 @@ class OpenDocuments:
         """Do again what was undone last: in this set, or with the files of sets. None where there is nothing."""
         opened = self._open.get(eval_set) if eval_set is not None else None
         edited_at = opened.edited_at if opened is not None and opened.document.redo_label else 0
-        if self._operations.redoable_at > edited_at:
+        if self._operations.redo_order > edited_at:
             return self.redo_operation()
         return self._redo(eval_set) if eval_set is not None else None
 
@@ -381,13 +381,13 @@ class OpenDocuments:
             opened.overwrite()
         else:
             opened.save()
-        self._forget_kept(opened)
+        self._discard_recovery(opened)
 
-    def save_over(self, eval_set: str, theirs: bytes | None) -> None:
+    def overwrite_version(self, eval_set: str, theirs: bytes | None) -> None:
         """Write a set in place of what was seen on disk (None: no file). Raises FileChanged where that changed too."""
         opened = self._look(eval_set)
-        opened.save_over(theirs)
-        self._forget_kept(opened)
+        opened.overwrite_version(theirs)
+        self._discard_recovery(opened)
 
     def versions(self, eval_set: str) -> Versions:
         """A set as it is here and as it is on disk. Raises StoreError where the file is there and cannot be read."""
@@ -395,7 +395,7 @@ class OpenDocuments:
         path = document.path
         return compare_versions(document, read_bytes(path)[0] if path.exists() else None)
 
-    def look_again(self) -> frozenset[str]:
+    def find_changed_sets(self) -> frozenset[str]:
         """The sets that are another than when this was asked last, because of their files, whoever saw it first.
 
         As cheap as asking the file system. Sets that were never asked for are not looked at.
@@ -403,17 +403,17 @@ class OpenDocuments:
         now = {name: read_signature(self._root / name) for name in self._unreadable}
         others = [name for name, signature in now.items() if signature != self._unreadable[name]]
         self._unreadable = now
-        return frozenset([name for name, opened in self._open.items() if opened.take_news()] + others)
+        return frozenset([name for name, opened in self._open.items() if opened.poll_changed()] + others)
 
     def reload(self, eval_set: str) -> None:
         """Take what is on disk; an undo brings back the edits that were not saved. Raises StoreError."""
         with self._changing(eval_set) as opened:
             opened.reload()
-            self._forget_kept(opened)
+            self._discard_recovery(opened)
 
-    def standing(self, eval_set: str) -> DocumentStanding:
+    def get_status(self, eval_set: str) -> DocumentStatus:
         """How a set stands. Raises StoreError where nothing of it could ever be read."""
-        return self._look(eval_set).standing()
+        return self._look(eval_set).get_status()
 
     def dirty(self) -> tuple[str, ...]:
         """The sets with unsaved edits."""
@@ -450,19 +450,19 @@ class OpenDocuments:
 
     # What outlives a crash.
 
-    def keep(self) -> None:
+    def write_recovery_files(self) -> None:
         """Bring the recovery files up to date: one for each set with unsaved edits. Raises StoreError."""
         for opened in self._open.values():
             document = opened.document
             if not document.is_dirty:
-                self._forget_kept(opened)
+                self._discard_recovery(opened)
             elif self._kept.get(document.path) != document.revision:
                 self._recovery.write(document)
                 self._kept[document.path] = document.revision
 
-    def found(self) -> list[FoundEdits]:
+    def find_recoveries(self) -> list[FoundEdits]:
         """What earlier sessions left unsaved, the newest first."""
-        return [self._found(recovery) for recovery in self._recovery.list_recoveries()]
+        return [self._compare_recovery(recovery) for recovery in self._recovery.list_recoveries()]
 
     def restore(self, recovery: Recovery) -> str:
         """Take up unsaved edits of an earlier session as one step of undo; gives the set. Raises StoreError.
@@ -477,8 +477,8 @@ class OpenDocuments:
         else:
             opened.take(recovered)
         opened.edited_at = self._next()
-        opened.look()
-        self.keep()
+        opened.refresh()
+        self.write_recovery_files()
         self._recovery.discard(recovery)
         return eval_set
 
@@ -496,22 +496,22 @@ class OpenDocuments:
             label, joint = opened.document.undo_label, opened.joint_edit(opened.document.steps_done)
             if joint is not None:
                 joint.undo()
-                return self._done_together(label, joint)
-            return _done(opened.undo(), eval_set)
+                return self._finish_transaction(label, joint)
+            return _make_result(opened.undo(), eval_set)
 
     def _redo(self, eval_set: str) -> Done | None:
         with self._changing(eval_set) as opened:
             label, joint = opened.document.redo_label, opened.joint_edit(opened.document.steps_done + 1)
             if joint is not None:
                 joint.redo()
-                return self._done_together(label, joint)
-            return _done(opened.redo(), eval_set)
+                return self._finish_transaction(label, joint)
+            return _make_result(opened.redo(), eval_set)
 
-    def _done_together(self, label: str | None, joint: JointEdit) -> Done | None:
+    def _finish_transaction(self, label: str | None, joint: Transaction) -> Done | None:
         self._note_edited(joint)
-        return _done(label, *(name for name, opened in self._open.items() if opened in joint.documents))
+        return _make_result(label, *(name for name, opened in self._open.items() if opened in joint.documents))
 
-    def _note_edited(self, joint: JointEdit) -> None:
+    def _note_edited(self, joint: Transaction) -> None:
         at = self._next()
         for opened in joint.documents:
             opened.edited_at = at
@@ -519,7 +519,7 @@ class OpenDocuments:
     def _look(self, eval_set: str) -> OpenDocument:
         opened = self._open.get(eval_set)
         if opened is not None:
-            opened.look()
+            opened.refresh()
             return opened
         path = self._root / eval_set
         signature = read_signature(path)
@@ -528,7 +528,7 @@ class OpenDocuments:
                 raise IsDataset(eval_set if is_address(eval_set) else path)
             opened = self._open[eval_set] = OpenDocument.open(path)
         except StoreError:
-            self._unreadable.setdefault(eval_set, signature)  # `look_again` has yet to tell of a newer one
+            self._unreadable.setdefault(eval_set, signature)  # `find_changed_sets` compares with it
             raise
         opened.has_news = self._unreadable.pop(eval_set, None) is not None
         return opened
@@ -556,7 +556,7 @@ class OpenDocuments:
             opened = self._open.pop(done.before, opened)
         if opened is None:
             return done
-        self._forget_kept(opened)
+        self._discard_recovery(opened)
         if done.after is None:
             self._gone[done.number] = opened
         elif done.before is None or not opened.document.is_named_by_file:
@@ -564,11 +564,11 @@ class OpenDocuments:
             self._open[done.after] = opened
         return done
 
-    def _forget_kept(self, opened: OpenDocument) -> None:
+    def _discard_recovery(self, opened: OpenDocument) -> None:
         if self._kept.pop(opened.document.path, None) is not None:
             self._recovery.discard(opened.document)
 
-    def _found(self, recovery: Recovery) -> FoundEdits:
+    def _compare_recovery(self, recovery: Recovery) -> FoundEdits:
         eval_set = self._name(recovery)
         try:
             recovered = self._recovery.load(recovery)
@@ -585,5 +585,5 @@ class OpenDocuments:
         return make_relative_name(recovery.document, self._root)
 
 
-def _done(label: str | None, *eval_sets: str) -> Done | None:
+def _make_result(label: str | None, *eval_sets: str) -> Done | None:
     return None if label is None else Done(label=label, eval_sets=eval_sets)

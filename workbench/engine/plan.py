@@ -130,7 +130,7 @@ class Limits(Fact):
     require_all_samples: bool = False
 
 
-def limits_of(settings: Settings, options: RunOptions) -> Limits:
+def resolve_limits(settings: Settings, options: RunOptions) -> Limits:
     """The options, and what the settings say where they say nothing. Raises PlanError."""
     run, judge = settings.run, settings.judge
     limits = Limits(
@@ -181,7 +181,7 @@ class PlannedCase:
     scoring_hash: str = ""
     executed: Execution | None = None
     repeat: int | None = None  # None: it is for every repeat
-    kept: tuple[MetricResult, ...] = ()
+    reused_results: tuple[MetricResult, ...] = ()
     tools: ToolPlan | None = None
 
     @property
@@ -190,7 +190,7 @@ class PlannedCase:
         return self.criteria.config
 
     @property
-    def expected(self) -> Sequence[Invocation]:
+    def expected_turns(self) -> Sequence[Invocation]:
         """The turns as they should be: none where there is no fixed conversation."""
         return () if self.case is None else self.case.conversation or ()
 
@@ -293,7 +293,7 @@ class Plan:
         return sum(fresh)
 
 
-def with_executed(plan: Plan, executed: Mapping[JobKey, Execution]) -> Plan:
+def set_executions(plan: Plan, executed: Mapping[JobKey, Execution]) -> Plan:
     """The plan in which these jobs are only judged: what their agents did is known."""
     of_repeats = {job.case for job in executed}
     cases: list[PlannedCase] = []
@@ -312,13 +312,13 @@ def with_executed(plan: Plan, executed: Mapping[JobKey, Execution]) -> Plan:
 _WORKS = '{"criteria": {"hallucinations_v1": {"threshold": 0.5}, "safety_v1": {"threshold": 0.8}}}'
 
 
-def with_models(config: EvalConfig, settings: Settings) -> EvalConfig:
+def complete_config(config: EvalConfig, settings: Settings) -> EvalConfig:
     """The config with the models that judge and play users where it names none, and the quorum of judges."""
     config = with_scorer(with_judge(config, settings.judge.model), settings.judge.scorer)
     return config.model_copy(update={"user_model": settings.simulation.model, "quorum": settings.judge.quorum})
 
 
-def criteria_below_every_score(config: EvalConfig) -> Iterator[tuple[Criterion, float]]:
+def find_useless_thresholds(config: EvalConfig) -> Iterator[tuple[Criterion, float]]:
     """The criteria whose threshold every score reaches, with the lowest score of the metric."""
     for criterion in config.criteria:
         info = find_info(criterion.metric, config)
@@ -334,7 +334,7 @@ def find_config_problems(criteria: PreparedCriteria) -> Iterator[InvalidConfig]:
     yield from read_user_options(config, default_model=config.user_model)[1]
 
 
-def why_no_scenario(config: EvalConfig) -> str | None:
+def explain_unscorable_scenarios(config: EvalConfig) -> str | None:
     """Why these criteria can judge no conversation with a simulated user, with some that can; None where one can."""
     for criterion in config.criteria:
         info = find_info(criterion.metric, config)
@@ -357,27 +357,27 @@ _SECRETS = ("TOKEN", "SECRET", "PASSWORD")  # ends of names that leave no doubt
 _NO_SECRETS = ("FILE", "PATH", "DIR", "FOLDER", "CREDENTIALS")  # ends of names that hold the place of a secret
 
 
-def environment_of(target: Target) -> Mapping[str, str]:
+def read_environment(target: Target) -> Mapping[str, str]:
     """The variables that models are asked with: ours, and those of the target's `.env` that ours do not set."""
     files = [] if target.env_file is None else [str(target.env_file)]
     return dotenv.effective(files, os.environ)
 
 
-def add_secrets_of(targets: Iterable[Target]) -> None:
+def mask_secrets(targets: Iterable[Target]) -> None:
     """Mask the secrets in our environment and in the targets' `.env` files wherever they would be shown or stored."""
-    add_secrets(_secrets_in(os.environ))
+    add_secrets(_find_secrets(os.environ))
     for file in {target.env_file for target in targets if target.env_file is not None}:
         given = dotenv.effective([str(file)], {})
-        add_secrets(_secrets_in(given))
+        add_secrets(_find_secrets(given))
         add_secrets(value for value in given.values() if _looks_like_key(value))
 
 
-def _secrets_in(variables: Mapping[str, str]) -> Iterator[str]:
+def _find_secrets(variables: Mapping[str, str]) -> Iterator[str]:
     """The values of variables whose names say that they are secrets, and passwords in addresses."""
     for name, value in variables.items():
         if _is_secret(name, value):
             yield value
-        if "@" in value and (password := _password_in(value)):
+        if "@" in value and (password := _find_password(value)):
             yield password
 
 
@@ -406,7 +406,7 @@ def _looks_like_key(value: str) -> bool:
     )
 
 
-def _password_in(address: str) -> str | None:
+def _find_password(address: str) -> str | None:
     try:
         password = urlsplit(address).password
     except ValueError:
@@ -417,12 +417,12 @@ def _password_in(address: str) -> str | None:
 # Who talks to the agent in a planned case, and what there is to say about it.
 
 
-def options_of(config: EvalConfig) -> UserOptions:
+def get_user_options(config: EvalConfig) -> UserOptions:
     """How the users of scenarios are played."""
     return read_user_options(config, default_model=config.user_model)[0]
 
 
-def scenarios_of(plan: Plan) -> Plan:
+def select_scenarios(plan: Plan) -> Plan:
     """The part of a plan that simulated users play, without targets whose script of models cannot be read: the agent
     would be spoken to once, and nobody could go on.
 
@@ -432,7 +432,7 @@ def scenarios_of(plan: Plan) -> Plan:
     if not any(case.has_case for case in cases):
         raise NoCases("nothing to simulate: none of these eval cases is a conversation scenario")
     problems = {
-        target.name: why_no_script(target) for target in {each.target.name: each.target for each in cases}.values()
+        target.name: check_script(target) for target in {each.target.name: each.target for each in cases}.values()
     }
     cases = tuple(case for case in cases if problems[case.target.name] is None)
     if not cases:
@@ -442,10 +442,10 @@ def scenarios_of(plan: Plan) -> Plan:
 
 def is_scripted(target: Target, model: str) -> bool:
     """Whether a script answers for a model, because there is no key for it."""
-    return target.scripted_models is not None and not has_key(model, environment_of(target))
+    return target.scripted_models is not None and not has_key(model, read_environment(target))
 
 
-def why_no_script(target: Target) -> str | None:
+def check_script(target: Target) -> str | None:
     """Why the script that answers for models without a key cannot be read; None where it can, or there is none."""
     if target.scripted_models is None:
         return None
@@ -456,16 +456,16 @@ def why_no_script(target: Target) -> str | None:
     return None
 
 
-def user_for(planned: PlannedCase, *, repeat: int, ask: Ask) -> User:
+def create_user(planned: PlannedCase, *, repeat: int, ask: Ask) -> User:
     """The user of a case: what its conversation says, or a model that plays its scenario."""
     case = planned.case
     assert case is not None
     if case.conversation_scenario is None:
         return FixedConversation(case.conversation or ())
-    return SimulatedUser(case.conversation_scenario, options_of(planned.config), ask=ask, sample=repeat)
+    return SimulatedUser(case.conversation_scenario, get_user_options(planned.config), ask=ask, sample=repeat)
 
 
-def why_it_stopped(case: CaseKey, execution: Execution) -> str | None:
+def explain_turn_limit(case: CaseKey, execution: Execution) -> str | None:
     """What to say of a conversation that did not come to its end; None of every other."""
     simulation = execution.simulation
     if simulation is None or simulation.end is not ConversationEnd.LIMIT:
@@ -502,7 +502,7 @@ class SetContext:
     @cached_property
     def _user_hash(self) -> str:
         """Of what plays the users of scenarios."""
-        options = options_of(self.criteria.config)
+        options = get_user_options(self.criteria.config)
         return _hash(repr(options), PROMPTS.version, repr(is_scripted(self.target, options.model)))
 
     @cached_property
@@ -523,7 +523,7 @@ class SetContext:
         tools = "" if self.tools is None else self.tools.digest(nowhere)
         return _hash(self._target_hash, self._user_hash, tools), self._config_hash
 
-    def plan(
+    def plan_case(
         self,
         key: CaseKey,
         case: EvalCase | None,
@@ -559,18 +559,18 @@ class SetContext:
             parts.append(digest)
         return f"{self._target_hash[:_TARGET_PART]}-{_hash(*parts)}"  # so that it can be told which of the two changed
 
-    def hashes_of_recorded(self, recorded: RecordedCase) -> tuple[str, str]:
+    def hash_recorded_case(self, recorded: RecordedCase) -> tuple[str, str]:
         """The same two hashes for what was recorded: of all that is judged, and of that with the criteria.
 
         No agent runs, so that nothing is won by telling what was said from what was expected; and rows in which the
         same was said, which may be many, each keep their verdicts. Of a row the columns say all.
         """
         if recorded.columns:
-            judged = _hash(self._target_hash, _bytes_of(recorded.columns))
+            judged = _hash(self._target_hash, _dump_columns(recorded.columns))
         else:
             case = recorded.case
             expected = b"" if case is None else _to_json(case, exclude=_IS_NO_MATTER)
-            judged = _hash(self._target_hash, _text_of(recorded.execution), expected)
+            judged = _hash(self._target_hash, _dump_execution(recorded.execution), expected)
         return judged, _hash(self._config_hash, judged)
 
 
@@ -591,7 +591,7 @@ _IS_NO_MATTER: Any = {"eval_id", "creation_timestamp"}
 """The part of a case that can change no verdict on the same answers: its name and its age."""
 
 
-def _text_of(execution: Execution) -> bytes:
+def _dump_execution(execution: Execution) -> bytes:
     """What was recorded: as JSON, or as Python shows it where it is no JSON or nested too deeply."""
     try:
         return _execution_to_json(execution)
@@ -599,7 +599,7 @@ def _text_of(execution: Execution) -> bytes:
         return repr(execution).encode("utf-8", "backslashreplace")
 
 
-def _bytes_of(columns: Mapping[str, Any]) -> bytes:
+def _dump_columns(columns: Mapping[str, Any]) -> bytes:
     """A row of JSON values; the same bytes for the same row, in a quarter of the time that writing JSON takes."""
     try:
         return marshal.dumps(dict(columns), _STABLE)

@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from workbench.engine.plan import Plan, PlannedCase, is_scripted, options_of
+from workbench.engine.plan import Plan, PlannedCase, get_user_options, is_scripted
 from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, count_tokens
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.target import AgentKind, Target
+from workbench.model.target import AgentKind
 from workbench.simulation.user_prompts import NO_LIMIT
 from workbench.store.history.history_queries import StoredJob
 from workbench.store.settings import JudgeSettings
-
-# What is made when it is first needed.
-
-T = TypeVar("T")
-Key = TypeVar("Key", bound=Hashable)
-
-
-class Once(Generic[T]):
-    """One thing."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._made: T | None = None
-
-    def get(self) -> T:
-        """The one that was made."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-
-def once_each(make: Callable[[Key], T]) -> Callable[[Key], T]:
-    """A thing for each key."""
-    made: dict[Key, T] = {}
-
-    def get(key: Key) -> T:
-        try:
-            return made[key]
-        except KeyError:
-            one = made[key] = make(key)
-            return one
-
-    return get
-
 
 # What a plan costs: how often agents and judges are called and, from what earlier runs took, time and tokens.
 
@@ -115,7 +82,7 @@ class PlanCost:
     cases: int
     repeats: int
     jobs: int
-    kept: int
+    reused: int
     agent_turns: int
     model_jobs: int
     model_turns: int
@@ -132,7 +99,7 @@ class PlanCost:
         return bool(self.repeats > 1 or self.judge_calls or self.users or self.model_jobs > FEW_JOBS)
 
 
-def prices_of(settings: JudgeSettings) -> Prices:
+def build_prices(settings: JudgeSettings) -> Prices:
     """The prices of models, with those that the settings give."""
     return Prices({model: OwnPrice(price.input, price.output) for model, price in settings.prices.items()})
 
@@ -141,7 +108,7 @@ ReadResults = Callable[[Collection[CaseKey]], Mapping[CaseKey, Sequence[CaseResu
 """Reads the results of some cases, by repeat, in the newest run in which each ran."""
 
 
-def cost_of(
+def estimate_cost(
     plan: Plan,
     *,
     earlier: Mapping[CaseKey, Sequence[StoredJob]] | None = None,
@@ -156,39 +123,35 @@ def cost_of(
     fresh = [planned for key, planned in plan.jobs if key not in plan.stored]
     agents = [planned for planned in fresh if planned.needs_agent]
     backed = [planned for planned in agents if planned.target.kind not in _FREE_KINDS]
-    questions = () if plan.options.replay_calls is not None else tuple(_questions(fresh))
+    questions = () if plan.options.replay_calls is not None else tuple(_list_questions(fresh))
     with_models = dict.fromkeys([*(planned.key for planned in backed), *(question.case for question in questions)])
-    results = _some_results(list(with_models), earlier, results_of)
+    results = _sample_results(list(with_models), earlier, results_of)
     return PlanCost(
         cases=len(plan.cases),
         repeats=plan.limits.runs,
         jobs=len(fresh),
-        kept=plan.total - len(fresh),
+        reused=plan.total - len(fresh),
         agent_turns=plan.agent_turns,
         model_jobs=len(backed),
         model_turns=sum(planned.turns or 0 for planned in backed),
-        judge_calls=_by(questions, lambda question: question.metric),
-        judges=_judges(questions, results, prices),
+        judge_calls=_sum_calls(questions, lambda question: question.metric),
+        judges=_estimate_judges(questions, results, prices),
         open_ended=sum(planned.turns is None for planned in agents),
-        users=() if plan.options.replay_calls is not None else tuple(_users(agents)),
-        seconds=_seconds(agents, earlier, lanes=plan.limits.concurrency),
-        tokens=_tokens(backed, results),
+        users=() if plan.options.replay_calls is not None else tuple(_estimate_users(agents)),
+        seconds=_estimate_seconds(agents, earlier, lanes=plan.limits.concurrency),
+        tokens=_estimate_tokens(backed, results),
     )
 
 
-def _is_scripted(asked: tuple[Target, str]) -> bool:
-    return is_scripted(*asked)
-
-
-def _users(jobs: Iterable[PlannedCase]) -> Iterator[UserCost]:
+def _estimate_users(jobs: Iterable[PlannedCase]) -> Iterator[UserCost]:
     """What simulated users are asked for; a script is not asked."""
     limits: dict[str, list[int]] = {}
-    are_scripted = once_each(_is_scripted)
+    are_scripted = cache(is_scripted)
     for planned in jobs:
         if planned.scenario is None:
             continue
-        options = options_of(planned.config)
-        if not are_scripted((planned.target, options.model)):
+        options = get_user_options(planned.config)
+        if not are_scripted(planned.target, options.model):
             limits.setdefault(options.model, []).append(options.limit)
     for model, each in limits.items():
         # The starting prompt is the first turn, and nobody is asked for what comes after the last.
@@ -205,32 +168,32 @@ class _Question(NamedTuple):
     calls: int
 
 
-def _questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
-    are_scripted = once_each(_is_scripted)
+def _list_questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
+    are_scripted = cache(is_scripted)
     for planned in jobs:
-        kept = {metric.name for metric in planned.kept}
+        kept = {metric.name for metric in planned.reused_results}
         for metric, judge, model in planned.criteria.asked_models:
-            if metric not in kept and not are_scripted((planned.target, model)):
+            if metric not in kept and not are_scripted(planned.target, model):
                 yield _Question(planned.key, metric, model, judge.count_calls(planned.turns or 0))
 
 
-def _by(questions: Iterable[_Question], name: Callable[[_Question], str]) -> Mapping[str, int]:
+def _sum_calls(questions: Iterable[_Question], name: Callable[[_Question], str]) -> Mapping[str, int]:
     calls: dict[str, int] = {}
     for question in questions:
         calls[name(question)] = calls.get(name(question), 0) + question.calls
     return calls
 
 
-def _judges(
+def _estimate_judges(
     questions: Sequence[_Question], results: Mapping[CaseKey, Sequence[CaseResult]], prices: Prices | None
 ) -> Sequence[JudgeCost]:
     if not questions:
         return ()
-    usual = dict(_usual_tokens(results))
+    usual = dict(_average_tokens(results))
     cases = len({question.case for question in questions})
     judges = []
-    for model, calls in _by(questions, lambda question: question.model).items():
-        by_metric = _by((each for each in questions if each.model == model), lambda question: question.metric)
+    for model, calls in _sum_calls(questions, lambda question: question.model).items():
+        by_metric = _sum_calls((each for each in questions if each.model == model), lambda question: question.metric)
         unknown = None if prices is None else prices.explain_unknown(model)
         tokens = dollars = None
         if usual.keys() >= by_metric.keys():
@@ -254,7 +217,7 @@ def _judges(
     return judges
 
 
-def _usual_tokens(results: Mapping[CaseKey, Sequence[CaseResult]]) -> Iterator[tuple[str, Tokens]]:
+def _average_tokens(results: Mapping[CaseKey, Sequence[CaseResult]]) -> Iterator[tuple[str, Tokens]]:
     """The tokens of an answer to each criterion: the mean of those that judges gave before."""
     told: dict[str, list[Tokens]] = {}
     for result in chain.from_iterable(results.values()):
@@ -268,7 +231,7 @@ def _usual_tokens(results: Mapping[CaseKey, Sequence[CaseResult]]) -> Iterator[t
             yield metric_name, Tokens(*means)
 
 
-def _seconds(
+def _estimate_seconds(
     jobs: Sequence[PlannedCase], earlier: Mapping[CaseKey, Sequence[StoredJob]], *, lanes: int
 ) -> Estimate | None:
     """The time of all jobs, spread over the lanes; no shorter than the longest of them."""
@@ -285,7 +248,7 @@ def _seconds(
     return Estimate(seconds, known=len(took), of=len({planned.key for planned in jobs}))
 
 
-def _some_results(
+def _sample_results(
     keys: Sequence[CaseKey], earlier: Mapping[CaseKey, Sequence[StoredJob]], results_of: ReadResults
 ) -> Mapping[CaseKey, Sequence[CaseResult]]:
     """The results of cases spread evenly over those of them that ran before."""
@@ -293,7 +256,7 @@ def _some_results(
     return results_of(ran[:: max(1, -(-len(ran) // _MOST_SAMPLED))]) if ran else {}
 
 
-def _tokens(jobs: Sequence[PlannedCase], results: Mapping[CaseKey, Sequence[CaseResult]]) -> Estimate | None:
+def _estimate_tokens(jobs: Sequence[PlannedCase], results: Mapping[CaseKey, Sequence[CaseResult]]) -> Estimate | None:
     """The tokens of all jobs, by the mean of those whose results are known."""
     keys = {planned.key for planned in jobs}
     used = [mean for key in keys & results.keys() if (mean := _mean_tokens(results[key])) is not None]

@@ -16,16 +16,16 @@ from workbench.engine.plan import (
     RunOptions,
     Selection,
     SetContext,
-    criteria_below_every_score,
+    check_script,
+    complete_config,
+    explain_unscorable_scenarios,
     find_config_problems,
+    find_useless_thresholds,
+    get_user_options,
     is_scripted,
-    limits_of,
-    options_of,
-    why_no_scenario,
-    why_no_script,
-    with_models,
+    resolve_limits,
 )
-from workbench.engine.recorded_data import plan_recordings, recorded_target, refuse_unfit
+from workbench.engine.recorded_data import check_columns, make_recorded_target, plan_recordings
 from workbench.llm.gemini import find_unknown_keys
 from workbench.llm.model_types import Ask
 from workbench.metrics.registry import PreparedCriteria, check_inputs, prepare
@@ -142,7 +142,7 @@ class ToolPlanner:
             self.problems.append(f"{shown_path(path)}: there is no folder {shown_path(path.parent)}")
 
 
-def tools_outside_runs(target: Target, *, model: str, ask: Ask) -> CaseTools | None:
+def create_standalone_tools(target: Target, *, model: str, ask: Ask) -> CaseTools | None:
     """What answers for a target's simulated tools where there is no case, with a state of its own. Raises PlanError."""
     planner = ToolPlanner(RunOptions(), model=model)
     plan = planner.plan(target)
@@ -152,7 +152,7 @@ def tools_outside_runs(target: Target, *, model: str, ask: Ask) -> CaseTools | N
     return None if plan is None else CaseTools(plan, nowhere, ask=ask)
 
 
-def problems_of_tools(targets: Iterable[Target]) -> Sequence[str]:
+def find_tool_problems(targets: Iterable[Target]) -> Sequence[str]:
     """What is wrong with the files that say which tools are simulated."""
     planner = ToolPlanner(RunOptions(), model="")
     for target in targets:
@@ -175,7 +175,7 @@ _KEPT = 2
 """Of how many runs the executions of a case are kept: the newest may be the one that is judged."""
 
 
-def with_baselines(
+def add_baselines(
     cases: Sequence[PlannedCase], open_history: OpenHistory, *, before: str | None = None
 ) -> tuple[PlannedCase, ...]:
     """The cases with what the judge metrics of their criteria compare with; "latest" is a run older than `before`.
@@ -183,24 +183,24 @@ def with_baselines(
     A case is the same whichever agent ran it, and its first repeat stands for all; what was done in one run is never
     compared with itself. Raises PlanError for a run that is not there, and StoreError.
     """
-    wanted = {id(case.config): _runs_of(case.config) for case in cases}
+    wanted = {id(case.config): _find_baseline_runs(case.config) for case in cases}
     names = {run: metric for runs in wanted.values() for metric, run in runs.items()}
     if not names:
         return tuple(cases)
     history = open_history()
     try:
         places = {_place(case.key) for case in cases}
-        found = {run: _executions(history, run, metric, places, before) for run, metric in names.items()}
+        found = {run: _read_executions(history, run, metric, places, before) for run, metric in names.items()}
     finally:
         if history is not None:
             history.close()
     return tuple(
-        replace(case, baselines={m: _others(case, found[run]) for m, run in wanted[id(case.config)].items()})
+        replace(case, baselines={m: _find_baselines(case, found[run]) for m, run in wanted[id(case.config)].items()})
         for case in cases
     )
 
 
-def _others(case: PlannedCase, found: _Executions) -> Sequence[Execution]:
+def _find_baselines(case: PlannedCase, found: _Executions) -> Sequence[Execution]:
     """What was done in other runs than the one whose execution is to be judged, where that is known."""
     runs = found.get(_place(case.key), ())
     if case.executed is not None:
@@ -212,17 +212,17 @@ def lacks_baseline(case: PlannedCase, result: CaseResult) -> bool:
     """Whether a metric was to compare with the latest run and found none: the verdict counts until there is one."""
     if not case.config.judge_metrics:  # nearly always, and of ten thousand cases each is asked
         return False
-    latest = {metric for metric, run in _runs_of(case.config).items() if run == LATEST}
+    latest = {metric for metric, run in _find_baseline_runs(case.config).items() if run == LATEST}
     for metric in result.metrics:
         if metric.name not in latest or metric.status is not MetricStatus.UNDEFINED:
             continue
         found = case.baselines.get(metric.name, ())
-        if metric in case.kept or all(each.turns == result.execution.turns for each in found):
+        if metric in case.reused_results or all(each.turns == result.execution.turns for each in found):
             return True
     return False
 
 
-def _runs_of(config: EvalConfig) -> Mapping[str, str]:
+def _find_baseline_runs(config: EvalConfig) -> Mapping[str, str]:
     """The run that each metric compares with, of those that the criteria name and that compare with a run."""
     runs: dict[str, str] = {}
     for criterion in config.criteria:
@@ -232,7 +232,9 @@ def _runs_of(config: EvalConfig) -> Mapping[str, str]:
     return runs
 
 
-def _executions(history: History | None, run: str, metric: str, places: set[_Place], before: str | None) -> _Executions:
+def _read_executions(
+    history: History | None, run: str, metric: str, places: set[_Place], before: str | None
+) -> _Executions:
     if history is None:
         if run == LATEST:
             return {}
@@ -240,7 +242,7 @@ def _executions(history: History | None, run: str, metric: str, places: set[_Pla
             f"judge_metrics.{metric}.baseline: found the run {run!r}, expected one of the history: it is empty"
         )
     try:
-        ids = _newest(history, before) if run == LATEST else [history.run(run).run_id]
+        ids = _list_newest_runs(history, before) if run == LATEST else [history.run(run).run_id]
     except StoreError as error:
         raise PlanError(f"judge_metrics.{metric}.baseline: {error}") from error
     found: dict[_Place, list[_Repeats]] = {place: [] for place in places}
@@ -261,7 +263,7 @@ def _executions(history: History | None, run: str, metric: str, places: set[_Pla
     return found
 
 
-def _newest(history: History, before: str | None) -> Sequence[str]:
+def _list_newest_runs(history: History, before: str | None) -> Sequence[str]:
     """The ids of the newest runs, of those that are older than `before` where that is given; the newest first."""
     if before is None:
         return [run.run_id for run in history.runs(limit=_RUNS_LOOKED_AT)]
@@ -320,7 +322,7 @@ class Planner:
             raise NoCases(f"nothing to run: there is no eval case in {names or 'the project'}")
         return plan
 
-    def plan_what_is_there(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
+    def plan_existing_cases(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
         """The plan for these cases, which may be none: more may come. Raises PlanError."""
         return self._plan(selections, options, config=None)[0]
 
@@ -333,13 +335,13 @@ class Planner:
         usual: Mapping[str, EvalConfig] | None = None,
     ) -> tuple[Plan, Sequence[str], Sequence[str]]:
         """The plan, why sets are missing in it, and what is said of datasets at addresses that were not fetched."""
-        wanted = _merge(selections)
-        unknown = [self._unknown_set(name) for name in wanted if name not in self._entries]
+        wanted = _merge_selections(selections)
+        unknown = [self._describe_unknown_set(name) for name in wanted if name not in self._entries]
         if unknown:
             raise PlanError(*unknown)
         kept = {name: usual[name] for name in wanted if usual and name in usual and options.config is None}
         read = {name: self._entries[name] for name in wanted if name not in kept}
-        configs, problems = self._configs(read, options, given=config)
+        configs, problems = self._prepare_configs(read, options, given=config)
         if problems and not configs and not kept:
             raise PlanError(*problems)
         configs = {**{name: prepare(config) for name, config in kept.items()}, **configs}
@@ -348,19 +350,19 @@ class Planner:
             nothing = {key: prepare(config.model_copy(update={"criteria": ()})) for key, config in unique.items()}
             configs = {name: nothing[id(each)] for name, each in configs.items()}
         wanted = {name: ids for name, ids in wanted.items() if name in configs}
-        tools = self._tools_of(wanted, options)
+        tools = self._plan_tools(wanted, options)
         cases: list[PlannedCase] = []
         if config is None:
-            problems += self._errors_of_configs({configs[name].config.source for name in wanted if name in read})
+            problems += self._find_config_errors({configs[name].config.source for name in wanted if name in read})
         unread: list[str] = []
         whole: set[str] = set()
         for name, ids in wanted.items():
             try:
-                found = list(self._cases_of_set(self._entries[name], ids, configs[name], tools[name]))
+                found = list(self._plan_set(self._entries[name], ids, configs[name], tools[name]))
                 refused: Sequence[str] = ()
                 if options.scores:
                     self._refuse_unknown_inputs(configs[name].config, found)
-                    found, refused = _without_hopeless(found, configs[name].config, name=name)
+                    found, refused = _drop_unscorable_scenarios(found, configs[name].config, name=name)
                     problems.extend(refused)
                 else:
                     found = [replace(case, scoring_hash="") for case in found]
@@ -370,22 +372,22 @@ class Planner:
             except (StoreError, PlanError) as error:
                 problems.append(str(error))
                 continue
-            problems.extend(self._errors_of_set(name, found))
+            problems.extend(self._find_set_errors(name, found))
             cases.extend(found)
             if ids is None and not refused:
                 whole.add(name)
         plan = Plan(
             root=self._project.root,
-            cases=with_baselines(cases, self._open_history, before=options.judges_again),
-            limits=limits_of(self._loaded.settings, options),
+            cases=add_baselines(cases, self._open_history, before=options.judges_again),
+            limits=resolve_limits(self._loaded.settings, options),
             options=options,
             notices=(
-                *(self._notices({name: each.config for name, each in configs.items()}) if options.scores else ()),
-                *_scripted(cases),
-                *_told_tools(cases),
+                *(self._build_notices({name: each.config for name, each in configs.items()}) if options.scores else ()),
+                *_report_scripted_models(cases),
+                *_describe_tools(cases),
                 *unread,
             ),
-            problems=(*self._wrong_settings({case.target.name: case.target for case in cases}), *problems),
+            problems=(*self._find_setting_problems({case.target.name: case.target for case in cases}), *problems),
             whole_sets=frozenset(whole),
             selections=tuple(selections),
         )
@@ -410,10 +412,10 @@ class Planner:
         recorded = read_recorded(path, expected=expected, columns=columns)
         # Functions of the user are looked for where the criteria that name them are.
         functions = self._project.root if options.config is None else find_root(options.config.parent)
-        target = recorded_target(recorded.path, root=self._project.root, functions=functions)
+        target = make_recorded_target(recorded.path, root=self._project.root, functions=functions)
         plan = self.plan_rows(recorded, options, target=target, config=config)
-        refuse_unfit(recorded, config, mapping="`--columns COLUMN=NAME`")
-        notices = self._notices({target.name: config})
+        check_columns(recorded, config, mapping="`--columns COLUMN=NAME`")
+        notices = self._build_notices({target.name: config})
         if not any(case.has_case for case in plan.cases):
             notices += (
                 f"{shown_path(recorded.path)}: nothing to hold it against is named; metrics that need it have no score",
@@ -433,13 +435,13 @@ class Planner:
         self._refuse_unknown_inputs(criteria.config, cases)
         return Plan(
             root=self._project.root,
-            cases=with_baselines(cases, self._open_history, before=options.judges_again),
-            limits=limits_of(self._loaded.settings, options).model_copy(update={"runs": 1}),
+            cases=add_baselines(cases, self._open_history, before=options.judges_again),
+            limits=resolve_limits(self._loaded.settings, options).model_copy(update={"runs": 1}),
             options=options,
             problems=recorded.problems,
         )
 
-    def _wrong_settings(self, targets: Mapping[str, Target]) -> Iterator[str]:
+    def _find_setting_problems(self, targets: Mapping[str, Target]) -> Iterator[str]:
         """What is wrong in the settings and may have changed a verdict: keys nobody knows, files that are not there."""
         yield from self._loaded.problems
         yield from self._project.unusable.values()
@@ -452,10 +454,10 @@ class Planner:
             if wrong is not None:
                 yield self._loaded.add_location(("targets", target.name, target.kind.value), wrong)
             is_missing = target.scripted_models is not None and not target.scripted_models.is_file()  # said already
-            if not is_missing and (problem := why_no_script(target)) is not None:
+            if not is_missing and (problem := check_script(target)) is not None:
                 yield problem
 
-    def _configs(
+    def _prepare_configs(
         self, entries: Mapping[str, EvalSetEntry], options: RunOptions, *, given: EvalConfig | None
     ) -> tuple[dict[str, PreparedCriteria], list[str]]:
         """Prepare the criteria of each set; also return what is wrong with the files that cannot be used."""
@@ -490,7 +492,7 @@ class Planner:
         self._config_files[config.source] = loaded
         return config
 
-    def _where(self, config: EvalConfig, place: str) -> str:
+    def _locate(self, config: EvalConfig, place: str) -> str:
         """The file of a config, with line and column where it was read here."""
         loaded = self._config_files.get(config.source)
         if loaded is None:
@@ -500,8 +502,8 @@ class Planner:
 
     def _prepare(self, config: EvalConfig) -> PreparedCriteria:
         """Complete a config with the models of the settings and prepare its criteria. Raises PlanError."""
-        criteria = prepare(with_models(config, self._loaded.settings))
-        problems = [f"{self._where(config, each.place)}: {each}" for each in find_config_problems(criteria)]
+        criteria = prepare(complete_config(config, self._loaded.settings))
+        problems = [f"{self._locate(config, each.place)}: {each}" for each in find_config_problems(criteria)]
         if problems:
             raise PlanError(*problems)
         return criteria
@@ -511,23 +513,23 @@ class Planner:
         if not config.judge_metrics or not cases:
             return
         columns = {name for case in cases for name in case.columns}
-        problems = [f"{self._where(config, problem.place)}: {problem}" for problem in check_inputs(config, columns)]
+        problems = [f"{self._locate(config, problem.place)}: {problem}" for problem in check_inputs(config, columns)]
         if problems:
             raise PlanError(*problems)
 
-    def _errors_of_configs(self, sources: Set[str]) -> Iterator[str]:
+    def _find_config_errors(self, sources: Set[str]) -> Iterator[str]:
         """What ADK would refuse of configurations that can be used here."""
         for source in sorted(sources & self._config_files.keys()):
             errors = check_config(self._config_files[source])
             yield from format_problems(problem for problem in errors if problem.severity == "error")
 
-    def _notices(self, configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
+    def _build_notices(self, configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
         assumed = sorted(name for name, config in configs.items() if config.is_default)
         generous = tuple(
-            f"{self._where(config, place)}: {place}: {criterion.threshold:g} is below every score (from {lowest:g} "
+            f"{self._locate(config, place)}: {place}: {criterion.threshold:g} is below every score (from {lowest:g} "
             "on), so that every case passes"
             for config in {id(config): config for config in configs.values()}.values()
-            for criterion, lowest in criteria_below_every_score(config)
+            for criterion, lowest in find_useless_thresholds(config)
             for place in (f"criteria.{criterion.metric}.threshold",)
         )
         if not assumed:
@@ -536,7 +538,7 @@ class Planner:
         shown = ", ".join(assumed[:3]) + (f" and {len(assumed) - 3} more" if len(assumed) > 3 else "")
         return (f"{shown}: no criteria are configured; using the default ones: {criteria}", *generous)
 
-    def _tools_of(self, names: Iterable[str], options: RunOptions) -> dict[str, ToolPlan | None]:
+    def _plan_tools(self, names: Iterable[str], options: RunOptions) -> dict[str, ToolPlan | None]:
         """What happens with the tools of each set's agent. Raises PlanError with everything that is wrong."""
         planned: dict[str | None, ToolPlan | None] = {None: None}
         entries = {name: self._entries[name].target for name in names}
@@ -548,19 +550,19 @@ class Planner:
             raise PlanError(*dict.fromkeys(planner.problems))
         return {name: planned[target] for name, target in entries.items()}
 
-    def _cases_of_set(
+    def _plan_set(
         self, entry: EvalSetEntry, ids: frozenset[str] | None, criteria: PreparedCriteria, tools: ToolPlan | None
     ) -> Iterator[PlannedCase]:
-        target = self._target_of(entry)
+        target = self._get_target(entry)
         if target.kind is AgentKind.RECORDED:
             recorded = self._recorded(entry.relative)
-            chosen = _chosen(ids, recorded.cases, name=entry.relative)
+            chosen = _choose_cases(ids, recorded.cases, name=entry.relative)
             mapping = f'`columns = {{COLUMN = "NAME"}}` of a recorded target in {FILE_NAME}'
-            refuse_unfit(recorded, criteria.config, mapping=mapping)
+            check_columns(recorded, criteria.config, mapping=mapping)
             yield from plan_recordings(recorded, name=entry.relative, target=target, criteria=criteria, chosen=chosen)
             return
         document = self._open_document(entry.relative)
-        chosen = _chosen(ids, document.entries, name=entry.relative)
+        chosen = _choose_cases(ids, document.entries, name=entry.relative)
         context = SetContext(eval_set_id=document.eval_set_id, target=target, criteria=criteria, tools=tools)
         occurrences = Counter(item.eval_id for item in document.entries)
         for item in document.entries:
@@ -572,12 +574,12 @@ class Planner:
                 shown = shorten(repr(item.eval_id), 300)
                 message = f"eval_id {shown} stands {occurrences[item.eval_id]} times, expected once"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
-            yield context.plan(key, case, problem=problem, remake=document.lazy_case(item.index))
+            yield context.plan_case(key, case, problem=problem, remake=document.lazy_case(item.index))
 
-    def _errors_of_set(self, name: str, planned: Sequence[PlannedCase]) -> Sequence[str]:
+    def _find_set_errors(self, name: str, planned: Sequence[PlannedCase]) -> Sequence[str]:
         """What is wrong with the file of a set besides the errors that stop these cases, which their results report."""
         entry = self._entries[name]
-        if self._target_of(entry).kind is AgentKind.RECORDED:
+        if self._get_target(entry).kind is AgentKind.RECORDED:
             return self._recorded(name).problems
         document = self._open_document(name)
         chosen = {(case.key.eval_id, case.key.occurrence) for case in planned}
@@ -600,27 +602,27 @@ class Planner:
         entry = self._entries.get(eval_set)
         target = None if entry is None or entry.target is None else self._project.targets[entry.target]
         if entry is not None and target is not None and target.kind is AgentKind.RECORDED:
-            return _by_name(self._recorded(eval_set).cases)
-        return _by_name(self._open_document(eval_set).entries)
+            return _index_by_name(self._recorded(eval_set).cases)
+        return _index_by_name(self._open_document(eval_set).entries)
 
-    def _target_of(self, entry: EvalSetEntry) -> Target:
+    def _get_target(self, entry: EvalSetEntry) -> Target:
         if entry.target is None:
             reason = entry.unpaired_reason or "no agent belongs to it"
             raise PlanError(f"{entry.relative}: {reason}")
         return self._project.targets[entry.target]
 
-    def _unknown_set(self, name: str) -> str:
+    def _describe_unknown_set(self, name: str) -> str:
         return f"{name}: no such eval set in {self._project.root}{suggest_name(name, self._entries)}"
 
 
-def _told_tools(cases: Iterable[PlannedCase]) -> Iterator[str]:
+def _describe_tools(cases: Iterable[PlannedCase]) -> Iterator[str]:
     plans = {case.target.name: case.tools for case in cases if case.tools is not None}
     for target, plan in plans.items():
         if plan.notice is not None:
             yield f"{target}: {plan.notice}"
 
 
-def _merge(selections: Sequence[Selection]) -> dict[str, frozenset[str] | None]:
+def _merge_selections(selections: Sequence[Selection]) -> dict[str, frozenset[str] | None]:
     merged: dict[str, frozenset[str] | None] = {}
     for selection in selections:
         ids = None if selection.cases is None else frozenset(selection.cases)
@@ -629,12 +631,12 @@ def _merge(selections: Sequence[Selection]) -> dict[str, frozenset[str] | None]:
     return merged
 
 
-def _without_hopeless(
+def _drop_unscorable_scenarios(
     cases: Sequence[PlannedCase], config: EvalConfig, *, name: str
 ) -> tuple[list[PlannedCase], Sequence[str]]:
     """The cases without the scenarios, where no criterion can judge one: playing them would cost and say nothing."""
     scenarios = [case for case in cases if case.scenario is not None]
-    why = why_no_scenario(config) if scenarios else None
+    why = explain_unscorable_scenarios(config) if scenarios else None
     if why is None:
         return list(cases), ()
     refused = {case.key for case in scenarios}
@@ -643,7 +645,7 @@ def _without_hopeless(
     ]
 
 
-def _scripted(cases: Iterable[PlannedCase]) -> Iterator[str]:
+def _report_scripted_models(cases: Iterable[PlannedCase]) -> Iterator[str]:
     """Which models a script plays, because there is no key for them: nobody must take it for the real thing."""
     asked: dict[tuple[str, str], PlannedCase] = {}  # each pair is looked at once, however many cases there are
     for case in cases:
@@ -651,7 +653,7 @@ def _scripted(cases: Iterable[PlannedCase]) -> Iterator[str]:
             continue
         models = [*case.criteria.judge_models]
         if case.scenario is not None:
-            models.append(options_of(case.config).model)
+            models.append(get_user_options(case.config).model)
         for model in models:
             asked.setdefault((case.target.name, model), case)
     for (name, model), case in asked.items():
@@ -668,23 +670,23 @@ def _read_case(
     except StoreError as error:
         return None, Failure(kind=FailureKind.FILE, message=error.format_with_name(name))
     if case.conversation_scenario is not None:
-        problem = check_scenario(case.conversation_scenario, options_of(config))
+        problem = check_scenario(case.conversation_scenario, get_user_options(config))
         if problem is not None:
             return case, Failure(kind=FailureKind.FILE, message=f"{name}: {case.eval_id}: {problem}")
     return case, None
 
 
-def _by_name(cases: Iterable[CaseEntry | RecordedCase]) -> Mapping[str, Set[CaseInSet]]:
+def _index_by_name(cases: Iterable[CaseEntry | RecordedCase]) -> Mapping[str, Set[CaseInSet]]:
     return group_cases_by_name((item.eval_id, item.occurrence) for item in cases)
 
 
-def _chosen(
+def _choose_cases(
     names: frozenset[str] | None, cases: Iterable[CaseEntry | RecordedCase], *, name: str
 ) -> frozenset[CaseInSet] | None:
     """The cases that are meant, None for all. Raises PlanError for names that no case of the set `name` has."""
     if names is None:
         return None
-    known = _by_name(cases)
+    known = _index_by_name(cases)
     missing = names.difference(known)
     if missing:
         raise PlanError(*(f"{name}: no eval case {each!r}{suggest_name(each, known)}" for each in sorted(missing)))

@@ -29,7 +29,7 @@ from workbench.store.settings import LoadedSettings, load_settings
 _MARKS = ("workbench.toml", ".git", "pyproject.toml")
 
 
-def root_of(paths: Sequence[Path]) -> Path:
+def find_common_root(paths: Sequence[Path]) -> Path:
     """The one project that all paths belong to; without any, the one around the working directory.
 
     A folder that nothing marks as a project is no better a root than the working directory, where that holds it.
@@ -51,7 +51,7 @@ def is_marked(root: Path) -> bool:
     return any((root / mark).exists() for mark in _MARKS)
 
 
-def with_named_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> Project:
+def add_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> Project:
     """The project with these sets too, which may be called otherwise than discovery looks for.
 
     A dataset is a target of its own, whose recordings it holds. With `target`, that agent runs all sets. Raises
@@ -67,26 +67,26 @@ def with_named_sets(project: Project, sets: Iterable[Path], *, target: str | Non
         if not path.is_file() or relative in entries:
             continue
         if is_dataset(path):
-            from workbench.engine.recorded_data import recorded_target  # with what plans them: not for other sets
+            from workbench.engine.recorded_data import make_recorded_target  # with what plans them: not for other sets
 
-            dataset = recorded_target(path.resolve(), root=project.root)
+            dataset = make_recorded_target(path.resolve(), root=project.root)
             targets[dataset.name] = dataset
-            entries[relative] = entry_of(path, root=project.root, target=dataset)
+            entries[relative] = make_entry(path, root=project.root, target=dataset)
         else:
             near, reason = pairing.pair(path.resolve())
             agent = project.targets[near] if near is not None else None
-            entries[relative] = entry_of(path, root=project.root, target=agent, reason=reason)
+            entries[relative] = make_entry(path, root=project.root, target=agent, reason=reason)
     if target is not None:
         agent = project.targets[target]
         entries = {
-            name: entry_of(entry.path, root=project.root, target=agent)
+            name: make_entry(entry.path, root=project.root, target=agent)
             for name, entry in entries.items()
             if entry.address is None  # a dataset elsewhere is for no agent
         }
     return project.model_copy(update={"eval_sets": tuple(entries.values()), "targets": targets})
 
 
-def entry_of(path: Path, *, root: Path, target: Target | None, reason: str | None = None) -> EvalSetEntry:
+def make_entry(path: Path, *, root: Path, target: Target | None, reason: str | None = None) -> EvalSetEntry:
     """A set that was named."""
     entry = EvalSetEntry(
         path=path.resolve(),
@@ -106,22 +106,22 @@ def require_target(project: Project, name: str) -> None:
         raise PlanError(f"no such target: {name!r}{suggest_name(name, project.targets)}")
 
 
-def project_of(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSettings]:
+def make_project(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSettings]:
     """A project of this agent and these sets alone: nothing else is looked for.
 
     The agent is the target of workbench.toml that lives in this folder, if there is one, else the ADK agent in it.
     """
-    root = root_of([agent])
+    root = find_common_root([agent])
     if root == agent.resolve():
         root = root.parent  # where ADK keeps its agents, and looks for their .env
     loaded = load_settings(root)
-    target = _configured(agent, loaded, root=root) or make_adk_target(agent, root=root)
-    entries = {entry.relative: entry for entry in (entry_of(path, root=root, target=target) for path in sets)}
+    target = _find_configured_target(agent, loaded, root=root) or make_adk_target(agent, root=root)
+    entries = {entry.relative: entry for entry in (make_entry(path, root=root, target=target) for path in sets)}
     project = Project(root=root, targets={target.name: target}, eval_sets=tuple(entries.values()))
     return project, loaded
 
 
-def _configured(agent: Path, loaded: LoadedSettings, *, root: Path) -> Target | None:
+def _find_configured_target(agent: Path, loaded: LoadedSettings, *, root: Path) -> Target | None:
     """The first target of workbench.toml whose code lives in this folder."""
     for name, settings in loaded.settings.targets.items():
         try:

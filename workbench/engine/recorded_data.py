@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     found: Recorded | StoreError
 
 
-def recorded_target(path: Path | str, *, root: Path, functions: Path | None = None) -> Target:
+def make_recorded_target(path: Path | str, *, root: Path, functions: Path | None = None) -> Target:
     """The target that stands for a dataset of the project below `root`, which is called like its set.
 
     Functions of the user are imported from `functions`, by default from there.
@@ -58,7 +58,7 @@ class Recordings:
         self._are_rows: dict[str, tuple[_Stamp, bool]] = {}
         self._reads = 0
 
-    def of(self, eval_set: str) -> Recorded:
+    def read(self, eval_set: str) -> Recorded:
         """What was recorded for a set; a dataset is all of it.
 
         Raises NotLoaded for an address that has not been read yet. Raises StoreError where nothing can be read or the
@@ -80,17 +80,17 @@ class Recordings:
     def fetch(self, eval_set: str) -> Recorded:
         """As `of`, but an address that has not been read yet is read."""
         try:
-            return self.of(eval_set)
+            return self.read(eval_set)
         except NotLoaded:
-            self.keep(eval_set, self.reader(eval_set)())
-            return self.of(eval_set)
+            self.keep(eval_set, self.make_reader(eval_set)())
+            return self.read(eval_set)
 
-    def reader(self, eval_set: str) -> Callable[[], Reading]:
+    def make_reader(self, eval_set: str) -> Callable[[], Reading]:
         """What reads a set anew, on any thread, and gives what is wrong where it cannot: addresses take their time.
 
         Raises StoreError where the set is of no recorded target, or has gone.
         """
-        return partial(_tried, *self._find(eval_set))
+        return partial(_try_read, *self._find(eval_set))
 
     def keep(self, eval_set: str, reading: Reading) -> None:
         """What `reader` has read counts from now on, unless the set has gone meanwhile or is another one."""
@@ -152,7 +152,7 @@ def _stamp(entry: EvalSetEntry, target: Target) -> _Stamp:
     return target, read_signature(entry.path), () if own is None else read_signature(own)
 
 
-def _tried(entry: EvalSetEntry, target: Target) -> Reading:
+def _try_read(entry: EvalSetEntry, target: Target) -> Reading:
     stamp = _stamp(entry, target)
     try:
         return Reading(stamp, _read(entry, target))
@@ -174,7 +174,7 @@ def _read(entry: EvalSetEntry, target: Target) -> Recorded:
     raise StoreError(entry.path, problem)
 
 
-def refuse_unfit(recorded: Recorded, config: EvalConfig, *, mapping: str) -> None:
+def check_columns(recorded: Recorded, config: EvalConfig, *, mapping: str) -> None:
     """Raise PlanError where none of the criteria can say anything of any row, for want of columns.
 
     `mapping` is how columns of other names are told to whoever reads it, with COLUMN where one belongs.
@@ -210,10 +210,10 @@ def plan_recordings(
         if item.problem is not None:
             problem = Failure(kind=FailureKind.FILE, message=item.problem)
         elif target.kind is not AgentKind.RECORDED:
-            yield replace(context.plan(key, item.case), columns=item.columns)
+            yield replace(context.plan_case(key, item.case), columns=item.columns)
             continue
         else:
-            hashes = context.hashes_of_recorded(item)
+            hashes = context.hash_recorded_case(item)
         yield PlannedCase(
             key=key,
             eval_set_id=recorded.eval_set_id,

@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.planner import Planner
-from workbench.engine.recorded_data import recorded_target
+from workbench.engine.recorded_data import make_recorded_target
 from workbench.metrics.registry import PreparedCriteria, find_info, prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
@@ -48,13 +48,13 @@ def plan_rescoring(
     Results of which nothing is stored that could be judged are left out. Raises PlanError, also where that leaves
     nothing.
     """
-    plan, pairs = _planned_anew(planner, results, RunOptions(runs=1, command=COMMAND, adk_results=False))
+    plan, pairs = _plan_results(planner, results, RunOptions(runs=1, command=COMMAND, adk_results=False))
     former = {name: prepare(config) for name, config in criteria.items()}
     planned = [
-        _planned(case, result, judged=judged.get(result.case), former=former.get(result.case.eval_set))
+        _plan_result(case, result, judged=judged.get(result.case), former=former.get(result.case.eval_set))
         for case, result in pairs
     ]
-    return _only(plan, planned)
+    return _restrict_plan(plan, planned)
 
 
 def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult], options: RunOptions) -> Plan:
@@ -67,20 +67,20 @@ def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult]
     usual = {name: config for name, config in run.criteria.items() if config.criteria}
     gone = sorted({result.case.eval_set for result in results} - planner.eval_sets)
     if gone and all(result.is_row for result in results) and len({result.case.eval_set for result in results}) == 1:
-        plan = _planned_rows(planner, results, options, config=usual.get(gone[0]))
+        plan = _plan_stored_rows(planner, results, options, config=usual.get(gone[0]))
         planned = plan.cases
     elif gone:
         why = "is no eval set of this project, and the run has no rows of a dataset to judge again"
         raise PlanError(*(f"{name}: {why}" for name in gone))
     else:
-        plan, pairs = _planned_anew(planner, results, options, usual=usual)
-        planned = tuple(_executed(case, result) for case, result in pairs)
+        plan, pairs = _plan_results(planner, results, options, usual=usual)
+        planned = tuple(_set_execution(case, result) for case, result in pairs)
     if not any("judge" in case.criteria.needs for case in planned):
         raise PlanError("nothing to judge again: none of the criteria asks a judge model")
-    return _only(plan, planned)
+    return _restrict_plan(plan, planned)
 
 
-def options_to_judge(run: StoredRun, options: RunOptions, *, time: int) -> RunOptions:
+def make_judging_options(run: StoredRun, options: RunOptions, *, time: int) -> RunOptions:
     """The options to judge the answers of a run again, after the judgements that there were when it was made."""
     judgement = int(run.options.get(JUDGEMENT, 0)) + time
     return options.model_copy(
@@ -88,7 +88,7 @@ def options_to_judge(run: StoredRun, options: RunOptions, *, time: int) -> RunOp
     )
 
 
-def _planned_anew(
+def _plan_results(
     planner: Planner,
     results: Sequence[CaseResult],
     options: RunOptions,
@@ -108,7 +108,7 @@ def _planned_anew(
     return plan, [(cases[result.case], result) for result in usable.values() if result.case in cases]
 
 
-def _planned_rows(
+def _plan_stored_rows(
     planner: Planner, results: Sequence[CaseResult], options: RunOptions, *, config: EvalConfig | None
 ) -> Plan:
     """The plan that judges stored rows of one dataset, by the criteria of the options or else `config`.
@@ -128,16 +128,16 @@ def _planned_rows(
             occurrence=result.case.occurrence,
             case=result.expected_by_row,
             execution=result.execution,
-            columns=_columns_of(result),
+            columns=_restore_columns(result),
         )
         for result in usable
     )
     name = usable[0].case.eval_set
     recorded = Recorded(name, usable[0].eval_set_id, rows)
-    return planner.plan_rows(recorded, options, target=recorded_target(name, root=planner.root), config=config)
+    return planner.plan_rows(recorded, options, target=make_recorded_target(name, root=planner.root), config=config)
 
 
-def _columns_of(result: CaseResult) -> Mapping[str, Any]:
+def _restore_columns(result: CaseResult) -> Mapping[str, Any]:
     """The columns of a row, as far as they are stored: what was said, and the calls."""
     said = result.execution.turns[0].invocation
     sides = {"predicted_trajectory": ("response", said)}
@@ -152,7 +152,7 @@ def _columns_of(result: CaseResult) -> Mapping[str, Any]:
     return columns
 
 
-def _only(plan: Plan, planned: Sequence[PlannedCase]) -> Plan:
+def _restrict_plan(plan: Plan, planned: Sequence[PlannedCase]) -> Plan:
     """The plan of these cases alone, each as the repeat that it was."""
     repeats = 1 + max((case.repeat or 0 for case in planned), default=0)
     limits = plan.limits.model_copy(update={"runs": repeats})
@@ -163,22 +163,24 @@ def _can_be_judged(result: CaseResult) -> bool:
     return bool(result.execution.turns) or result.execution.failure is not None
 
 
-def _planned(
+def _plan_result(
     case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, former: PreparedCriteria | None
 ) -> PlannedCase:
     if case.problem is not None or case.is_recorded:
-        return _executed(case, result)
-    return replace(_executed(case, result), kept=tuple(_kept(case, result, judged=judged, former=former)))
+        return _set_execution(case, result)
+    return replace(
+        _set_execution(case, result), reused_results=tuple(_reuse_results(case, result, judged=judged, former=former))
+    )
 
 
-def _executed(case: PlannedCase, result: CaseResult) -> PlannedCase:
+def _set_execution(case: PlannedCase, result: CaseResult) -> PlannedCase:
     """A case of which what the agent did is known."""
     if case.problem is not None or case.is_recorded:
         return replace(case, repeat=result.repeat)
     return replace(case, executed=result.execution, repeat=result.repeat)
 
 
-def _kept(
+def _reuse_results(
     case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, former: PreparedCriteria | None
 ) -> Iterator[MetricResult]:
     """For each criterion that would have to ask: its old result, or one that says why there is none."""
@@ -190,9 +192,13 @@ def _kept(
         old = before[criterion.metric]
         is_same = not info.needs_reference or (judged is not None and judged == case.case)
         metric = criterion.metric
-        if is_same and former is not None and _judging(metric, former) == _judging(metric, case.criteria):
+        if (
+            is_same
+            and former is not None
+            and _describe_judgement(metric, former) == _describe_judgement(metric, case.criteria)
+        ):
             yield old
-            # What a metric tells besides stands with it.
+            # The further results of a metric are reused with it.
             yield from (other for name, other in before.items() if name.startswith(f"{old.name}/"))
         else:
             yield MetricResult(
@@ -205,7 +211,7 @@ def _kept(
             )
 
 
-def _judging(metric: str, prepared: PreparedCriteria) -> tuple[object, ...]:
+def _describe_judgement(metric: str, prepared: PreparedCriteria) -> tuple[object, ...]:
     """What shapes the judgement of a metric: its criterion, its definition where that is in the configuration, the
     models that are asked, and how many of their samples are needed."""
     config = prepared.config

@@ -65,7 +65,7 @@ class EventLog(Generic[E]):
         """Wait a moment while the one listener has too much to read. A run without a listener never stops here."""
 
     @property
-    def held(self) -> int:
+    def event_count(self) -> int:
         """How many events are in memory."""
         return len(self._events)
 
@@ -117,7 +117,7 @@ class PassingLog(EventLog[E]):
     async def let_listener_catch_up(self) -> None:
         """See `EventLog.let_listener_catch_up`."""
         until = time.monotonic() + _PATIENCE
-        while self.held > _MOST_UNREAD and time.monotonic() < until:  # noqa: ASYNC110 - readers may be threads
+        while self.event_count > _MOST_UNREAD and time.monotonic() < until:  # noqa: ASYNC110 - readers may be threads
             await asyncio.sleep(_GATHER_SECONDS)
 
     def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:  # noqa: ARG002 - all there is, is new
@@ -146,14 +146,14 @@ class Verdict(NamedTuple):
     is_partly_judged: bool = False
 
 
-def verdict_of(result: CaseResult) -> Verdict:
+def make_verdict(result: CaseResult) -> Verdict:
     """What counts of a result."""
     failure = None if result.failure is None else result.failure.kind
-    return Verdict(result.status, failure, _scores_of(result.metrics), has_missing_samples(result.metrics))
+    return Verdict(result.status, failure, _list_scores(result.metrics), has_missing_samples(result.metrics))
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
-def _scores_of(metrics: tuple[MetricResult, ...]) -> MetricScores:
+def _list_scores(metrics: tuple[MetricResult, ...]) -> MetricScores:
     return tuple([(sys.intern(metric.name), metric.score) for metric in metrics])
 
 
@@ -208,14 +208,14 @@ class _Running:
 
     def summary(self) -> MetricSummary:
         return MetricSummary(
-            mean=None if not self._scored else self._mean if self._scored == 1 else _without_noise(self._mean),
-            std=_without_noise(math.sqrt(self._squares / (self._scored - 1))) if self._scored > 1 else None,
+            mean=None if not self._scored else self._mean if self._scored == 1 else _round_noise(self._mean),
+            std=_round_noise(math.sqrt(self._squares / (self._scored - 1))) if self._scored > 1 else None,
             scored=self._scored,
             total=self._total,
         )
 
 
-def _without_noise(value: float) -> float:
+def _round_noise(value: float) -> float:
     """The number without the error of adding binary fractions: 0.3, not 0.30000000000000004, and 2/3 as it is."""
     short = float(f"{value:.15g}")
     return short if len(repr(short)) + _NOISE_DIGITS < len(repr(value)) else value
@@ -265,7 +265,7 @@ class Holds(Enum):
     VERDICTS = "verdicts"  # of results what a summary needs, and only events that its one listener has not read
 
 
-class _Kept(NamedTuple):
+class _Entry(NamedTuple):
     verdict: Verdict
     result: CaseResult | None
 
@@ -284,7 +284,7 @@ class Run:
         self._call_engine = call_engine
         self._control: RunControl | None = None
         self._done: Future[None] | None = None
-        self._kept: dict[JobKey, _Kept] = {}
+        self._kept: dict[JobKey, _Entry] = {}
         self._lock = threading.Lock()
         self.interrupted = False
         self.has_lost_results = False
@@ -301,16 +301,16 @@ class Run:
         """Let go of what has carried it out and holds it: both may be large, and cycles stay long. For the engine."""
         self._control = None
 
-    def keep(self, job: JobKey, result: CaseResult) -> None:
+    def add_result(self, job: JobKey, result: CaseResult) -> None:
         """Note a result; one of the same job replaces it. For the engine."""
         with self._lock:
-            self._kept[job] = _Kept(verdict_of(result), result if self.holds is Holds.EVERYTHING else None)
+            self._kept[job] = _Entry(make_verdict(result), result if self.holds is Holds.EVERYTHING else None)
 
     def warn(self, message: str) -> None:
         """Tell every listener of something that went wrong beside the cases. For the engine. Thread-safe."""
         self.log.append(Notice(severity="error", message=message))
 
-    def lose(self, message: str) -> None:
+    def report_lost_results(self, message: str) -> None:
         """As `warn`, of results that could not be stored: a command must not end as if they were."""
         self.has_lost_results = True
         self.warn(message)
@@ -336,12 +336,12 @@ class Run:
     def results(self) -> list[CaseResult]:
         """The results so far, in the order of the plan; none where only verdicts are held."""
         with self._lock:
-            return [kept.result for kept in self._in_order() if kept.result is not None]
+            return [kept.result for kept in self._list_entries() if kept.result is not None]
 
     def summary(self) -> RunSummary:
         """The numbers so far."""
         with self._lock:
-            summary = summarise(kept.verdict for kept in self._in_order())
+            summary = summarise(kept.verdict for kept in self._list_entries())
         return summary.model_copy(update={"models": self.models})
 
     @property
@@ -372,7 +372,7 @@ class Run:
         if self._done is not None:
             self._done.result()
 
-    def _in_order(self) -> Iterator[_Kept]:
+    def _list_entries(self) -> Iterator[_Entry]:
         """What is kept, in the order of the plan. Needs the lock."""
         jobs = self.plan.jobs
         if len(jobs) == len(self._kept) and all(key is job for key, (job, _) in zip(self._kept, jobs, strict=True)):

@@ -14,10 +14,10 @@ from workbench.engine.plan import (
     PlanError,
     RunOptions,
     Selection,
-    environment_of,
-    with_executed,
+    read_environment,
+    set_executions,
 )
-from workbench.engine.plan_cost import prices_of
+from workbench.engine.plan_cost import build_prices
 from workbench.llm.model_replay import Recording, Replay, Script, read_script
 from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
 from workbench.llm.models import Account, Budget, Cache, ModelOptions, Models
@@ -58,7 +58,7 @@ class Judges:
             tries=settings.tries,
             timeout_seconds=settings.timeout_seconds,
         )
-        environment = environment_of(target)
+        environment = read_environment(target)
         script = None if target.scripted_models is None else read_script(target.scripted_models)
         key = frozenset(environment.items()), options, script
         if key not in self._models:
@@ -72,7 +72,7 @@ class Judges:
         await self._cache.close()
 
 
-class JudgesOfRun:
+class RunJudges:
     """How the judges of one run are asked: on its account, and from a file or into one where it says so."""
 
     def __init__(
@@ -91,7 +91,7 @@ class JudgesOfRun:
         """
         budget = Budget(calls=plan.limits.max_model_calls, cost=plan.limits.max_model_cost)
         self._account = Account(
-            prices_of(settings), budget, before=plan.spent, changed=changed, stopped=warn, waits=waits
+            build_prices(settings), budget, before=plan.spent, changed=changed, stopped=warn, waits=waits
         )
         self._settings = settings
         self._use_cache = plan.options.use_cache
@@ -101,19 +101,19 @@ class JudgesOfRun:
         self._recording = None if record is None else Recording(record)
         self._replay = None if replay is None else Replay(replay)
 
-    def ask_for(self, target: Target) -> Ask:
+    def get_ask(self, target: Target) -> Ask:
         """What asks the models of a target."""
         if self._replay is not None:
-            return _numbered(self._replayed(self._replay), self._judgement)
+            return _number_samples(self._ask_replay(self._replay), self._judgement)
         models = self._judges().models_for(target, self._settings)
         ask = partial(models.ask, use_cache=self._use_cache, account=self._account)
-        return _numbered(ask if self._recording is None else self._recording.wrap(ask), self._judgement)
+        return _number_samples(ask if self._recording is None else self._recording.wrap(ask), self._judgement)
 
-    def spending(self) -> tuple[ModelSpending, ...]:
+    def list_spending(self) -> tuple[ModelSpending, ...]:
         """What was asked so far, without what the plan says was spent before."""
         return self._account.list_spending()
 
-    def _replayed(self, replay: Replay) -> Ask:
+    def _ask_replay(self, replay: Replay) -> Ask:
         async def ask(request: ModelRequest) -> ModelReply:
             reply = await replay.ask(request)
             if not request.renewed:  # the same once more
@@ -123,7 +123,7 @@ class JudgesOfRun:
         return ask
 
 
-def _numbered(ask: Ask, judgement: int) -> Ask:
+def _number_samples(ask: Ask, judgement: int) -> Ask:
     """Asks for the samples of this judgement: those of another have other numbers, and other answers in the cache."""
 
     async def ask_numbered(request: ModelRequest) -> ModelReply:
@@ -135,7 +135,7 @@ def _numbered(ask: Ask, judgement: int) -> Ask:
 # How models are asked, by runs and beside them: opened with the first request, and what befalls the cache of all.
 
 
-def opened_when_asked(open_models: Callable[[], Ask]) -> Ask:
+def open_lazily(open_models: Callable[[], Ask]) -> Ask:
     """Asks through what `open_models` gives, which is called with the first request.
 
     A file that will not do there (StoreError) is a ModelError for whoever asks.
@@ -154,10 +154,10 @@ def opened_when_asked(open_models: Callable[[], Ask]) -> Ask:
     return ask
 
 
-def ask_outside_runs(target: Target, settings: JudgeSettings, *, judges: Callable[[], Judges]) -> Ask:
+def open_standalone_ask(target: Target, settings: JudgeSettings, *, judges: Callable[[], Judges]) -> Ask:
     """Asks the models of a target within the budgets of the settings, which count for this alone."""
-    account = Account(prices_of(settings), Budget(calls=settings.max_calls, cost=settings.max_cost))
-    return opened_when_asked(lambda: partial(judges().models_for(target, settings).ask, account=account))
+    account = Account(build_prices(settings), Budget(calls=settings.max_calls, cost=settings.max_cost))
+    return open_lazily(lambda: partial(judges().models_for(target, settings).ask, account=account))
 
 
 # What befalls the cache of models' answers, which all runs of a project share.
@@ -170,14 +170,14 @@ class CacheWarnings:
         self._run: Run | None = None
         self._untold: list[str] = []
 
-    def tell(self, message: str) -> None:
+    def report(self, message: str) -> None:
         """Something went wrong, for whomever it was used."""
         if self._run is None or self._run.is_over:
             self._untold.append(message)
         else:
             self._run.warn(message)
 
-    def tell_to(self, run: Run) -> None:
+    def attach(self, run: Run) -> None:
         """This run asks models from now on."""
         self._run = run
         untold, self._untold = self._untold, []
@@ -205,7 +205,7 @@ _KEPT = (
 _SELECTIONS = "selections"  # in the options that a run keeps, beside the mark of the process that carries it out
 
 
-def resumable_options(plan: Plan) -> dict[str, Any]:
+def dump_resume_options(plan: Plan) -> dict[str, Any]:
     """What a run must keep besides its limits to be gone on with."""
     options = plan.options.model_dump(include={*_KEPT, "unrecorded"}, exclude_none=True)
     given = {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in options.items()}
@@ -213,7 +213,7 @@ def resumable_options(plan: Plan) -> dict[str, Any]:
     return {_SELECTIONS: selections, _ASKED: given, **make_session_mark()}
 
 
-def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
+def find_run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
     """The run that is meant by `name`: its id or the start of it, or "latest".
 
     The latest one is the newest that was interrupted, whose process died, or whose judges could not all be asked; with
@@ -222,11 +222,11 @@ def run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) ->
     """
     if name != LATEST:
         run = history.run(name)
-        if _goes_on(run):
+        if _is_ongoing(run):
             raise PlanError(f"run {run.run_id} has not ended: it can be resumed when it has")
         return run
     for run in history.runs():
-        had = {selection.eval_set for selection in selections_of(run)}
+        had = {selection.eval_set for selection in get_selections(run)}
         is_meant = had and (not eval_sets or had & set(eval_sets))
         if is_meant and (_was_stopped(run) or (run.ended and _lacks_verdicts(history, run))):
             return run
@@ -249,16 +249,16 @@ def _may_lack_verdict(job: StoredJob) -> bool:
 
 def find_stopped_run(history: History) -> StoredRun | None:
     """The newest run of eval cases, if it was interrupted or its process died; None if it ended or goes on."""
-    newest = next((run for run in history.runs() if selections_of(run)), None)
+    newest = next((run for run in history.runs() if get_selections(run)), None)
     return newest if newest is not None and _was_stopped(newest) else None
 
 
-def selections_of(run: StoredRun) -> Sequence[Selection]:
+def get_selections(run: StoredRun) -> Sequence[Selection]:
     """What a run was to do; nothing where it judged recordings."""
     return [Selection.model_validate(kept) for kept in run.options.get(_SELECTIONS, ())]
 
 
-def as_before(options: RunOptions, run: StoredRun) -> RunOptions:
+def restore_options(options: RunOptions, run: StoredRun) -> RunOptions:
     """The options with those of the run that is gone on with, where they say nothing else: no tool is called for real
     that was simulated before."""
     kept = run.options.get(_ASKED, {})
@@ -268,7 +268,7 @@ def as_before(options: RunOptions, run: StoredRun) -> RunOptions:
     return RunOptions.model_validate({**options.model_dump(), **told}) if told else options
 
 
-def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
+def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:
     """The plan as a continuation of a run: without the jobs that it has a verdict of, on the same case and criteria.
 
     Where the run was stopped while judges were being asked, or they could not be asked, what the agent had done by then
@@ -297,13 +297,13 @@ def resumed(plan: Plan, history: History, run: StoredRun) -> Plan:
     again = f", and what agents did in {len(executed)} more is judged" if executed else ""
     notice = f"run {run.run_id} goes on: {len(stored)} of {pluralise(plan.total, 'result')} taken from it{again}"
     going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
-    return with_executed(going_on, executed)
+    return set_executions(going_on, executed)
 
 
 def _was_stopped(run: StoredRun) -> bool:
-    return (run.interrupted or not run.ended) and not _goes_on(run)
+    return (run.interrupted or not run.ended) and not _is_ongoing(run)
 
 
-def _goes_on(run: StoredRun) -> bool:
+def _is_ongoing(run: StoredRun) -> bool:
     """Whether the process that carries the run out is still there."""
     return not run.ended and run.options.get("session") != SESSION and is_running(run.options)

@@ -19,7 +19,7 @@ from workbench.agents.agent_host import (
     LeftByAgents,
 )
 from workbench.engine.plan import Limits, Plan, Selection
-from workbench.engine.run_judging import CacheWarnings, opened_when_asked
+from workbench.engine.run_judging import CacheWarnings, open_lazily
 from workbench.llm.model_types import Ask, ModelReply, ModelRequest
 from workbench.metrics.text_worker import TextScorer
 from workbench.model.results import Failure, FailureKind
@@ -41,11 +41,11 @@ class Hosts:
     def __init__(self) -> None:
         self._hosts: dict[tuple[Target, Isolation, int], AgentHost] = {}
 
-    def host_of(self, target: Target, plan: Plan) -> AgentHost:
+    def get_plan_host(self, target: Target, plan: Plan) -> AgentHost:
         """The host that runs a target within the limits of a plan."""
-        return self.host(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
+        return self.get_host(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
 
-    def host(self, target: Target, *, isolation: Isolation, concurrency: int) -> AgentHost:
+    def get_host(self, target: Target, *, isolation: Isolation, concurrency: int) -> AgentHost:
         """The host of a target that is used in this way."""
         key = (target, isolation, concurrency)
         if key not in self._hosts:
@@ -60,7 +60,7 @@ class Hosts:
         Returns when they have been started, long before they are up.
         """
         for target in targets:
-            self.host(target, isolation=limits.isolation, concurrency=limits.concurrency).prepare(cases=0)
+            self.get_host(target, isolation=limits.isolation, concurrency=limits.concurrency).prepare(cases=0)
         for _ in range(_ROUNDS_TO_START):
             await asyncio.sleep(0)
 
@@ -74,7 +74,7 @@ class Hosts:
             if key not in plan.stored:
                 cases[planned.target] += planned.needs_agent
         for target, count in cases.items():
-            host = self.host_of(target, plan)
+            host = self.get_plan_host(target, plan)
             host.renew()
             if count:
                 host.prepare(cases=count)
@@ -124,7 +124,7 @@ class EngineThread:
 # What the runs of a project share: an event loop in a thread, processes of agents, what compares texts, judges.
 
 
-def agents_of(project: Project, selections: Iterable[Selection]) -> list[Target]:
+def find_agents(project: Project, selections: Iterable[Selection]) -> list[Target]:
     """The targets of these cases that have an agent to run."""
     wanted = {selection.eval_set for selection in selections}
     named = {entry.target for entry in project.eval_sets if entry.relative in wanted}
@@ -177,7 +177,7 @@ class Resources:
         from workbench.engine.run_judging import Judges  # with what asks models: not before one is asked
 
         if self._judges is None:
-            self._judges = Judges(self._root, warn=self.cache_warnings.tell)
+            self._judges = Judges(self._root, warn=self.cache_warnings.report)
         return self._judges
 
     def close(self) -> None:
@@ -216,7 +216,7 @@ class RunServices:
         self._host = host
         self._timeout_seconds = timeout_seconds
         self._left = left
-        self._ask = opened_when_asked(ask)
+        self._ask = open_lazily(ask)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Ask a model, or whoever answers in its place. Raises ModelError."""

@@ -11,18 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import proxy
 
 from workbench.agents.agent_host import AgentHost, LeftByAgents
 from workbench.engine.case_run import Attempt, Listener, execute
-from workbench.engine.history_recorder import HistoryRecorder, new_run_id, versions
-from workbench.engine.plan import Plan, PlannedCase, user_for, why_it_stopped
-from workbench.engine.plan_cost import Once, once_each
+from workbench.engine.history_recorder import HistoryRecorder, find_versions, new_run_id
+from workbench.engine.plan import Plan, PlannedCase, create_user, explain_turn_limit
 from workbench.engine.run import Holds, Run
 from workbench.engine.run_resources import Resources, RunServices
-from workbench.engine.verdict_index import StoredVerdicts, watched_by, with_watched
+from workbench.engine.verdict_index import StoredVerdicts, add_watched, fingerprint_watched_paths
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
 from workbench.metrics.registry import PreparedCriteria
@@ -65,7 +65,7 @@ from workbench.store.errors import StoreError
 from workbench.store.settings import JudgeSettings
 
 if TYPE_CHECKING:
-    from workbench.engine.run_judging import JudgesOfRun
+    from workbench.engine.run_judging import RunJudges
 
 
 # Results of jobs: of one that never began, and as they are held and told when they have been stored.
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 _finished = make_fast_constructor(CaseFinished, CaseFinished.model_fields.keys() - {"kind"})
 
 
-def without_dependencies(result: CaseResult) -> CaseResult:
+def drop_dependencies(result: CaseResult) -> CaseResult:
     """A result as it is held and shown: what it depended on is in the history, and large by the ten thousand."""
     if result.execution.dependencies is None:
         return result
@@ -84,7 +84,7 @@ def without_dependencies(result: CaseResult) -> CaseResult:
     return result.model_copy(update={"execution": execution, "metrics": metrics})
 
 
-def finished_event(
+def make_finished_event(
     key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool, is_judged: bool
 ) -> CaseFinished:
     """What is said of a job that ended."""
@@ -103,7 +103,7 @@ def finished_event(
     )
 
 
-def without_execution(
+def make_unexecuted_result(
     planned: PlannedCase, key: JobKey, status: CaseStatus, failure: Failure | None = None
 ) -> CaseResult:
     """The result of a job in which no agent did anything."""
@@ -140,7 +140,7 @@ class Recorder(Protocol):
         """Whatever takes its time and nobody waits for. The last that is asked."""
 
 
-class Finishing:
+class ResultBuffer:
     """The results of one run that are not shown yet. Used on the engine's loop."""
 
     def __init__(self, run: Run, recorder: Recorder) -> None:
@@ -178,12 +178,12 @@ class Finishing:
         try:
             are_kept = self._recorder.keep(ended)
         except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
-            self._run.lose(f"results could not be stored because workbench itself failed: {error!r}")
+            self._run.report_lost_results(f"results could not be stored because workbench itself failed: {error!r}")
         is_judged = self._run.plan.options.scores
         for (key, _, stored), is_kept in zip(ended, are_kept, strict=True):
-            result = without_dependencies(stored)
-            self._run.keep(key, result)
-            event = finished_event(key, result, source="executed", in_history=is_kept, is_judged=is_judged)
+            result = drop_dependencies(stored)
+            self._run.add_result(key, result)
+            event = make_finished_event(key, result, source="executed", in_history=is_kept, is_judged=is_judged)
             self._run.log.append(event)
 
     def _store_soon(self) -> None:
@@ -198,7 +198,9 @@ class Finishing:
             try:
                 self._recorder.keep_unjudged(left)
             except Exception as error:  # as in `store`
-                self._run.lose(f"what agents did could not be stored because workbench itself failed: {error!r}")
+                self._run.report_lost_results(
+                    f"what agents did could not be stored because workbench itself failed: {error!r}"
+                )
 
 
 # Judging all but what is kept: results of an earlier judgement that still hold, beside those that are made anew.
@@ -213,12 +215,16 @@ def has_slow_judges(criteria: PreparedCriteria) -> bool:
 
 def criteria_to_judge(planned: PlannedCase) -> PreparedCriteria:
     """The criteria of a planned case without those whose results are kept."""
-    return planned.criteria.exclude({metric.name for metric in planned.kept}) if planned.kept else planned.criteria
+    return (
+        planned.criteria.exclude({metric.name for metric in planned.reused_results})
+        if planned.reused_results
+        else planned.criteria
+    )
 
 
-def with_kept(metrics: tuple[MetricResult, ...], planned: PlannedCase) -> tuple[MetricResult, ...]:
+def merge_reused_results(metrics: tuple[MetricResult, ...], planned: PlannedCase) -> tuple[MetricResult, ...]:
     """Results with those that were kept, in the order of the criteria; measures that nobody asked for come last."""
-    if not planned.kept:
+    if not planned.reused_results:
         return metrics
     places = {criterion.metric: place for place, criterion in enumerate(planned.config.criteria)}
 
@@ -229,7 +235,7 @@ def with_kept(metrics: tuple[MetricResult, ...], planned: PlannedCase) -> tuple[
         )
         return places.get(name, len(places))
 
-    return tuple(sorted((*metrics, *planned.kept), key=place))
+    return tuple(sorted((*metrics, *planned.reused_results), key=place))
 
 
 # Carries out a plan: jobs in lanes, tried again where the infrastructure failed, judged as soon as they have run.
@@ -261,7 +267,7 @@ class Runner:
         """`look_at_leftovers` gives what agents have left in earlier runs, as much as can be told.
 
         `load` reads, in a thread, what `prepare` and judging need: imports would hold up the event loop. `spending` is
-        what models were asked so far; `spending_changed` is to be called when that is more.
+        what models were asked so far; `schedule_spending_report` is to be called when that is more.
         """
         self._run = run
         self._plan = run.plan
@@ -282,7 +288,7 @@ class Runner:
         self._to_run_again: set[JobKey] = set()
         self._lanes = 0  # until everything is ready for jobs to run
         self._all_have_ended = asyncio.Event()
-        self._finishing = Finishing(run, recorder)
+        self._results = ResultBuffer(run, recorder)
         self._look_at_leftovers = look_at_leftovers
         self._spending = spending
         self._load = load
@@ -294,20 +300,20 @@ class Runner:
         self._opening: dict[JobKey, tuple[str, float]] = {}  # sessions to come: their target, and since when
         self._importing: tuple[str, ...] = ()  # what listeners know of it
 
-    async def carry_out(self) -> None:
+    async def run(self) -> None:
         """Run every job; RunFinished is sent whatever happens."""
         started = time.perf_counter()
         try:
-            await asyncio.to_thread(self._look_at_watched)
+            await asyncio.to_thread(self._read_watched_files)
             self._begin()
             await self._run_all()
         except Exception as error:  # a fault of our own: it must be seen, and every listener must see the end
             self._run.warn(f"the run ended early because workbench itself failed: {error!r}")
             self._run.interrupted = True
         finally:
-            self._finishing.store()
-            self._tell_spending()
-            self._tell_not_judged()
+            self._results.store()
+            self._report_spending()
+            self._report_not_judged()
             finished = RunFinished(
                 run_id=self._run.run_id,
                 summary=self._run.summary(),
@@ -317,25 +323,27 @@ class Runner:
             try:
                 self._recorder.end(self._run, finished)
             except Exception as error:  # as above
-                self._run.lose(f"the end of the run could not be stored because workbench itself failed: {error!r}")
+                self._run.report_lost_results(
+                    f"the end of the run could not be stored because workbench itself failed: {error!r}"
+                )
             self._send(finished)
             with contextlib.suppress(Exception):  # as above, but nobody listens any more
                 self._recorder.tidy()
             self._run.detach()
 
-    def spending_changed(self) -> None:
+    def schedule_spending_report(self) -> None:
         """Models were asked: listeners are told soon, together with what is asked until then."""
         if not self._will_tell_spending:
             self._will_tell_spending = True
-            asyncio.get_running_loop().call_later(_TELL_SECONDS, self._tell_spending)
+            asyncio.get_running_loop().call_later(_TELL_SECONDS, self._report_spending)
 
-    def _tell_spending(self) -> None:
+    def _report_spending(self) -> None:
         if self._will_tell_spending:
             self._will_tell_spending = False
             self._run.models = merge_by_model((*self._plan.spent, *self._spending()))
             self._send(ModelsAsked(models=self._run.models))
 
-    def _tell_not_judged(self) -> None:
+    def _report_not_judged(self) -> None:
         """Say how cases that no judge answered about come to a verdict, once for all of them."""
         if not self._not_judged:
             return
@@ -343,11 +351,11 @@ class Runner:
         how = "continue with `workbench run --resume`" if can_resume else "run them again to have them judged"
         self._run.warn(f"{pluralise(len(self._not_judged), 'case')} not judged; {how}")
 
-    def _look_at_watched(self) -> None:
+    def _read_watched_files(self) -> None:
         """Before any case runs: what changes later makes their verdicts stale."""
         self._load(self._plan)
         targets = {planned.target for planned in self._plan.cases if planned.needs_agent and planned.target.watch}
-        self._watched = {target: watched_by(target) for target in targets}
+        self._watched = {target: fingerprint_watched_paths(target) for target in targets}
         if any(planned.needs_agent for planned in self._plan.cases):
             self.left_by_agents = self._look_at_leftovers()
 
@@ -359,8 +367,8 @@ class Runner:
         for message in self._plan.problems:
             self._send(Notice(severity="error", message=message))
         for key, result in self._plan.stored.items():
-            self._run.keep(key, result)
-            self._send(finished_event(key, result, source="stored", in_history=True, is_judged=True))
+            self._run.add_result(key, result)
+            self._send(make_finished_event(key, result, source="stored", in_history=True, is_judged=True))
         self._prepare(self._plan)
 
     def cancel(self, job: JobKey | None) -> None:
@@ -375,7 +383,7 @@ class Runner:
             queue = next((queue for queue in (self._recordings, self._waiting) if key in queue), None)
             if queue is not None:
                 planned = queue.pop(key)
-                self._finishing.add(key, planned, without_execution(planned, key, CaseStatus.CANCELLED))
+                self._results.add(key, planned, make_unexecuted_result(planned, key, CaseStatus.CANCELLED))
         self._fill_lanes()
 
     def requeue(self, jobs: Iterable[JobKey]) -> None:
@@ -402,7 +410,7 @@ class Runner:
             key, _ = self._waiting.popitem(last=False)
             task = asyncio.get_running_loop().create_task(self._run_job(key))
             self._running[key] = task
-            task.add_done_callback(lambda task, key=key: self._job_ended(key, task))  # type: ignore[misc]
+            task.add_done_callback(lambda task, key=key: self._handle_job_end(key, task))  # type: ignore[misc]
         if not self._waiting and not self._running:
             self._all_have_ended.set()
 
@@ -411,44 +419,46 @@ class Runner:
         while self._recordings:
             count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
             batch = [self._recordings.popitem(last=False) for _ in range(count)]
-            self._finishing.add_batch([(key, planned, await self._result_of(planned, key)) for key, planned in batch])
+            self._results.add_batch(
+                [(key, planned, await self._produce_result(planned, key)) for key, planned in batch]
+            )
             await asyncio.sleep(0)  # whoever wants to cancel gets a word in
             await self._run.log.let_listener_catch_up()  # printing takes longer than judging
-        self._finishing.store()
+        self._results.store()
 
-    def _job_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
+    def _handle_job_end(self, key: JobKey, task: asyncio.Task[None]) -> None:
         del self._running[key]
         if key in self._to_run_again:
             self._to_run_again.discard(key)
             self._waiting[key] = self._planned[key]
         else:
-            self._finish_badly_ended(key, task)
+            self._finish_failed_job(key, task)
         self._fill_lanes()
 
-    def _finish_badly_ended(self, key: JobKey, task: asyncio.Task[None]) -> None:
+    def _finish_failed_job(self, key: JobKey, task: asyncio.Task[None]) -> None:
         """A job that was cancelled, or in which we failed, has no result of its own."""
         planned = self._planned[key]
         if task.cancelled():
-            self._finishing.add(key, planned, without_execution(planned, key, CaseStatus.CANCELLED))
+            self._results.add(key, planned, make_unexecuted_result(planned, key, CaseStatus.CANCELLED))
         elif (error := task.exception()) is not None:
             # A fault of our own must cost this case only, and must be seen.
             failure = Failure(kind=FailureKind.CRASH, message=f"workbench itself failed: {error!r}")
-            self._finishing.add(key, planned, without_execution(planned, key, CaseStatus.ERROR, failure))
+            self._results.add(key, planned, make_unexecuted_result(planned, key, CaseStatus.ERROR, failure))
 
     async def _run_job(self, key: JobKey) -> None:
         planned = self._planned[key]
-        self._finishing.add(key, planned, await self._result_of(planned, key))
+        self._results.add(key, planned, await self._produce_result(planned, key))
 
-    async def _result_of(self, planned: PlannedCase, key: JobKey) -> CaseResult:
+    async def _produce_result(self, planned: PlannedCase, key: JobKey) -> CaseResult:
         if planned.problem is not None:
-            return without_execution(planned, key, CaseStatus.ERROR, planned.problem)
+            return make_unexecuted_result(planned, key, CaseStatus.ERROR, planned.problem)
         execution = planned.recorded or planned.executed
         if execution is None:
             execution = await self._execute(planned, key)
-            if (why := why_it_stopped(key.case, execution)) is not None:
+            if (why := explain_turn_limit(key.case, execution)) is not None:
                 self._run.warn(why)
             if execution.failure is None and has_slow_judges(planned.criteria):
-                self._will_be_judged(planned, key, execution)
+                self._store_before_judging(planned, key, execution)
         return await self._judge(planned, key, execution)
 
     async def _judge(self, planned: PlannedCase, key: JobKey, execution: Execution) -> CaseResult:
@@ -456,7 +466,7 @@ class Runner:
         metrics = await judge_case(
             JudgedCase(
                 case=case,
-                expected=planned.expected,
+                expected=planned.expected_turns,
                 execution=execution,
                 columns=planned.columns,
                 baselines=planned.baselines,
@@ -465,8 +475,8 @@ class Runner:
             criteria_to_judge(planned),
             self._services_of(planned.target),
         )
-        metrics = with_kept(metrics, planned)
-        self._note_whether_judged(key, metrics)
+        metrics = merge_reused_results(metrics, planned)
+        self._note_outage(key, metrics)
         if not planned.is_recorded:
             self._send(CaseScored(case=key.case, repeat=key.repeat, metrics=metrics))
         return _result(
@@ -484,7 +494,7 @@ class Runner:
             }
         )
 
-    def _note_whether_judged(self, key: JobKey, metrics: tuple[MetricResult, ...]) -> None:
+    def _note_outage(self, key: JobKey, metrics: tuple[MetricResult, ...]) -> None:
         is_answered_from_file = self._plan.options.replay_calls is not None
         if any(metric.has_outage for metric in metrics) and not is_answered_from_file:
             self._not_judged.add(key)
@@ -523,10 +533,10 @@ class Runner:
 
         def opened() -> None:
             if self._opening.pop(key, None) is not None:
-                self._tell_importing()
+                self._report_importing()
 
         self._opening[key] = (planned.target.name, time.monotonic())
-        asyncio.get_running_loop().call_later(_SLOW_IMPORT, self._tell_importing)
+        asyncio.get_running_loop().call_later(_SLOW_IMPORT, self._report_importing)
         tools = None
         if planned.tools is not None:
             tools = CaseTools(planned.tools, key, ask=self._services_of(planned.target).ask)
@@ -536,7 +546,7 @@ class Runner:
         try:
             attempt = await execute(
                 expected,
-                user_for(planned, repeat=repeat, ask=self._services_of(planned.target).ask),
+                create_user(planned, repeat=repeat, ask=self._services_of(planned.target).ask),
                 self._host_of(planned.target),
                 target=planned.target,
                 timeout_seconds=self._plan.limits.timeout_seconds,
@@ -552,10 +562,10 @@ class Runner:
         watched = self._watched.get(planned.target)
         if watched is None:
             return attempt
-        dependencies = with_watched(attempt.execution.dependencies, watched)
+        dependencies = add_watched(attempt.execution.dependencies, watched)
         return replace(attempt, execution=attempt.execution.model_copy(update={"dependencies": dependencies}))
 
-    def _tell_importing(self) -> None:
+    def _report_importing(self) -> None:
         """Report which agents are being imported, where that takes a moment and is news."""
         slow = time.monotonic() - _SLOW_IMPORT * 0.99
         importing = tuple(sorted({name for name, since in self._opening.values() if since < slow}))
@@ -563,16 +573,16 @@ class Runner:
             self._importing = importing
             self._send(AgentsImporting(targets=importing))
 
-    def _will_be_judged(self, planned: PlannedCase, key: JobKey, execution: Execution) -> None:
+    def _store_before_judging(self, planned: PlannedCase, key: JobKey, execution: Execution) -> None:
         """Note what an agent did: asking judges takes its time, and what ends that must not cost the agent's work."""
-        result = without_execution(planned, key, CaseStatus.NOT_EVALUATED)
+        result = make_unexecuted_result(planned, key, CaseStatus.NOT_EVALUATED)
         done = {
             "execution": execution,
             "duration_seconds": execution.duration_seconds,
             "agent_seconds": execution.agent_seconds,
             "expected_by_row": planned.expected_by_row,
         }
-        self._finishing.add_unjudged(key, planned, result.model_copy(update=done))
+        self._results.add_unjudged(key, planned, result.model_copy(update=done))
 
     async def _record_tools(self, planned: PlannedCase, tools: CaseTools, failure: Failure | None) -> None:
         """Keep the calls of tools where that is wanted; those of an attempt that was cut short say too little."""
@@ -610,56 +620,56 @@ def start_run(
     run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=resources.thread.call, holds=holds)
 
     def host_of(target: Target) -> AgentHost:
-        return host or resources.hosts.host_of(target, plan)
+        return host or resources.hosts.get_plan_host(target, plan)
 
     def prepare(plan: Plan) -> None:
         resources.prepare_text(plan)
         if host is None:
             resources.hosts.prepare(plan)
 
-    def open_judges() -> JudgesOfRun:
-        from workbench.engine.run_judging import JudgesOfRun  # with what asks models: not before one is asked
+    def open_judges() -> RunJudges:
+        from workbench.engine.run_judging import RunJudges  # with what asks models: not before one is asked
 
-        resources.cache_warnings.tell_to(run)
-        return JudgesOfRun(plan, judge, judges=resources.open_judges, changed=changed, warn=run.warn, waits=waits)
+        resources.cache_warnings.attach(run)
+        return RunJudges(plan, judge, judges=resources.open_judges, changed=changed, warn=run.warn, waits=waits)
 
     def waits(model: str, seconds: float) -> None:
         run.log.append(QuotaWait(model=model, seconds=seconds))
 
     def changed() -> None:
         with suppress(ReferenceError):  # the run is over, and nobody is told any more
-            running.spending_changed()
+            running.schedule_spending_report()
 
-    judges = Once(open_judges)
+    judges = cache(open_judges)
     runner = Runner(
         run,
         host_of=host_of,
-        services_of=once_each(
+        services_of=cache(
             lambda target: RunServices(
                 resources.text,
                 lambda: host_of(target),
                 timeout_seconds=plan.limits.timeout_seconds,
                 left=lambda: running.left_by_agents,
-                ask=lambda: judges.get().ask_for(target),
+                ask=lambda: judges().get_ask(target),
             )
         ),
-        recorder=HistoryRecorder(root, warn=run.warn, lose=run.lose, stored=verdicts.note),
+        recorder=HistoryRecorder(root, warn=run.warn, lose=run.report_lost_results, stored=verdicts.note),
         prepare=prepare,
         look_at_leftovers=verdicts.left_by_agents,
-        spending=lambda: judges.get().spending(),
+        spending=lambda: judges().list_spending(),
         load=_load,
     )
     # What it holds asks it in turn, and must not keep it: a run may be large, and nobody looks for cycles soon.
     running = proxy(runner)
     if plan.options.record_calls is not None or plan.options.replay_calls is not None:
-        judges.get()  # a file that will not do is said before anything runs
-    run.attach(runner, resources.thread.submit(runner.carry_out()))
+        judges()  # a file that will not do is said before anything runs
+    run.attach(runner, resources.thread.submit(runner.run()))
     return run
 
 
 def _load(plan: Plan) -> None:
     """Import what carrying out a plan needs. Blocking."""
-    versions()
+    find_versions()
     if any(case.needs_agent for case in plan.cases):
         from workbench.agents.worker_host import preload_host_modules
 

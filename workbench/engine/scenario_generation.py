@@ -12,8 +12,8 @@ from pathlib import Path
 
 from workbench.agents.agent_host import AgentError, AgentHost, AgentSession, SessionRequest
 from workbench.engine.case_run import DEFAULT_USER
-from workbench.engine.plan_cost import prices_of
-from workbench.engine.run_judging import Judges, opened_when_asked
+from workbench.engine.plan_cost import build_prices
+from workbench.engine.run_judging import Judges, open_lazily
 from workbench.engine.run_resources import EngineThread, Hosts
 from workbench.llm.model_replay import Recording, Replay
 from workbench.llm.model_types import Ask
@@ -36,7 +36,7 @@ class NotDescribed(Exception):
     """An agent could not say what it is, for the reason that the text gives."""
 
 
-async def described(target: Target, host: AgentHost, *, timeout_seconds: float) -> AgentDescription:
+async def describe_agent(target: Target, host: AgentHost, *, timeout_seconds: float) -> AgentDescription:
     """What the agent says of itself, in a process that ends with that. Raises NotDescribed."""
     request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False, alone=True)
     session: AgentSession | None = None
@@ -47,7 +47,7 @@ async def described(target: Target, host: AgentHost, *, timeout_seconds: float) 
                 deadline.reschedule(asyncio.get_running_loop().time() + timeout_seconds)
 
             session = await host.open(request, on_span=lambda _: None, on_opened=begin)
-            return _with_tools_of(target, await session.describe())
+            return _select_tools(target, await session.describe())
     except AgentError as error:
         raise NotDescribed(f"{target.name}: {error.failure.message}") from error
     except TimeoutError:
@@ -57,7 +57,7 @@ async def described(target: Target, host: AgentHost, *, timeout_seconds: float) 
             await session.kill()
 
 
-def tools_in(description: AgentDescription) -> frozenset[str]:
+def list_tools(description: AgentDescription) -> frozenset[str]:
     """The names of all tools of an agent and those below it. Raises NotDescribed where it told of none."""
     tools = frozenset(str(tool["name"]) for part in description.agents for tool in part.tools if "name" in tool)
     if not tools:
@@ -66,7 +66,7 @@ def tools_in(description: AgentDescription) -> frozenset[str]:
     return tools | ({_HANDS_OVER} if any(part.agents for part in description.agents) else frozenset())
 
 
-def _with_tools_of(target: Target, description: AgentDescription) -> AgentDescription:
+def _select_tools(target: Target, description: AgentDescription) -> AgentDescription:
     """Of the functions of the agent's modules those alone that the target says are its tools, where it says so."""
     names = {each.rpartition(":")[2].rpartition(".")[2] for each in target.tools}
     if not names:
@@ -115,7 +115,7 @@ class Generation:
         self.cancel()
         wait([self.done])
 
-    def spending(self) -> tuple[ModelSpending, ...]:
+    def list_spending(self) -> tuple[ModelSpending, ...]:
         """What the model was asked so far, and what that cost."""
         return self._work.account.list_spending()
 
@@ -140,7 +140,7 @@ def start_generation(
     if target is None:
         raise GenerationError(f"there is no target {name!r}{suggest_name(name, targets)}", is_outage=False)
     budget = Budget(calls=settings.judge.max_calls, cost=settings.judge.max_cost)
-    account = Account(prices_of(settings.judge), budget)
+    account = Account(build_prices(settings.judge), budget)
     recording = None if options.record is None else Recording(options.record)
     replay = None if options.replay is None else Replay(options.replay)
 
@@ -154,9 +154,9 @@ def start_generation(
     async def write(progress: Callable[[str], None]) -> Generated:
         progress(f"asking {target.name} what it is")
         run = settings.run
-        host = hosts.host(target, isolation=run.isolation, concurrency=run.concurrency)
+        host = hosts.get_host(target, isolation=run.isolation, concurrency=run.concurrency)
         try:
-            description = await described(target, host, timeout_seconds=run.timeout_seconds)
+            description = await describe_agent(target, host, timeout_seconds=run.timeout_seconds)
         except NotDescribed as error:
             raise GenerationError(str(error), is_outage=True) from error
         progress(f"{wanted.model} is writing")
@@ -164,11 +164,11 @@ def start_generation(
         def count(found: int) -> None:
             progress(f"{wanted.model} is writing: {found} of {wanted.count}")
 
-        writer = ScenarioWriter(wanted, description, known, ask=opened_when_asked(open_models), progress=count)
+        writer = ScenarioWriter(wanted, description, known, ask=open_lazily(open_models), progress=count)
         generated = await writer.write()
         if target.kind is not AgentKind.ADK:
             return generated
-        return replace(generated, state=dict.fromkeys(_keys_in(description), ""))
+        return replace(generated, state=dict.fromkeys(_find_state_keys(description), ""))
 
     return Generation(_Work(write, account), thread)
 
@@ -205,6 +205,6 @@ class _Work:
         self.progress = progress
 
 
-def _keys_in(description: AgentDescription) -> list[str]:
+def _find_state_keys(description: AgentDescription) -> list[str]:
     """The keys of the state that instructions name: ADK refuses to run where one is missing."""
     return [key for part in description.agents for key in _IN_INSTRUCTION.findall(part.instruction)]

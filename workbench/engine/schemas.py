@@ -57,7 +57,7 @@ def evalset_schema() -> Schema:
     }
     eval_set = definitions["EvalSet"]
     eval_set["description"] = "An eval set: a list of eval cases, each of which is one session."
-    eval_set["properties"] |= _both({"eval_cases": _list_of(_ref("EvalCase"))})
+    eval_set["properties"] |= _both({"eval_cases": _make_list(_ref("EvalCase"))})
     definitions["EvalCase"]["oneOf"] = [_is_given("conversation"), _is_given("conversation_scenario")]
     definitions["Invocation"]["properties"] |= _both(
         {
@@ -74,7 +74,7 @@ def evalset_schema() -> Schema:
     call["properties"] |= {"tool_name": call["properties"]["name"], "tool_input": call["properties"]["args"]}
     definitions["IntermediateResponse"] |= {  # the format writes it as a pair
         "type": ["array", "object"],
-        "items": [_TEXT, _list_of(_ref("Part"))],
+        "items": [_TEXT, _make_list(_ref("Part"))],
         "minItems": 2,
         "maxItems": 2,
     }
@@ -130,8 +130,10 @@ def criteria_schema() -> Schema:
     definitions["UserSimulatorConfig"] = _options({name: {} for name in USER_OPTIONS} | {"model_configuration": model})
     definitions["JudgeMetric"] = _judge_metric()
     options = _options({name: {} for name in TOLERATED} | {JUDGE_MODEL_OPTIONS: _or_null(_ref("JudgeModelOptions"))})
-    definitions["JudgedCriterion"] = _criterion_with(options, description="A criterion of a metric of `judge_metrics`.")
-    definitions["CustomCriterion"] = _criterion_with({}, description="A criterion of a metric of `custom_metrics`.")
+    definitions["JudgedCriterion"] = _describe_criterion(
+        options, description="A criterion of a metric of `judge_metrics`."
+    )
+    definitions["CustomCriterion"] = _describe_criterion({}, description="A criterion of a metric of `custom_metrics`.")
     config = definitions.pop("EvalConfig")
     config["properties"] |= _both(
         {
@@ -179,14 +181,14 @@ def run_schema() -> Schema:
     definitions["Criteria"] = _record(
         "The criteria of an eval set.",
         source={**_TEXT, "description": 'The file of the criteria, or "default".'},
-        criteria=_list_of(_record("A criterion.", name=_TEXT, threshold=_or_null(number), options=_OBJECT)),
+        criteria=_make_list(_record("A criterion.", name=_TEXT, threshold=_or_null(number), options=_OBJECT)),
     )
     definitions["Call"] = _record("A tool call.", name=_or_null(_TEXT), args=_or_null(_OBJECT))
     definitions["Turn"] = _record(
         "What the agent did in a turn.",
         user=_TEXT,
         response=_or_null(_TEXT),
-        trajectory={**_or_null(_list_of(_ref("Call"))), "description": "Its tool calls; null if they are unknown."},
+        trajectory={**_or_null(_make_list(_ref("Call"))), "description": "Its tool calls; null if they are unknown."},
         duration_seconds=_or_null(number),
         inference_calls=_or_null(whole),
         usage=_or_null(_ref("TokenUsage")),
@@ -214,7 +216,7 @@ def run_schema() -> Schema:
         total=whole,
         unsure={**flag, "description": "True if the samples of a judge disagree."},
         judged_by=_or_null(_record("Samples of a judge.", read=whole, asked=whole, turn=whole)),
-        per_invocation=_list_of(_ref("InvocationScore")),
+        per_invocation=_make_list(_ref("InvocationScore")),
         details=_OBJECT,
     )
     definitions["Case"] = _record(
@@ -230,10 +232,10 @@ def run_schema() -> Schema:
         error=_or_null(_ref("Failure")),
         duration_seconds=number,
         agent_seconds=number,
-        metrics=_list_of(_ref("Metric")),
+        metrics=_make_list(_ref("Metric")),
         simulation=_or_null(_ref("SimulatedConversation")),
-        turns=_list_of(_ref("Turn")),
-        differences=_list_of(_ref("Difference")),
+        turns=_make_list(_ref("Turn")),
+        differences=_make_list(_ref("Difference")),
     )
     run = _record(
         "What a run found.",
@@ -247,7 +249,7 @@ def run_schema() -> Schema:
         criteria={**_OBJECT, "additionalProperties": _ref("Criteria"), "description": "By the path of the eval set."},
         options=_OBJECT,
         versions=_OBJECT,
-        cases=_list_of(_ref("Case")),
+        cases=_make_list(_ref("Case")),
     )
     return _document("Report of a run", run, definitions)
 
@@ -336,7 +338,7 @@ def _adk_object(adk: AdkType, own: Schema, ours: Mapping[str, Schema]) -> Schema
     fields: dict[str, Schema] = {}
     for name, kind in adk.fields.items():
         field = own.get("properties", {}).get(name)
-        fields[name] = field if field and (kind not in ADK_TYPES or kind in ours) else _or_null(_field_of(kind))
+        fields[name] = field if field and (kind not in ADK_TYPES or kind in ours) else _or_null(_describe_field(kind))
     properties = _both(fields)
     schema: Schema = {"type": "object", "properties": properties}
     if "description" in own:
@@ -346,10 +348,10 @@ def _adk_object(adk: AdkType, own: Schema, ours: Mapping[str, Schema]) -> Schema
         schema["allOf"] = [_one_of_spellings(name) for name in required]
     if adk.unknown != "kept":
         return {**schema, "additionalProperties": False}
-    return {**schema, "patternProperties": {_misspelling_of(properties): False}}
+    return {**schema, "patternProperties": {_match_misspellings(properties): False}}
 
 
-def _field_of(kind: str) -> Schema:
+def _describe_field(kind: str) -> Schema:
     """Return the schema of a field by the notation of `adk_schema`. Lists are not told apart from single objects."""
     if kind in ADK_TYPES:
         return {"anyOf": [_ref(kind), {"type": "array", "items": _ref(kind)}]}
@@ -365,13 +367,16 @@ def _criterion(info: MetricInfo) -> Schema:
         bounds["minimum"] = min(info.lowest, 0.0)
     options: dict[str, Schema] = {name: {} for name in TOLERATED}
     for name, meaning in info.options.items():
-        options[name] = {"description": f"{meaning[0].upper()}{meaning[1:]}.", **_values_of(info.choices.get(name, ()))}
+        options[name] = {
+            "description": f"{meaning[0].upper()}{meaning[1:]}.",
+            **_describe_values(info.choices.get(name, ())),
+        }
     if JUDGE_MODEL_OPTIONS in info.options:
         options[JUDGE_MODEL_OPTIONS] |= _or_null(_ref("JudgeModelOptions"))
-    return _criterion_with(_options(options), bounds, description=info.purpose)
+    return _describe_criterion(_options(options), bounds, description=info.purpose)
 
 
-def _criterion_with(options: Schema, bounds: Schema | None = None, *, description: str) -> Schema:
+def _describe_criterion(options: Schema, bounds: Schema | None = None, *, description: str) -> Schema:
     """Return the schema of a criterion: a threshold with these bounds, or an object with it and options."""
     threshold = {"type": _THRESHOLD, "pattern": "[0-9]", **(bounds or {})}
     described = {"description": "The score from which a case passes.", **threshold}
@@ -395,7 +400,7 @@ def _others_in_criteria(**rule: Any) -> Schema:
     return {"properties": {"criteria": {**known, **rule}}}
 
 
-def _values_of(choices: Sequence[str | bool]) -> Schema:
+def _describe_values(choices: Sequence[str | bool]) -> Schema:
     """Return the schema of an option with these values: words in any case, as ADK reads them, or their numbers."""
     if not choices:
         return {}
@@ -436,7 +441,7 @@ def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, _NULL]} if schema else {}
 
 
-def _list_of(schema: Schema) -> Schema:
+def _make_list(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 
 
@@ -460,7 +465,7 @@ def _is_given(name: str) -> Schema:
     }
 
 
-def _misspelling_of(names: Iterable[str]) -> str:
+def _match_misspellings(names: Iterable[str]) -> str:
     """Return a pattern of the names with one letter too many, one too few, another one, or two that changed places."""
     known = set(names)
     patterns: set[str] = set()

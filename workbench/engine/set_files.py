@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os.path import realpath  # Path.resolve raises an error for a link that leads to itself
 from pathlib import Path
 
-from workbench.engine.plan import criteria_below_every_score, find_config_problems, with_models
+from workbench.engine.plan import complete_config, find_config_problems, find_useless_thresholds
 from workbench.metrics.registry import check_inputs, prepare
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.adk_rules import Problem
@@ -51,7 +51,7 @@ class _Operation:
     number: int  # when it was done first, in the order of the project
     at: int  # when it was done, undone or redone last
 
-    def done(self, before: str | None, after: str | None) -> Done:
+    def make_result(self, before: str | None, after: str | None) -> Done:
         """What carrying it out in one direction came to."""
         return Done(label=self.label, number=self.number, before=before, after=after)
 
@@ -65,12 +65,12 @@ class SetOperations:
         self._undone: list[_Operation] = []
 
     @property
-    def undoable_at(self) -> int:
+    def undo_order(self) -> int:
         """The order of the operation that the next undo takes back; 0 where there is none."""
         return self._done[-1].at if self._done else 0
 
     @property
-    def redoable_at(self) -> int:
+    def redo_order(self) -> int:
         """The order of the undo that the next redo reverts; 0 where there is none."""
         return self._undone[-1].at if self._undone else 0
 
@@ -102,20 +102,20 @@ class SetOperations:
         if not self._done:
             return None
         operation = self._done[-1]
-        self._carry_out(operation, operation.after, operation.before)
+        self._apply(operation, operation.after, operation.before)
         operation.at = at
         self._undone.append(self._done.pop())
-        return operation.done(operation.after, operation.before)
+        return operation.make_result(operation.after, operation.before)
 
     def redo(self, at: int) -> Done | None:
         """Do the operation again that was undone last; None where there is none. Raises StoreError."""
         if not self._undone:
             return None
         operation = self._undone[-1]
-        self._carry_out(operation, operation.before, operation.after)
+        self._apply(operation, operation.before, operation.after)
         operation.at = at
         self._done.append(self._undone.pop())
-        return operation.done(operation.before, operation.after)
+        return operation.make_result(operation.before, operation.after)
 
     def _put(self, label: str, eval_set: str, content: bytes, at: int) -> None:
         kept = FileSnapshot(data=content)
@@ -125,9 +125,9 @@ class SetOperations:
     def _note(self, operation: _Operation) -> Done:
         self._done.append(operation)
         self._undone.clear()
-        return operation.done(operation.before, operation.after)
+        return operation.make_result(operation.before, operation.after)
 
-    def _carry_out(self, operation: _Operation, before: str | None, after: str | None) -> None:
+    def _apply(self, operation: _Operation, before: str | None, after: str | None) -> None:
         if before is not None and after is not None:
             self._files.move(before, after)
         elif after is not None and operation.kept is not None:
@@ -168,23 +168,23 @@ def merge(base: EvalSetDocument, ours: EvalSetDocument, theirs: EvalSetDocument)
     )
     content = None
     if not in_both and not any(item.occurrence for item in (*mine, *other)):  # the second of an id may become the first
-        content = _made_again(mine, ours, base, theirs) or _made_again(other, theirs, base, ours)
+        content = _reapply(mine, ours, base, theirs) or _reapply(other, theirs, base, ours)
     return Merge(ours=tuple(mine), theirs=tuple(other), in_both=in_both, content=content)
 
 
-def _made_again(
+def _reapply(
     changes: list[CaseDifference], side: EvalSetDocument, base: EvalSetDocument, onto: EvalSetDocument
 ) -> bytes | None:
     """The changes of a side, made on another document; None where case by case they are not all that the side did."""
     try:
-        if _with(changes, side, base) != side.content():
+        if _apply_changes(changes, side, base) != side.content():
             return None
-        return _with(changes, side, onto)
+        return _apply_changes(changes, side, onto)
     except StoreError:  # something in the text around a case leaves no safe place for it
         return None
 
 
-def _with(changes: list[CaseDifference], side: EvalSetDocument, onto: EvalSetDocument) -> bytes:
+def _apply_changes(changes: list[CaseDifference], side: EvalSetDocument, onto: EvalSetDocument) -> bytes:
     document = EvalSetDocument(onto.path, onto.content(), None)
     texts = _texts(side)
     places = _places(document)
@@ -308,7 +308,7 @@ def files_to_validate(path: Path) -> list[Path]:
     """The file itself; of a folder the eval sets and `test_config.json` files in it, and the criteria files that the
     settings name for those sets."""
     below = {realpath(file): file for file in list_files([path])}
-    entries = _entries_of(below.values()) if path.is_dir() else ()
+    entries = _find_entries(below.values()) if path.is_dir() else ()
     configs = {realpath(each.config): each.config for each in entries if each.config and realpath(each.path) in below}
     return list({**configs, **below}.values())
 
@@ -316,22 +316,22 @@ def files_to_validate(path: Path) -> list[Path]:
 def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Problem]:
     """What is wrong with files, as `validate` of the store says, and what a run would refuse of configurations."""
     files = list(list_files(paths))
-    agents = {realpath(entry.path): entry.target for entry in _entries_of(files)}
+    agents = {realpath(entry.path): entry.target for entry in _find_entries(files)}
     problems = validate(files, strict=strict, agent_of=lambda path: agents.get(realpath(path)))
     for path in files:
         with contextlib.suppress(StoreError):  # reported already
             if is_config(read_json(path)):
-                problems += config_problems(path, _settings_for(path))
+                problems += config_problems(path, _load_settings(path))
     return problems
 
 
 def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
     """The unknown metrics and options, and the wrong values, of a configuration. Raises StoreError."""
     loaded = read_json(path)
-    config = with_models(parse_config(loaded), settings)
+    config = complete_config(parse_config(loaded), settings)
     invalid = list(find_config_problems(prepare(config)))
     places = {each.place for each in invalid}
-    for criterion, lowest in criteria_below_every_score(config):
+    for criterion, lowest in find_useless_thresholds(config):
         if f"criteria.{criterion.metric}.threshold" in places:
             continue
         message = f"{criterion.threshold:g} is below every score (from {lowest:g} on), so that every case passes"
@@ -350,14 +350,14 @@ def _judges_eval_set(path: Path) -> bool:
     return path.name == CRITERIA_FILE and any(each.name.endswith(EVAL_SET_SUFFIXES) for each in path.parent.iterdir())
 
 
-def _settings_for(path: Path) -> Settings:
+def _load_settings(path: Path) -> Settings:
     try:
         return load_settings(find_root(path)).settings
     except StoreError:  # of another file
         return Settings()
 
 
-def _entries_of(files: Iterable[Path]) -> list[EvalSetEntry]:
+def _find_entries(files: Iterable[Path]) -> list[EvalSetEntry]:
     """The eval sets of the projects that files are in, as far as discovery finds them."""
     entries: list[EvalSetEntry] = []
     for root in {find_root(path) for path in files if path.exists()}:

@@ -29,7 +29,7 @@ from workbench.store.history.history_writer import MAX_TRACES_PER_VARIANT
 _LATELY = 64  # executions of which it is looked whether they ran at the same time
 
 
-class _Work:
+class _FileStates:
     """What agents have made of one file: states that one agent after another made of the same thing belong together."""
 
     __slots__ = ("_lately", "_parents", "blind", "told")
@@ -54,7 +54,7 @@ class _Work:
                 self._join(other.fingerprint, state)
         self._lately.append(left)
 
-    def belong_together(self, one: str, other: str) -> bool:
+    def is_connected(self, one: str, other: str) -> bool:
         return self._root(one) == self._root(other)
 
     def _join(self, one: str, other: str) -> None:
@@ -71,14 +71,14 @@ class LeftFiles:
     """In which states agents have left files, and when."""
 
     def __init__(self) -> None:
-        self._work: dict[str, _Work] = {}
+        self._work: dict[str, _FileStates] = {}
 
     def add(self, left: Iterable[AgentWrittenFile]) -> None:
         """Learn of more, in the order in which it was told."""
         for each in left:
-            self._work.setdefault(each.path, _Work()).add(each)
+            self._work.setdefault(each.path, _FileStates()).add(each)
 
-    def goes_on(self, path: str, *, left: str, now: str, since: float) -> bool:
+    def is_agent_change(self, path: str, *, left: str, now: str, since: float) -> bool:
         """Whether a file is `now` as agents made it of how another one `left` it, which began at `since`.
 
         So that what all agents do to it together concerns none of them. What somebody else has put there concerns all
@@ -87,14 +87,14 @@ class LeftFiles:
         work = self._work.get(path)
         if work is None or work.told.get(now, -1.0) < since:
             return False
-        return now in work.blind or work.belong_together(left, now)
+        return now in work.blind or work.is_connected(left, now)
 
     def newest(self, path: str) -> str | None:
         """The state in which an agent left it last; None where none has written it."""
         work = self._work.get(path)
         return None if work is None else max(work.told, key=work.told.__getitem__)
 
-    def are_there(self) -> dict[str, bool]:
+    def list_presence(self) -> dict[str, bool]:
         """For each file that an agent wrote, whether it was there when an agent was last done with it."""
         return {path: self.newest(path) != ABSENT for path in self._work}
 
@@ -106,7 +106,7 @@ class Names(NamedTuple):
     gone: frozenset[str] = frozenset()
 
 
-class Leftovers:
+class AgentWrittenFiles:
     """How things are now. Looks into each folder once."""
 
     def __init__(self, are_there: Mapping[str, bool]) -> None:
@@ -131,11 +131,11 @@ class Leftovers:
             known = self._names[folder] = Names(frozenset(there), frozenset(gone))
         return known
 
-    def written(self, folder: str) -> frozenset[str]:
+    def list_written(self, folder: str) -> frozenset[str]:
         """All that agents ever wrote in a folder."""
         return frozenset(name for name, _ in self._by_folder.get(folder, ()))
 
-    def told(self, listed: Collection[str], *, most: int) -> LeftByAgents:
+    def summarise(self, listed: Collection[str], *, most: int) -> LeftByAgents:
         """At most so many names, first those in folders that are known to be `listed`."""
         there: dict[str, tuple[str, ...]] = {}
         gone: dict[str, tuple[str, ...]] = {}
@@ -201,13 +201,13 @@ class Verdicts:
             verdicts._left.add(history.list_agent_written_files())
         return verdicts
 
-    def take_in(self, history: History) -> None:
+    def add_new(self, history: History) -> None:
         """Add what other processes have stored since. Raises StoreError."""
         with self._lock:
             known = {_place(verdict) for verdicts in self._by_asked.values() for verdict in verdicts}
             new = [verdict for verdict in reversed(history.last_verdicts()) if _place(verdict) not in known]
             found: dict[int, set[int]] = {}
-            for number, row in history.dependencies({number for verdict in new for number in _sets_of(verdict)}):
+            for number, row in history.dependencies({number for verdict in new for number in _list_sets(verdict)}):
                 found.setdefault(number, set()).add(self._number(row))
             former = {number: self._sets.get(number + self._offset) for number in found}
             if any(rows is not None and {*rows} != found[number] for number, rows in former.items()):
@@ -215,7 +215,7 @@ class Verdicts:
             for number, numbers in found.items():
                 self._sets.setdefault(number + self._offset, array("L", sorted(numbers)))
             for verdict in new:
-                self._add(_renumbered(verdict, self._offset))
+                self._add(_renumber(verdict, self._offset))
             self._left.add(history.list_agent_written_files())
 
     def add(self, stored: StoredVerdict, result: CaseResult) -> None:
@@ -224,28 +224,28 @@ class Verdicts:
         with self._lock:
             if self._is_of_another_history(stored, told):
                 self._offset = self._highest + 1
-            stored = _renumbered(stored, self._offset)
+            stored = _renumber(stored, self._offset)
             self._add(stored)
             if stored.dependencies is not None and told is not None:
-                self._learn(stored.dependencies, told.rows)
-                self._left.add(_left_by(told, stored))
+                self._store_rows(stored.dependencies, told.rows)
+                self._left.add(_find_left_files(told, stored))
             if stored.scoring_dependencies is not None:
                 told_by = [metric.dependencies for metric in result.metrics if metric.dependencies is not None]
-                self._learn(stored.scoring_dependencies, frozenset().union(*(each.rows for each in told_by)))
+                self._store_rows(stored.scoring_dependencies, frozenset().union(*(each.rows for each in told_by)))
                 for each in told_by:
-                    self._left.add(_left_by(each, stored))
+                    self._left.add(_find_left_files(each, stored))
 
-    def of(self, asked: Asked) -> Sequence[StoredVerdict]:
+    def find(self, asked: Asked) -> Sequence[StoredVerdict]:
         """The verdicts on what was asked, the newest first."""
         return self._by_asked.get(asked, _NO_VERDICTS)[::-1]  # a copy, made at once
 
     def for_job(self, job: JobKey, asked: Asked) -> Sequence[StoredVerdict]:
         """The same, and at the end the job's own newest where so many others asked the same that it is not there."""
         with self._lock:
-            known, own = self.of(asked), self._newest.get(job)
+            known, own = self.find(asked), self._newest.get(job)
         if own is None or (known and known[0] is own):  # nearly always
             return known
-        if _asked(own) != asked or any(each is own for each in known):
+        if _make_question(own) != asked or any(each is own for each in known):
             return known
         return [*known, own]
 
@@ -254,7 +254,7 @@ class Verdicts:
         with self._lock:
             return self._newest.get(job)
 
-    def rows_of(self, number: int) -> Sequence[int]:
+    def list_rows(self, number: int) -> Sequence[int]:
         """The numbers of the rows in a set; none where the set has been forgotten."""
         with self._lock:
             return self._sets.get(number, _NOTHING)
@@ -272,54 +272,54 @@ class Verdicts:
         """Rows are numbered from 0 up to this, without it. Numbers never change."""
         return len(self._rows)
 
-    def goes_on(self, path: str, *, left: str, now: str, since: float) -> bool:
+    def is_agent_change(self, path: str, *, left: str, now: str, since: float) -> bool:
         """See `LeftFiles`."""
         with self._lock:
-            return self._left.goes_on(path, left=left, now=now, since=since)
+            return self._left.is_agent_change(path, left=left, now=now, since=since)
 
-    def last_left(self, path: str) -> str | None:
+    def find_last_state(self, path: str) -> str | None:
         """The state in which an agent left a file last; None where none has written it."""
         with self._lock:
             return self._left.newest(path)
 
-    def leftovers(self) -> Leftovers:
+    def list_agent_files(self) -> AgentWrittenFiles:
         """What agents have left, as it is now."""
         with self._lock:
-            return Leftovers(self._left.are_there())
+            return AgentWrittenFiles(self._left.list_presence())
 
     @property
-    def listed(self) -> Collection[str]:
+    def listed_folders(self) -> Collection[str]:
         """The folders that something depends on as a list of names."""
         with self._lock:
             return frozenset(self._listed)
 
     def _is_of_another_history(self, stored: StoredVerdict, told: Dependencies | None) -> bool:
         """Whether numbers mean others than they did: the file was deleted and begun anew, where they start from 1."""
-        stored = _renumbered(stored, self._offset)
+        stored = _renumber(stored, self._offset)
         if stored.execution is not None and stored.execution < self._highest - _LATELY_USED:
-            return all(each.execution != stored.execution for each in self.of(_asked(stored)))
+            return all(each.execution != stored.execution for each in self.find(_make_question(stored)))
         known = None if stored.dependencies is None else self._sets.get(stored.dependencies)
         return known is not None and told is not None and {*known} != {*map(self._number, told.rows)}
 
     def _add(self, stored: StoredVerdict) -> None:
-        self._highest = max(self._highest, stored.execution or 0, *_sets_of(stored))
+        self._highest = max(self._highest, stored.execution or 0, *_list_sets(stored))
         job = stored.job
         former = self._newest.get(job.key)
         self._newest[job.key] = stored
-        asked = _asked(stored)
+        asked = _make_question(stored)
         known = self._by_asked.setdefault(asked, [])
-        for number in _sets_of(stored):
+        for number in _list_sets(stored):
             self._uses[number] += 2  # as the newest of its job, and as one of those on what was asked
         if former is not None:
-            self._let_go(_sets_of(former))
-        gone = _outdated(known, stored) if len(known) >= MAX_TRACES_PER_VARIANT else _NO_VERDICTS
+            self._release(_list_sets(former))
+        gone = _find_outdated(known, stored) if len(known) >= MAX_TRACES_PER_VARIANT else _NO_VERDICTS
         if gone:
             known = self._by_asked[asked] = [each for each in known if each not in gone]
             for each in gone:
-                self._let_go(_sets_of(each))
+                self._release(_list_sets(each))
         known.append(stored)
 
-    def _let_go(self, sets: Iterable[int]) -> None:
+    def _release(self, sets: Iterable[int]) -> None:
         """Forget sets that nothing uses any more; a while later, as somebody may just be looking at them."""
         self._uses.subtract(sets)
         self._unused.extend(number for number in sets if not self._uses[number])
@@ -329,7 +329,7 @@ class Verdicts:
                 del self._uses[number]
                 self._sets.pop(number, None)
 
-    def _learn(self, number: int, rows: Collection[Dependency]) -> None:
+    def _store_rows(self, number: int, rows: Collection[Dependency]) -> None:
         if number not in self._sets:
             self._sets[number] = array("L", [self._number(row) for row in rows])
 
@@ -343,7 +343,7 @@ class Verdicts:
         return number
 
 
-def _left_by(told: Dependencies, stored: StoredVerdict) -> Iterator[AgentWrittenFile]:
+def _find_left_files(told: Dependencies, stored: StoredVerdict) -> Iterator[AgentWrittenFile]:
     found = {row.key: row.fingerprint for row in told.rows if row.kind == DependencyKind.FOUND}
     for row in told.rows:
         if row.kind in _LEFT:
@@ -354,12 +354,12 @@ def _place(verdict: StoredVerdict) -> tuple[str, JobKey, bool]:
     return verdict.job.run_id, verdict.job.key, verdict.is_judged
 
 
-def _asked(verdict: StoredVerdict) -> Asked:
+def _make_question(verdict: StoredVerdict) -> Asked:
     job = verdict.job
     return Asked(job.case.target, job.execution_key, job.key.repeat)
 
 
-def _renumbered(verdict: StoredVerdict, offset: int) -> StoredVerdict:
+def _renumber(verdict: StoredVerdict, offset: int) -> StoredVerdict:
     if not offset:
         return verdict
     numbers = (verdict.execution, verdict.dependencies, verdict.scoring_dependencies)
@@ -367,11 +367,11 @@ def _renumbered(verdict: StoredVerdict, offset: int) -> StoredVerdict:
     return verdict._replace(execution=execution, dependencies=dependencies, scoring_dependencies=scoring_dependencies)
 
 
-def _sets_of(verdict: StoredVerdict) -> list[int]:
+def _list_sets(verdict: StoredVerdict) -> list[int]:
     return [number for number in (verdict.dependencies, verdict.scoring_dependencies) if number is not None]
 
 
-def _outdated(known: Sequence[StoredVerdict], new: StoredVerdict) -> list[StoredVerdict]:
+def _find_outdated(known: Sequence[StoredVerdict], new: StoredVerdict) -> list[StoredVerdict]:
     """Verdicts on what the agent did in executions that are about to be forgotten, and old ones on the newest."""
     executions = sorted({each.execution for each in (*known, new) if each.execution is not None})
     kept = (*executions[-MAX_TRACES_PER_VARIANT:], None)
@@ -403,11 +403,11 @@ class StoredVerdicts:
                     self._verdicts = Verdicts()
             return self._verdicts
 
-    def take_in_others(self) -> None:
+    def read_new(self) -> None:
         """Take in what other processes have stored. An unreadable history has nothing new."""
         verdicts = self.read()
         with contextlib.suppress(StoreError), History.open(self._root) as history:
-            verdicts.take_in(history)
+            verdicts.add_new(history)
 
     def note(self, stored: Iterable[tuple[StoredVerdict, CaseResult]]) -> None:
         """Verdicts were stored."""
@@ -421,14 +421,16 @@ class StoredVerdicts:
         with self._lock:
             verdicts = self._verdicts
         if verdicts is not None:
-            return verdicts.leftovers().told(verdicts.listed, most=_MOST_LEFT)
+            return verdicts.list_agent_files().summarise(verdicts.listed_folders, most=_MOST_LEFT)
         if not get_history_path(self._root).exists():
             return LeftByAgents()
         files = LeftFiles()
         try:
             with History.open(self._root) as history:
                 files.add(history.list_agent_written_files())
-                return Leftovers(files.are_there()).told(history.list_folder_dependencies(), most=_MOST_LEFT)
+                return AgentWrittenFiles(files.list_presence()).summarise(
+                    history.list_folder_dependencies(), most=_MOST_LEFT
+                )
         except StoreError:  # the run itself will say so, and go on without
             return LeftByAgents()
 
@@ -436,18 +438,18 @@ class StoredVerdicts:
 # What `watch = [...]` of a target names: files and folders whose change concerns all of its cases.
 
 
-def watched_by(target: Target) -> frozenset[Dependency]:
+def fingerprint_watched_paths(target: Target) -> frozenset[Dependency]:
     """A row for each path that the target names, as it is now."""
-    paths = paths_watched_by(target)
+    paths = list_watched_paths(target)
     return frozenset(Dependency(DependencyKind.TREE.value, path, fingerprint_of_tree(path)) for path in paths)
 
 
-def paths_watched_by(target: Target) -> frozenset[str]:
+def list_watched_paths(target: Target) -> frozenset[str]:
     """The paths that the target names, absolute."""
     return frozenset(os.path.normpath(target.path / path) for path in target.watch)
 
 
-def with_watched(told: Dependencies | None, watched: frozenset[Dependency]) -> Dependencies | None:
+def add_watched(told: Dependencies | None, watched: frozenset[Dependency]) -> Dependencies | None:
     """What a case depended on, with what its target names."""
     if told is None or not watched:
         return told

@@ -13,14 +13,20 @@ from workbench.agents.agent_host import AgentHost, ToolDesk
 from workbench.engine.acceptance import Acceptances
 from workbench.engine.chat_session import Chat, ChatError, start_chat
 from workbench.engine.open_documents import OpenDocuments
-from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, add_secrets_of, limits_of
-from workbench.engine.plan_cost import PlanCost, cost_of, prices_of
-from workbench.engine.planner import Planner, problems_of_tools, tools_outside_runs
+from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, mask_secrets, resolve_limits
+from workbench.engine.plan_cost import PlanCost, build_prices, estimate_cost
+from workbench.engine.planner import Planner, create_standalone_tools, find_tool_problems
 from workbench.engine.recorded_data import Recordings
-from workbench.engine.rescoring import options_to_judge, plan_judging, plan_rescoring
+from workbench.engine.rescoring import make_judging_options, plan_judging, plan_rescoring
 from workbench.engine.run import Holds, Run
-from workbench.engine.run_judging import as_before, ask_outside_runs, resumed, run_to_resume, selections_of
-from workbench.engine.run_resources import Resources, agents_of
+from workbench.engine.run_judging import (
+    find_run_to_resume,
+    get_selections,
+    open_standalone_ask,
+    restore_options,
+    resume_plan,
+)
+from workbench.engine.run_resources import Resources, find_agents
 from workbench.engine.runner import start_run
 from workbench.engine.verdict_index import StoredVerdicts, Verdicts
 from workbench.model.criteria import EvalConfig
@@ -62,8 +68,8 @@ class Workspace:
         """`narrow` makes of a project that was looked at again what this workspace is about. `resources` may have
         started something before; from now on they are the workspace's."""
         self._project = project
-        remove_leftovers(_folders_written(project))
-        add_secrets_of(project.targets.values())
+        remove_leftovers(_list_written_folders(project))
+        mask_secrets(project.targets.values())
         self._narrow = narrow
         self._loaded = loaded
         self._recordings = Recordings(lambda: self._project)
@@ -132,18 +138,18 @@ class Workspace:
 
     def stay_offline(self) -> None:
         """Fetch no dataset from an address for plans: they have a notice in place of its rows."""
-        self._recorded = self._recordings.of
+        self._recorded = self._recordings.read
 
-    def problems_of_tools(self) -> Sequence[str]:
+    def find_tool_problems(self) -> Sequence[str]:
         """What is wrong with the files that say which tools are simulated. They are read for that."""
-        return problems_of_tools(self._project.targets.values())
+        return find_tool_problems(self._project.targets.values())
 
     def refresh(self) -> None:
         """Look again what there is."""
         self._loaded = load_settings(self.root)
         # What marks its root may be gone for a moment: then it is no part of what lies around it.
         self._project = self._narrow(discover(self.root, self._loaded, root=self.root))
-        add_secrets_of(self._project.targets.values())
+        mask_secrets(self._project.targets.values())
 
     def document(self, relative: str) -> EvalSetDocument:
         """An eval set with its unsaved edits, else as it is on disk now. Raises StoreError."""
@@ -165,10 +171,10 @@ class Workspace:
             return self._planner().plan(selections, options, config=config)
         with self.history() as history:
             wanted = {selection.eval_set for selection in selections}
-            run = run_to_resume(history, options.resume, eval_sets=wanted)
-            options = as_before(options, run)
-            planned = self._planner().plan(selections or selections_of(run), options, config=config)
-            return resumed(planned, history, run)
+            run = find_run_to_resume(history, options.resume, eval_sets=wanted)
+            options = restore_options(options, run)
+            planned = self._planner().plan(selections or get_selections(run), options, config=config)
+            return resume_plan(planned, history, run)
 
     def start_interpreters(self, selections: Sequence[Selection], options: RunOptions) -> None:
         """Start the interpreters that the agents of these cases need, which come up while the plan is made.
@@ -176,8 +182,8 @@ class Workspace:
         What is wrong is for the plan to say. See `Resources.start_interpreters`.
         """
         with contextlib.suppress(PlanError):
-            agents = agents_of(self._project, selections)
-            self._resources.start_interpreters(agents, limits_of(self.settings, options))
+            agents = find_agents(self._project, selections)
+            self._resources.start_interpreters(agents, resolve_limits(self.settings, options))
 
     def plan_documents(
         self,
@@ -196,14 +202,14 @@ class Workspace:
             project,
             self._loaded,
             open_document=documents.__getitem__,
-            open_history=self._history_if_there_is_one,
+            open_history=self._open_history,
             recorded=Recordings(lambda: project).fetch,
         )
         return planner.plan([Selection(eval_set=name) for name in documents], options, config=config)
 
-    def plan_what_is_there(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
+    def plan_existing_cases(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
         """The plan for these cases, which may be none: more may come. Raises PlanError."""
-        return self._planner().plan_what_is_there(selections, options)
+        return self._planner().plan_existing_cases(selections, options)
 
     def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
         """The cases of a set by what they may be called. Raises PlanError and StoreError where it cannot be read."""
@@ -211,16 +217,16 @@ class Workspace:
 
     def estimate(self, plan: Plan) -> PlanCost:
         """What a plan will take, as far as the plan and earlier runs tell; an unreadable history tells nothing."""
-        prices = prices_of(self.settings.judge)
+        prices = build_prices(self.settings.judge)
         if not get_history_path(self.root).exists():
             # Opening the history would make one, and looking at a plan must not write.
-            return cost_of(plan, prices=prices)
+            return estimate_cost(plan, prices=prices)
         try:
             with self.history() as history:
                 jobs = history.latest_jobs()
-                return cost_of(plan, earlier=jobs, results_of=history.latest_results, prices=prices)
+                return estimate_cost(plan, earlier=jobs, results_of=history.latest_results, prices=prices)
         except StoreError:  # the run itself will say so, and go on without
-            return cost_of(plan, prices=prices)
+            return estimate_cost(plan, prices=prices)
 
     def plan_recorded(
         self,
@@ -259,18 +265,18 @@ class Workspace:
 
         Raises PlanError and StoreError.
         """
-        return plan_judging(self._planner(), run, results, options_to_judge(run, options, time=time))
+        return plan_judging(self._planner(), run, results, make_judging_options(run, options, time=time))
 
     def _planner(self) -> Planner:
         return Planner(
             self._project,
             self._loaded,
             open_document=self.document,
-            open_history=self._history_if_there_is_one,
+            open_history=self._open_history,
             recorded=self._recorded,
         )
 
-    def _history_if_there_is_one(self) -> History | None:
+    def _open_history(self) -> History | None:
         """Opening the history would make one, and looking at a plan must not write."""
         return self.history() if get_history_path(self.root).exists() else None
 
@@ -292,7 +298,7 @@ class Workspace:
         self._runs = [*(other for other in self._runs if not other.is_over), run]  # a run holds all its results
         return run
 
-    def warm_up(self, plan: Plan) -> None:
+    def prepare_agents(self, plan: Plan) -> None:
         """Start what this plan's agents need, so that a run of some of it begins at once."""
         self._resources.thread.call(self._resources.prepare_text, plan)
         self._resources.thread.call(self._resources.hosts.prepare, plan)
@@ -308,26 +314,26 @@ class Workspace:
             hosts=self._resources.hosts,
             settings=self.settings.run,
             thread=self._resources.thread,
-            tools=self._tools_of_chat(found),
+            tools=self._create_chat_tools(found),
         )
         self._chats = [*(other for other in self._chats if not other.is_over), chat]
         return chat
 
-    def tools_of(self, target: str) -> frozenset[str]:
+    def list_tools(self, target: str) -> frozenset[str]:
         """The names of the tools that the agent of a target has, as its process tells without running it. Blocking.
 
         Raises PlanError where there is no such target, or its tools are not known.
         """
-        from workbench.engine.scenario_generation import NotDescribed, described, tools_in
+        from workbench.engine.scenario_generation import NotDescribed, describe_agent, list_tools
 
         found = self._project.targets.get(target)
         if found is None:
             raise PlanError(f"there is no target {target!r}{suggest_name(target, self._project.targets)}")
         run = self.settings.run
-        host = self._resources.hosts.host(found, isolation=run.isolation, concurrency=run.concurrency)
+        host = self._resources.hosts.get_host(found, isolation=run.isolation, concurrency=run.concurrency)
         try:
-            work = described(found, host, timeout_seconds=run.timeout_seconds)
-            return tools_in(self._resources.thread.submit(work).result())
+            work = describe_agent(found, host, timeout_seconds=run.timeout_seconds)
+            return list_tools(self._resources.thread.submit(work).result())
         except NotDescribed as error:
             raise PlanError(str(error)) from error
 
@@ -353,11 +359,11 @@ class Workspace:
         self._generations = [*(other for other in self._generations if not other.done.done()), generation]
         return generation
 
-    def _tools_of_chat(self, target: Target) -> ToolDesk | None:
+    def _create_chat_tools(self, target: Target) -> ToolDesk | None:
         """What answers for the target's simulated tools, with a state and an account of its own. Raises ChatError."""
-        ask = ask_outside_runs(target, self.settings.judge, judges=self._resources.open_judges)
+        ask = open_standalone_ask(target, self.settings.judge, judges=self._resources.open_judges)
         try:
-            return tools_outside_runs(target, model=self.settings.simulation.model, ask=ask)
+            return create_standalone_tools(target, model=self.settings.simulation.model, ask=ask)
         except PlanError as error:
             raise ChatError(str(error)) from error
 
@@ -365,9 +371,9 @@ class Workspace:
         """The stored results, for reading; the caller closes it. Raises StoreError."""
         return History.open(self.root)
 
-    def take_in_verdicts(self) -> None:
+    def read_new_verdicts(self) -> None:
         """Have `verdicts` know what other processes have stored since they were read."""
-        self._verdicts.take_in_others()
+        self._verdicts.read_new()
 
     @property
     def verdicts(self) -> Verdicts:
@@ -392,7 +398,7 @@ class Workspace:
         self._resources.close()
 
 
-def _folders_written(project: Project) -> set[Path]:
+def _list_written_folders(project: Project) -> set[Path]:
     """The folders in which this program saves files of the project."""
     own = project.root / ".workbench"
     sets = {entry.path.parent for entry in project.eval_sets}

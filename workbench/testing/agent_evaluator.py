@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.engine.plan import Plan, PlanError, RunOptions
-from workbench.engine.project_selection import project_of
+from workbench.engine.project_selection import make_project
 from workbench.engine.workspace import Workspace
 from workbench.model.criteria import EvalConfig, InvalidConfig, default_config, read_config
 from workbench.model.evalset import Invocation
@@ -546,7 +546,7 @@ def _find_test_files(path: Path) -> list[Path]:
 def _find_project(agent_module: str, agent_name: str | None, files: Sequence[Path]) -> tuple[Project, LoadedSettings]:
     __tracebackhide__ = True
     place = find_agent_module(agent_module)
-    project, loaded = project_of(place.folder, files)
+    project, loaded = make_project(place.folder, files)
     (target,) = project.targets.values()
     if target.name not in loaded.settings.targets:  # import it as the test would
         location = make_relative_name(place.folder, place.import_root)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
-from workbench.engine.project_selection import root_of, with_named_sets
+from workbench.engine.project_selection import add_sets, find_common_root
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import JobKey
@@ -67,7 +67,7 @@ class SessionRuns:
         Raises PlanError and StoreError with all problems if no case can run, and NoCases for an empty set.
         """
         opened = self._open_project(file)
-        project = with_named_sets(opened.project, [file], target=self._target)
+        project = add_sets(opened.project, [file], target=self._target)
         relative = make_relative_name(file.resolve(), project.root)
         plan = opened.workspace.plan_documents(project, {relative: EvalSetDocument.open(file)}, self._options)
         opened.plans[relative] = plan
@@ -129,7 +129,7 @@ class SessionRuns:
     def _find_root(self, file: Path) -> Path:
         """Find the project of an eval set, once."""
         if file not in self._roots:
-            self._roots[file] = root_of([file])
+            self._roots[file] = find_common_root([file])
         return self._roots[file]
 
     def _is_same_run(self, one: EvalCaseItem, other: EvalCaseItem) -> bool:

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from workbench.agents.worker.recording.fingerprints import is_library_folder
 from workbench.engine.plan import PlanError, PlannedCase
-from workbench.engine.planner import with_baselines
+from workbench.engine.planner import add_baselines
 from workbench.engine.run import Holds, Run
 from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
@@ -224,7 +224,7 @@ class DecisionService:
     def _is_agent_written(self, path: str) -> bool:
         if is_library_folder(path):  # reported for more than its names
             return False
-        written = self._verdicts.last_left(path)
+        written = self._verdicts.find_last_state(path)
         if written is None:
             return self.snapshot.has_unchanged_names(path)
         return self.snapshot.fingerprint_file(path) == written
@@ -394,7 +394,7 @@ class Scheduler:
         plan = self._planner.make_run_plan(self._reporter.summarise(decisions))
         with self._workspace.history() as history:
             part = plan_decisions(plan, decisions, runs=frozenset(Action), history=history, with_stored=False)
-        cases = with_baselines(part.cases, self._workspace.history)  # newer than those in the plan of the watch
+        cases = add_baselines(part.cases, self._workspace.history)  # newer than those in the plan of the watch
         return self._workspace.start(replace(part, cases=cases), holds=Holds.VERDICTS)
 
     async def _on_finished(self, run: Run, event: CaseFinished) -> None:

@@ -9,9 +9,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple
 
-from workbench.engine.plan import Plan, PlannedCase, with_executed
-from workbench.engine.planner import with_baselines
-from workbench.engine.verdict_index import Asked, Verdicts, paths_watched_by
+from workbench.engine.plan import Plan, PlannedCase, set_executions
+from workbench.engine.planner import add_baselines
+from workbench.engine.verdict_index import Asked, Verdicts, list_watched_paths
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, FailureKind, MetricScores
@@ -179,7 +179,7 @@ class Selector:
         known = self._signatures.get((number, folder))
         if known is None:
             around = self._get_surroundings(number, folder)
-            rows = (self._verdicts.row(row) for row in self._verdicts.rows_of(number))
+            rows = (self._verdicts.row(row) for row in self._verdicts.list_rows(number))
             known = hash(tuple([self._answer_without_agent_writes(row, around) for row in rows]))
             self._signatures[number, folder] = known
         return known
@@ -216,7 +216,7 @@ class Selector:
 
     def find_unjudged(self, job: JobKey, planned: PlannedCase) -> StoredVerdict | None:
         """Return the last execution if it was never scored and is current."""
-        newest = next(iter(self._verdicts.of(Asked(job.case.target, planned.execution_hash, job.repeat))), None)
+        newest = next(iter(self._verdicts.find(Asked(job.case.target, planned.execution_hash, job.repeat))), None)
         if newest is None or not _is_unjudged(newest) or not planned.needs_agent or not _is_verdict(newest):
             return None
         if planned.tools is not None and planned.tools.record is not None:  # the run must record calls
@@ -256,7 +256,7 @@ class Selector:
         changed = self._find_changed_or_opaque(verdict.dependencies, str(planned.target.path), verdict)
         if not changed and planned.target.watch:
             trees = self._get_special_rows(verdict.dependencies).trees
-            if not paths_watched_by(planned.target) <= trees:
+            if not list_watched_paths(planned.target) <= trees:
                 return (Reason(Why.NOT_COMPARED),)
         return tuple([Reason(row=row) for row in changed])
 
@@ -286,7 +286,7 @@ class Selector:
         known = self._mismatches.get((number, folder))
         if known is None:
             around = self._get_surroundings(number, folder)
-            rows = (row for row in self._verdicts.rows_of(number) if not self._is_row_current(row, around))
+            rows = (row for row in self._verdicts.list_rows(number) if not self._is_row_current(row, around))
             few = [self._verdicts.row(row) for row in islice(rows, _REASONS)]
             known = tuple(sorted(few, key=rank_row))
             self._mismatches[number, folder] = known
@@ -322,13 +322,13 @@ class Selector:
         now = self._state.fingerprint_file(row.key)  # not cached: a case that has just ended may have written it
         if now == row.fingerprint or self._is_busy():
             return True
-        return self._verdicts.goes_on(row.key, left=row.fingerprint, now=now, since=since)
+        return self._verdicts.is_agent_change(row.key, left=row.fingerprint, now=now, since=since)
 
     def _get_special_rows(self, number: int) -> _SpecialRows:
         known = self._specials.get(number)
         if known is not None:
             return known
-        rows = [self._verdicts.row(row) for row in self._verdicts.rows_of(number)]
+        rows = [self._verdicts.row(row) for row in self._verdicts.list_rows(number)]
         found = self._specials[number] = _SpecialRows(
             opaque=tuple([row for row in rows if row.kind == Kind.OPAQUE]),
             states=tuple([row for row in rows if row.kind == Kind.STATE]),
@@ -339,7 +339,7 @@ class Selector:
     def _get_surroundings(self, number: int, folder: str) -> Surroundings:
         known = self._surroundings_cache.get((number, folder))
         if known is None:
-            rows = [self._verdicts.row(row) for row in self._verdicts.rows_of(number)]
+            rows = [self._verdicts.row(row) for row in self._verdicts.list_rows(number)]
             files = next((row.key for row in rows if row.kind == Kind.ENV_FILES), "")
             for interpreter in (row.key for row in rows if row.kind == Kind.INTERPRETER):
                 self._state.add_interpreter(interpreter)
@@ -402,7 +402,7 @@ def select_affected(workspace: Workspace, plan: Plan) -> Plan:
     decisions = decide_plan(workspace, plan)
     with workspace.history() as history:
         part = plan_decisions(plan, decisions, runs=_TO_RUN, history=history, with_stored=True)
-    part = replace(part, cases=with_baselines(part.cases, workspace.history))
+    part = replace(part, cases=add_baselines(part.cases, workspace.history))
     left = [case for job, case in part.jobs if job not in part.stored]
     judged = sum(case.executed is not None or case.is_recorded for case in left)
     again = f", {judged} only judged" if judged else ""
@@ -427,12 +427,12 @@ def reuse_unjudged(workspace: Workspace, plan: Plan) -> Plan:
         return plan
     what = "case is" if len(executed) == 1 else "cases are"
     notice = f"{len(executed)} {what} only judged: an earlier run has what the agent did, and no verdict on it"
-    return with_executed(replace(plan, notices=(*plan.notices, notice)), executed)
+    return set_executions(replace(plan, notices=(*plan.notices, notice)), executed)
 
 
 def _find_unjudged(workspace: Workspace, plan: Plan) -> Mapping[JobKey, StoredVerdict]:
     verdicts = workspace.verdicts
-    selector = Selector(verdicts, Snapshot(leftovers=verdicts.leftovers))
+    selector = Selector(verdicts, Snapshot(leftovers=verdicts.list_agent_files))
     found = {job: selector.find_unjudged(job, planned) for job, planned in plan.jobs}
     return {job: verdict for job, verdict in found.items() if verdict is not None}
 
@@ -440,7 +440,7 @@ def _find_unjudged(workspace: Workspace, plan: Plan) -> Mapping[JobKey, StoredVe
 def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
     """Decide on each job of a plan. Raises StoreError if the history cannot be read."""
     verdicts = workspace.verdicts
-    selector = Selector(verdicts, Snapshot(leftovers=verdicts.leftovers))
+    selector = Selector(verdicts, Snapshot(leftovers=verdicts.list_agent_files))
     return [selector.decide(job, planned) for job, planned in plan.jobs]
 
 

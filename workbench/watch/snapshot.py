@@ -17,7 +17,7 @@ from workbench.agents import worker
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.blocks import Blocks, read_blocks
-from workbench.engine.verdict_index import Leftovers, fingerprint_of_tree
+from workbench.engine.verdict_index import AgentWrittenFiles, fingerprint_of_tree
 from workbench.model.identity import Dependency, DependencyKind
 
 _SETTLED = 2.0  # seconds after which equal times and size mean equal content; clocks of disks are coarse
@@ -72,7 +72,7 @@ class Snapshot:
     def __init__(
         self,
         *,
-        leftovers: Callable[[], Leftovers] = lambda: Leftovers({}),
+        leftovers: Callable[[], AgentWrittenFiles] = lambda: AgentWrittenFiles({}),
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """`leftovers` returns agent-written files to ignore in listings; `environment` is ours by default."""
@@ -84,7 +84,7 @@ class Snapshot:
         self._effective: dict[Surroundings, dict[str, str]] = {}
         self._versions: dict[tuple[str, _FileStat], str] = {}
         self._interpreters: set[str] = set()
-        self._leftovers: Leftovers | None = None
+        self._leftovers: AgentWrittenFiles | None = None
         self._names: dict[str, str] = {}
         self._listings: dict[str, str] = {}
 
@@ -130,7 +130,7 @@ class Snapshot:
         """Return the fingerprint of the names in a folder, without files that agents ever wrote there."""
         known = self._names.get(folder)
         if known is None:
-            known = fingerprints.of_folder(folder, without=self._get_leftovers().written(folder))
+            known = fingerprints.of_folder(folder, without=self._get_leftovers().list_written(folder))
             self._names[folder] = known
         return known
 
@@ -209,7 +209,7 @@ class Snapshot:
             known = self._versions[interpreter, look] = _read_version(interpreter)
         return known
 
-    def _get_leftovers(self) -> Leftovers:
+    def _get_leftovers(self) -> AgentWrittenFiles:
         if self._leftovers is None:
             self._leftovers = self._find_leftovers()
         return self._leftovers

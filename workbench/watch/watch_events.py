@@ -17,7 +17,7 @@ from pydantic import AwareDatetime, Field
 from workbench.agents.worker.recording.definitions import DOCSTRING
 from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.engine.plan import PlannedCase
-from workbench.engine.run import Run, Verdict, summarise, verdict_of
+from workbench.engine.run import Run, Verdict, make_verdict, summarise
 from workbench.model.base import Fact
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import Dependency, DependencyKind, JobKey
@@ -339,7 +339,7 @@ class WatchReporter:
         """Report a new result. `saved_at` is the monotonic time of the save that caused it, or None."""
         job = JobKey(case=result.case, repeat=result.repeat)
         self.shown[job] = key
-        self.verdicts[job] = verdict_of(result)
+        self.verdicts[job] = make_verdict(result)
         since = None if saved_at is None else time.monotonic() - saved_at
         self.report(
             VerdictKnown.construct_unvalidated(result=result, case=planned.case, holds=holds, seconds_since_save=since)

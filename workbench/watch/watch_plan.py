@@ -77,7 +77,7 @@ class WatchPlanner:
                 self._workspace.refresh()
             selections = self._select(self._workspace)
         except NoCases as error:
-            return self._workspace.plan_what_is_there((), self._options), str(error)
+            return self._workspace.plan_existing_cases((), self._options), str(error)
         watched = drop_remote_sets(selections, self._workspace.project)
         self._remote_sets = [each.eval_set for each in selections if each not in watched]
         selections = watched
@@ -85,7 +85,7 @@ class WatchPlanner:
         there = {entry.relative for entry in self._workspace.project.eval_sets}
         gone = self._wanted - there if self._last is not None else frozenset()
         left = [each for each in selections if each.eval_set not in gone]
-        plan = self._workspace.plan_what_is_there(left, self._options)
+        plan = self._workspace.plan_existing_cases(left, self._options)
         problems = (*plan.problems, *(f"{name}: {_GONE}" for name in sorted(gone)))
         return replace(plan, problems=problems), "" if plan.cases else _explain_missing(self._workspace.project)
 

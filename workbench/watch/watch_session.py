@@ -160,7 +160,7 @@ class WatchSession:
         history cannot be read.
         """
         verdicts = workspace.verdicts
-        snapshot = Snapshot(leftovers=verdicts.leftovers)
+        snapshot = Snapshot(leftovers=verdicts.list_agent_files)
         self._workspace = workspace
         self._off_loop = off_loop
         self._catches_up = catches_up
@@ -279,7 +279,7 @@ class WatchSession:
                 )
             )
             watcher.on_mode_changed = self._report_mode
-            await self._off_loop(lambda: self._workspace.warm_up(self._planner.make_run_plan("")))
+            await self._off_loop(lambda: self._workspace.prepare_agents(self._planner.make_run_plan("")))
             await self._process(None)
             async for change in watcher.changes():
                 await self._on_change(change)
@@ -393,7 +393,7 @@ class WatchSession:
             await asyncio.sleep(_TURN_INTERVAL)
         if turn is Turn.MINE:
             return decisions
-        await self._off_loop(self._workspace.take_in_verdicts)
+        await self._off_loop(self._workspace.read_new_verdicts)
         jobs = {each.job for each in decisions}
         decided = [each for each in await self._off_loop(self._decisions.decide_all) if each.job in jobs]
         await self._scheduler.report_reused(decided)

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from workbench.engine.acceptance import Hunk, Refused, accept, hunks, refusal, refusal_of_hunks, refusal_of_whole
+from workbench.engine.acceptance import (
+    Hunk,
+    Refused,
+    accept,
+    explain_hunk_refusal,
+    explain_refusal,
+    explain_whole_refusal,
+    find_hunks,
+)
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
 from workbench.report.turn_diff import DifferenceKind
@@ -75,8 +83,8 @@ def changed_lines(document: EvalSetDocument, before: str = TEXT) -> list[str]:
 
 def accept_all(execution: Execution, text: str = TEXT) -> EvalSetDocument:
     document = opened(text)
-    accept(document, 0, hunks(document.case(0), execution), execution)
-    assert hunks(document.case(0), execution) == ()
+    accept(document, 0, find_hunks(document.case(0), execution), execution)
+    assert find_hunks(document.case(0), execution) == ()
     return document
 
 
@@ -122,7 +130,7 @@ def test_a_value_of_the_state_that_is_not_there_is_expected_no_more() -> None:
 
 
 def test_a_state_that_was_not_reported_takes_nothing_away() -> None:
-    assert hunks(opened().case(0), did(LOOK, SET, final_state=None)) == ()
+    assert find_hunks(opened().case(0), did(LOOK, SET, final_state=None)) == ()
 
 
 def test_a_response_that_was_not_given_is_expected_no_more() -> None:
@@ -179,7 +187,7 @@ def test_a_thousand_calls_are_accepted_at_once() -> None:
 
 def test_a_difference_that_is_not_there_any_more_is_refused_and_nothing_changes() -> None:
     document, execution = opened(), did(LOOK, SET, response="It is off.")
-    (hunk,) = hunks(document.case(0), execution)
+    (hunk,) = find_hunks(document.case(0), execution)
     document.set_value(("conversation", 0, "final_response", "parts", 0, "text"), "It is off.", case=0)
     before = document.content()
 
@@ -202,7 +210,7 @@ def test_refusals_say_why(execution: Execution, status: CaseStatus, sentence: st
     key = CaseKey(target="t", eval_set="s", eval_id="off")
     result = CaseResult(case=key, eval_set_id="s", status=status, execution=execution)
 
-    found = refusal(opened().case(0), result)
+    found = explain_refusal(opened().case(0), result)
 
     assert found is None if sentence is None else sentence in str(found)
 
@@ -212,8 +220,8 @@ def test_a_whole_case_is_refused_where_the_number_of_turns_differs() -> None:
     turns = did(LOOK).turns * 2
     result = CaseResult(case=key, eval_set_id="s", status=CaseStatus.FAILED, execution=Execution(turns=turns))
 
-    assert refusal(opened().case(0), result) is None
-    assert refusal_of_whole(opened().case(0), result) == "the case has 1 turn and the agent was told 2"
+    assert explain_refusal(opened().case(0), result) is None
+    assert explain_whole_refusal(opened().case(0), result) == "the case has 1 turn and the agent was told 2"
 
 
 @pytest.mark.parametrize(
@@ -232,15 +240,15 @@ def test_calls_of_which_too_little_is_known_are_no_expectation_and_the_response_
     execution = did(("set_device", None), response="Done.")
     turn = execution.turns[0].model_copy(update=unknown)
     execution = execution.model_copy(update={"turns": (turn,)})
-    found = hunks(opened().case(0), execution)
+    found = find_hunks(opened().case(0), execution)
     response = [hunk for hunk in found if hunk.difference.kind is DifferenceKind.RESPONSE_CHANGED]
 
-    assert refusal_of_hunks(execution, found) == sentence
-    assert response and refusal_of_hunks(execution, response) is None
+    assert explain_hunk_refusal(execution, found) == sentence
+    assert response and explain_hunk_refusal(execution, response) is None
 
 
 def test_hunks_come_in_the_order_in_which_they_are_read() -> None:
-    found: tuple[Hunk, ...] = hunks(
+    found: tuple[Hunk, ...] = find_hunks(
         opened().case(0), did(LOOK, response="No.", final_state={"lamp": "on", "seen": True})
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import Project, statuses, turn
-from workbench.engine.acceptance import Acceptance, Refused, hunks
+from workbench.engine.acceptance import Acceptance, Refused, find_hunks
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
@@ -55,7 +55,7 @@ def acceptance(
     workspace: Workspace, result: CaseResult, *, some: slice = slice(None), whole: bool = True
 ) -> Acceptance:
     case = shown(workspace, result)
-    return Acceptance(shown=case, result=result, hunks=hunks(case, result.execution)[some], is_whole=whole)
+    return Acceptance(shown=case, result=result, hunks=find_hunks(case, result.execution)[some], is_whole=whole)
 
 
 def score_again(workspace: Workspace, result: CaseResult, judged: EvalCase) -> Run:
@@ -77,7 +77,7 @@ def test_what_was_accepted_passes_without_the_agent_being_asked_again(project: P
         "eval_id": "a",
         "conversation": [turn("hi", response="HI", calls=[{"name": "shout", "args": {"n": 1}}])],
     }
-    assert hunks(after, result.execution) == ()
+    assert find_hunks(after, result.execution) == ()
     assert statuses(run) == {"a": "PASSED"}
     assert run.results()[0].execution == result.execution
     assert (project.root / "told.txt").read_text() == told
@@ -92,7 +92,7 @@ def test_hunks_can_be_accepted_one_after_the_other_without_waiting_for_scores(pr
     workspace.acceptances.accept(acceptance(workspace, result, some=slice(1), whole=False), label="one")
     workspace.acceptances.accept(acceptance(workspace, result, some=slice(1), whole=False), label="two")
 
-    assert hunks(shown(workspace, result), result.execution) == ()
+    assert find_hunks(shown(workspace, result), result.execution) == ()
     assert [workspace.documents.undo("set.evalset.json") for _ in range(3)] == ["two", "one", None]
 
 
@@ -185,7 +185,7 @@ def test_a_case_that_only_moved_in_its_file_is_accepted(project: Project) -> Non
 
     workspace.acceptances.accept(acceptance(workspace, result), label="all")
 
-    assert hunks(shown(workspace, result), result.execution) == ()
+    assert find_hunks(shown(workspace, result), result.execution) == ()
 
 
 def test_unsaved_edits_are_not_saved_along(project: Project) -> None:

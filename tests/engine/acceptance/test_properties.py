@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.acceptance.strategies import FORMS, VALUES, document_of, execution_of, sides
-from workbench.engine.acceptance import Hunk, accept, hunks
+from workbench.engine.acceptance import Hunk, accept, find_hunks
 from workbench.report.turn_diff import DifferenceKind, find_differences, find_state_differences, list_messages
 
 STATES = st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=3)
@@ -30,7 +30,7 @@ def situations(draw: st.DrawFn, *, distinct: bool = False) -> tuple[Any, Any]:
 
 
 def found_in(document: Any, execution: Any) -> tuple[Hunk, ...]:
-    return hunks(document.case(0), execution)
+    return find_hunks(document.case(0), execution)
 
 
 def told(found: tuple[Hunk, ...]) -> Counter[str]:
@@ -46,7 +46,7 @@ def test_accepting_everything_leaves_no_difference(situation: tuple[Any, Any]) -
     accept(document, 0, found_in(document, execution), execution)
 
     case = document.case(0)
-    assert hunks(case, execution) == ()
+    assert find_hunks(case, execution) == ()
     for wanted, turn in zip(case.conversation, execution.turns, strict=True):
         assert find_differences(wanted, turn.invocation) == ()
     assert find_state_differences(case.final_session_state or {}, execution.final_state) == ()

@@ -15,10 +15,10 @@ from workbench.store.errors import FileChanged, IsDataset, StoreError
 def test_a_change_on_disk_is_taken_where_nothing_is_unsaved(documents: OpenDocuments, path: Path) -> None:
     documents.document(LIGHTS)
     write(path.parent.parent, LIGHTS, "on", "off", "dim")
-    assert documents.look_again() == {LIGHTS}
+    assert documents.find_changed_sets() == {LIGHTS}
 
     assert [entry.eval_id for entry in documents.document(LIGHTS).entries] == ["on", "off", "dim"]
-    assert documents.look_again() == frozenset() and not documents.standing(LIGHTS).dirty
+    assert documents.find_changed_sets() == frozenset() and not documents.get_status(LIGHTS).dirty
 
 
 def test_taking_a_change_on_disk_is_a_step_of_undo_where_there_are_others(documents: OpenDocuments, path: Path) -> None:
@@ -29,7 +29,7 @@ def test_taking_a_change_on_disk_is_a_step_of_undo_where_there_are_others(docume
 
     assert documents.document(LIGHTS).name == "theirs"
     documents.undo(LIGHTS)
-    assert documents.document(LIGHTS).name == "ours" and documents.standing(LIGHTS).dirty
+    assert documents.document(LIGHTS).name == "ours" and documents.get_status(LIGHTS).dirty
     documents.undo(LIGHTS)
     assert documents.document(LIGHTS).name == "lights"
     assert path.read_bytes() == theirs
@@ -40,14 +40,14 @@ def test_unsaved_edits_stand_in_conflict_with_a_change_on_disk(documents: OpenDo
     theirs = path.read_bytes().replace(b"lights", b"theirs")
     path.write_bytes(theirs)
 
-    assert documents.standing(LIGHTS).changed_on_disk
+    assert documents.get_status(LIGHTS).changed_on_disk
     assert documents.document(LIGHTS).name == "ours"
     with pytest.raises(FileChanged) as caught:
         documents.save(LIGHTS)
     assert caught.value.theirs == theirs == path.read_bytes()
 
     documents.save(LIGHTS, overwrite=True)
-    assert b"ours" in path.read_bytes() and not documents.standing(LIGHTS).changed_on_disk
+    assert b"ours" in path.read_bytes() and not documents.get_status(LIGHTS).changed_on_disk
 
 
 def test_taking_theirs_can_be_undone(documents: OpenDocuments, path: Path) -> None:
@@ -56,29 +56,29 @@ def test_taking_theirs_can_be_undone(documents: OpenDocuments, path: Path) -> No
 
     documents.reload(LIGHTS)
 
-    assert documents.document(LIGHTS).name == "theirs" and not documents.standing(LIGHTS).dirty
+    assert documents.document(LIGHTS).name == "theirs" and not documents.get_status(LIGHTS).dirty
     documents.undo(LIGHTS)
-    assert documents.document(LIGHTS).name == "ours" and documents.standing(LIGHTS).dirty
+    assert documents.document(LIGHTS).name == "ours" and documents.get_status(LIGHTS).dirty
 
 
 def test_a_conflict_ends_where_the_edits_are_taken_back(documents: OpenDocuments, path: Path) -> None:
     dirty(documents)
     path.write_bytes(path.read_bytes().replace(b'"name": "lights"', b'"name": "theirs"'))
-    assert documents.standing(LIGHTS).changed_on_disk
+    assert documents.get_status(LIGHTS).changed_on_disk
 
     documents.undo(LIGHTS)
 
     assert documents.document(LIGHTS).name == "theirs"
-    assert not documents.standing(LIGHTS).changed_on_disk and not documents.standing(LIGHTS).dirty
+    assert not documents.get_status(LIGHTS).changed_on_disk and not documents.get_status(LIGHTS).dirty
 
 
 def test_a_conflict_ends_where_the_file_is_as_before(documents: OpenDocuments, path: Path) -> None:
     old = path.read_bytes()
     dirty(documents)
     path.write_bytes(old + b" ")
-    assert documents.standing(LIGHTS).changed_on_disk
+    assert documents.get_status(LIGHTS).changed_on_disk
     path.write_bytes(old)
-    assert not documents.standing(LIGHTS).changed_on_disk
+    assert not documents.get_status(LIGHTS).changed_on_disk
 
 
 def test_touching_the_file_is_no_change(documents: OpenDocuments, path: Path) -> None:
@@ -87,7 +87,7 @@ def test_touching_the_file_is_no_change(documents: OpenDocuments, path: Path) ->
     assert documents.document(LIGHTS) is document
     dirty(documents)
     os.utime(path, ns=(2, 2))
-    assert not documents.standing(LIGHTS).changed_on_disk
+    assert not documents.get_status(LIGHTS).changed_on_disk
 
 
 def test_edits_of_a_file_that_vanished_stay_and_can_be_saved_again(documents: OpenDocuments, path: Path) -> None:
@@ -95,7 +95,7 @@ def test_edits_of_a_file_that_vanished_stay_and_can_be_saved_again(documents: Op
     path.unlink()
     path.parent.rmdir()
 
-    assert documents.standing(LIGHTS).changed_on_disk and documents.document(LIGHTS).name == "ours"
+    assert documents.get_status(LIGHTS).changed_on_disk and documents.document(LIGHTS).name == "ours"
     with pytest.raises(FileChanged) as caught:
         documents.save(LIGHTS)
     assert caught.value.theirs is None
@@ -114,14 +114,14 @@ def test_the_last_good_state_of_a_file_that_broke_stays_and_the_place_is_told(
     path.write_text('{\n  "eval_set_id": oops')
 
     assert documents.document(LIGHTS).name == name
-    standing = documents.standing(LIGHTS)
+    standing = documents.get_status(LIGHTS)
     assert standing.problem is not None and standing.problem.line == 2 and not standing.dirty
     with pytest.raises(StoreError):
         documents.document_on_disk(LIGHTS)
 
     write(path.parent.parent, LIGHTS, "mended")
     assert [entry.eval_id for entry in documents.document(LIGHTS).entries] == ["mended"]
-    assert documents.standing(LIGHTS).problem is None
+    assert documents.get_status(LIGHTS).problem is None
 
 
 def test_a_file_that_vanished_leaves_its_last_state_and_can_come_back(documents: OpenDocuments, path: Path) -> None:
@@ -129,9 +129,9 @@ def test_a_file_that_vanished_leaves_its_last_state_and_can_come_back(documents:
     path.unlink()
 
     assert documents.document(LIGHTS).content() == content
-    assert "there is no such file" in str(documents.standing(LIGHTS).problem)
+    assert "there is no such file" in str(documents.get_status(LIGHTS).problem)
     documents.save(LIGHTS, overwrite=True)
-    assert path.read_bytes() == content and documents.standing(LIGHTS).problem is None
+    assert path.read_bytes() == content and documents.get_status(LIGHTS).problem is None
 
 
 def test_a_file_that_could_never_be_read_is_an_error(documents: OpenDocuments, path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_file_that_could_never_be_read_is_an_error(documents: OpenDocuments, p
         documents.document("sets/none.evalset.json")
     path.write_text("[")
     with pytest.raises(StoreError):
-        documents.standing(LIGHTS)
+        documents.get_status(LIGHTS)
 
 
 # Two versions.
@@ -187,11 +187,11 @@ def test_ours_is_written_only_over_what_was_seen(documents: OpenDocuments, path:
     path.write_text("newer")
 
     with pytest.raises(FileChanged):
-        documents.save_over(LIGHTS, theirs)
-    assert path.read_text() == "newer" and documents.standing(LIGHTS).dirty
+        documents.overwrite_version(LIGHTS, theirs)
+    assert path.read_text() == "newer" and documents.get_status(LIGHTS).dirty
 
-    documents.save_over(LIGHTS, documents.versions(LIGHTS).theirs)
-    assert b"ours" in path.read_bytes() and not documents.standing(LIGHTS).dirty
+    documents.overwrite_version(LIGHTS, documents.versions(LIGHTS).theirs)
+    assert b"ours" in path.read_bytes() and not documents.get_status(LIGHTS).dirty
 
 
 def test_looking_again_tells_what_changed_broke_vanished_and_was_mended(documents: OpenDocuments, path: Path) -> None:
@@ -201,15 +201,15 @@ def test_looking_again_tells_what_changed_broke_vanished_and_was_mended(document
     documents.document(LIGHTS)
     with pytest.raises(StoreError):
         documents.document("b.evalset.json")
-    assert documents.look_again() == frozenset()
+    assert documents.find_changed_sets() == frozenset()
 
     path.write_text("{")
-    assert documents.look_again() == {LIGHTS} and documents.look_again() == frozenset()
+    assert documents.find_changed_sets() == {LIGHTS} and documents.find_changed_sets() == frozenset()
     path.unlink()
-    assert documents.look_again() == {LIGHTS} and documents.look_again() == frozenset()
+    assert documents.find_changed_sets() == {LIGHTS} and documents.find_changed_sets() == frozenset()
     write(root, LIGHTS, "back")
     write(root, "b.evalset.json", "b")
-    assert documents.look_again() == {LIGHTS, "b.evalset.json"}
+    assert documents.find_changed_sets() == {LIGHTS, "b.evalset.json"}
 
 
 def test_what_changed_is_told_even_where_somebody_else_looked_first(documents: OpenDocuments, path: Path) -> None:
@@ -218,10 +218,10 @@ def test_what_changed_is_told_even_where_somebody_else_looked_first(documents: O
     documents.document(LIGHTS)
     dirty(documents)
 
-    assert documents.look_again() == {LIGHTS} and documents.look_again() == frozenset()
+    assert documents.find_changed_sets() == {LIGHTS} and documents.find_changed_sets() == frozenset()
     dirty(documents, "ours, again")
     documents.save(LIGHTS)
-    assert documents.look_again() == frozenset()
+    assert documents.find_changed_sets() == frozenset()
 
 
 def test_the_fault_in_a_text_of_a_case_is_told_with_its_place(documents: OpenDocuments) -> None:
@@ -247,4 +247,4 @@ def test_a_dataset_that_changes_is_told_of_once_whoever_saw_it_first(tmp_path: P
     path.write_text('{"prompt": "another"}')
     look()
 
-    assert [documents.look_again(), documents.look_again()] == [frozenset({"rows.jsonl"}), frozenset()]
+    assert [documents.find_changed_sets(), documents.find_changed_sets()] == [frozenset({"rows.jsonl"}), frozenset()]

@@ -53,7 +53,7 @@ def test_a_plan_holds_no_case_and_keeps_what_it_was_when_the_file_changes(projec
     assert held_cases() == before
     project.add_set({"a": [turn("other")], "b": [turn("other")]})
     assert [case.case.eval_id for case in made.cases if case.case is not None] == ["a", "b"]
-    assert made.cases[0].expected[0].user_content.text() == "hello"
+    assert made.cases[0].expected_turns[0].user_content.text() == "hello"
 
 
 def test_the_same_set_named_twice_runs_the_union(project: Project) -> None:

@@ -84,7 +84,7 @@ async def test_what_the_one_listener_has_read_is_let_go_of() -> None:
     await listener
 
     assert heard == [Notice(message="a"), Notice(message="b"), END]
-    assert log.held == 0
+    assert log.event_count == 0
 
 
 async def _collect_into(heard: list[RunEvent], log: EventLog[RunEvent]) -> None:
@@ -108,4 +108,4 @@ async def test_a_run_waits_a_moment_for_a_slow_listener_and_not_for_one_that_is_
     monkeypatch.setattr("workbench.engine.run._PATIENCE", 0.05)
     notices(log, *map(str, range(300)))
     await asyncio.wait_for(log.let_listener_catch_up(), timeout=0.9)
-    assert log.held == 300
+    assert log.event_count == 300

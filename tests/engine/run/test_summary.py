@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.engine.run import Verdict, exit_status, summarise, verdict_of
+from workbench.engine.run import Verdict, exit_status, make_verdict, summarise
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
 from workbench.model.run_events import RunSummary
@@ -20,7 +20,7 @@ def result(status: CaseStatus, **scores: float | None) -> Verdict:
         for name, score in scores.items()
     )
     key = CaseKey(target="t", eval_set="s", eval_id="c")
-    return verdict_of(CaseResult(case=key, eval_set_id="s", status=status, metrics=metrics))
+    return make_verdict(CaseResult(case=key, eval_set_id="s", status=status, metrics=metrics))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2))

@@ -29,7 +29,7 @@ def add(
 
 
 def executions(verdicts: Verdicts) -> list[int | None]:
-    return [each.execution for each in verdicts.of(ASKED)]
+    return [each.execution for each in verdicts.find(ASKED)]
 
 
 def test_the_executions_that_are_known_are_the_newest_however_lately_an_older_one_was_judged() -> None:
@@ -51,10 +51,10 @@ def test_what_is_kept_of_a_case_does_not_grow_for_ever() -> None:
     for number in range(100):
         add(verdicts, 2_999, scoring=f"more criteria {number}")
 
-    assert len(verdicts.of(ASKED)) < 50
+    assert len(verdicts.find(ASKED)) < 50
     assert set(executions(verdicts)) == set(range(2_995, 3_000))
-    assert [verdicts.row(row) for row in verdicts.rows_of(2_995)] == [Dependency("file", "/project/data", "2995")]
-    assert not verdicts.rows_of(0)
+    assert [verdicts.row(row) for row in verdicts.list_rows(2_995)] == [Dependency("file", "/project/data", "2995")]
+    assert not verdicts.list_rows(0)
 
 
 def test_the_newest_verdict_of_a_case_is_known_however_many_others_asked_the_same() -> None:
@@ -68,8 +68,8 @@ def test_the_newest_verdict_of_a_case_is_known_however_many_others_asked_the_sam
 
     assert [each.execution for each in others] == executions(verdicts)
     assert own.execution == 1
-    assert [verdicts.row(row).fingerprint for row in verdicts.rows_of(1)] == ["1"]
-    assert not verdicts.rows_of(0)
+    assert [verdicts.row(row).fingerprint for row in verdicts.list_rows(1)] == ["1"]
+    assert not verdicts.list_rows(0)
 
 
 def test_a_history_that_is_deleted_and_begun_anew_is_not_mistaken_for_the_old_one() -> None:
@@ -80,8 +80,10 @@ def test_a_history_that_is_deleted_and_begun_anew_is_not_mistaken_for_the_old_on
     add(verdicts, 1, read="something else")
 
     found = [
-        verdicts.row(row).fingerprint for each in verdicts.of(ASKED) for row in verdicts.rows_of(each.dependencies or 0)
+        verdicts.row(row).fingerprint
+        for each in verdicts.find(ASKED)
+        for row in verdicts.list_rows(each.dependencies or 0)
     ]
     assert found == ["something else", "3", "2", "1"]
     add(verdicts, 2, read="more")
-    assert len(verdicts.of(ASKED)) == 5
+    assert len(verdicts.find(ASKED)) == 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from workbench.engine.run import verdict_of
+from workbench.engine.run import make_verdict
 from workbench.model.base import cache_by_identity
 from workbench.model.results import (
     CaseResult,
@@ -83,7 +83,7 @@ def test_the_prompts_of_judges_do_not_outlive_their_results() -> None:
     held = weakref.ref(judgement)
 
     assert decide_case_status(result.metrics) is CaseStatus.PASSED
-    assert verdict_of(result).scores == (("judged", 1.0),)
+    assert make_verdict(result).scores == (("judged", 1.0),)
     assert metrics_from_blob(metrics_to_blob(result.metrics)) == result.metrics
     del judgement, scores, metric, result
     gc.collect()

@@ -37,7 +37,7 @@ class Known:
         self.root = root
         self.target = Target(name="t", kind=AgentKind.FUNCTION, location="a:b", path=root, **target)
         self.verdicts = Verdicts()
-        self.state = Snapshot(leftovers=self.verdicts.leftovers)
+        self.state = Snapshot(leftovers=self.verdicts.list_agent_files)
         self.current = False
         self.busy = False
         self.selector = Selector(
@@ -366,7 +366,7 @@ def test_only_verdicts_whose_execution_is_kept_are_known(known: Known) -> None:
     for number in range(7):
         known.add(row, judged=f"judged {number}")
 
-    kept = known.verdicts.of(Asked("t", "asked", 0))
+    kept = known.verdicts.find(Asked("t", "asked", 0))
 
     assert [verdict.job.scoring_key for verdict in kept] == [f"judged {number}" for number in (6, 5, 4, 3, 2)]
 

@@ -64,15 +64,15 @@ async def test_a_history_that_was_begun_anew_by_another_process_is_not_taken_for
         async with watching(folder.root) as other:
             await other.until_quiet()
             there = other.workspace.verdicts
-            await asyncio.to_thread(one.workspace.take_in_verdicts)
+            await asyncio.to_thread(one.workspace.read_new_verdicts)
 
             for job in other.session._decisions.jobs:
                 newest, known = there.newest(job), verdicts.newest(job)
                 assert newest is not None and known is not None
                 asked = Asked(job.case.target, newest.job.execution_key, job.repeat)
-                assert any(each.job == newest.job for each in verdicts.of(asked))
-                rows = {there.row(number) for number in there.rows_of(newest.dependencies or 0)}
-                assert {verdicts.row(number) for number in verdicts.rows_of(known.dependencies or 0)} == rows
+                assert any(each.job == newest.job for each in verdicts.find(asked))
+                rows = {there.row(number) for number in there.list_rows(newest.dependencies or 0)}
+                assert {verdicts.row(number) for number in verdicts.list_rows(known.dependencies or 0)} == rows
 
 
 def test_turns(tmp_path: Path) -> None:

@@ -41,9 +41,9 @@ _CHECKED_AT_ONCE = 500
 
 def add_conversation(document: EvalSetDocument, result: CaseResult, case: EvalCase) -> str:
     """Add the conversation of a simulated user and the agent as a fixed case. Return its id."""
-    from workbench.engine.chat_session import fixed_case, write_case  # with the engine: not before it is needed
+    from workbench.engine.chat_session import make_fixed_case, write_case  # with the engine: not before it is needed
 
-    new = fixed_case(result, case, taken={entry.eval_id for entry in document.entries})
+    new = make_fixed_case(result, case, taken={entry.eval_id for entry in document.entries})
     write_case(document, new)
     return new.eval_id
 
@@ -53,7 +53,7 @@ def list_changed_cases(workspace: Workspace) -> dict[str, frozenset[str]]:
     changed = {}
     for eval_set in workspace.documents.dirty():
         with contextlib.suppress(StoreError):  # the list of sets shows the problem
-            changed[eval_set] = workspace.documents.standing(eval_set).changed_cases
+            changed[eval_set] = workspace.documents.get_status(eval_set).changed_cases
     return changed
 
 
@@ -61,7 +61,7 @@ def find_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     """List the problems of a set, of its file and of its cases. Call `check_cases` before for all of them."""
     documents = workspace.documents
     try:
-        standing = documents.standing(eval_set)
+        standing = documents.get_status(eval_set)
     except IsDataset:
         return _find_dataset_problems(workspace, eval_set)
     except StoreError as error:
@@ -385,7 +385,7 @@ def keep_typed_texts(workspace: Workspace, texts: Sequence[Any]) -> None:
 
     The edits come first: a text that was applied leaves its file only once the edit is in a recovery file.
     """
-    workspace.documents.keep()
+    workspace.documents.write_recovery_files()
     workspace.typed_texts.write(texts)
 
 

@@ -62,7 +62,7 @@ def get_revision(workspace: Workspace, eval_set: str) -> int:
 
 def list_rows(workspace: Workspace, listed: ListedSet) -> ListedSet:
     """List the rows of a dataset as cases. Return the same object if nothing changed. Raises StoreError."""
-    found = workspace.recordings.of(listed.relative).cases
+    found = workspace.recordings.read(listed.relative).cases
     rows = tuple(case_row(_make_key(listed, item), item.problem or "") for item in found)
     if listed.cases == rows and listed.is_dataset and not listed.problem:
         return listed
@@ -71,14 +71,14 @@ def list_rows(workspace: Workspace, listed: ListedSet) -> ListedSet:
 
 def find_row(workspace: Workspace, key: CaseKey) -> RecordedCase | None:
     """Find the row of a case. Raises StoreError."""
-    cases = workspace.recordings.of(key.eval_set).cases
+    cases = workspace.recordings.read(key.eval_set).cases
     return next((item for item in cases if (item.eval_id, item.occurrence) == (key.eval_id, key.occurrence)), None)
 
 
 def read_row_contents(workspace: Workspace, listed: ListedSet) -> Sequence[CaseContent]:
     """Read what the filter searches in rows. Raises StoreError."""
     found = []
-    for item in workspace.recordings.of(listed.relative).cases:
+    for item in workspace.recordings.read(listed.relative).cases:
         key = _make_key(listed, item)
         found.append(content_of_broken(key, item.problem or "") if item.case is None else content_of(key, item.case))
     return found
@@ -113,7 +113,7 @@ def find_row_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProble
             path, error.message, place=error.place, line=error.line, column=error.column,
             case=(item.eval_id, item.occurrence),
         )
-        for item in workspace.recordings.of(eval_set).cases
+        for item in workspace.recordings.read(eval_set).cases
         for error in item.errors
     ]  # fmt: skip
 
@@ -305,7 +305,7 @@ class Projects:
 
         Raises StoreError if no target names the dataset any more.
         """
-        read = await self._call(lambda workspace: workspace.recordings.reader(listed.relative))
+        read = await self._call(lambda workspace: workspace.recordings.make_reader(listed.relative))
         reading = await run_in_own_thread(read)
 
         def keep(workspace: Workspace) -> ListedSet:
@@ -366,7 +366,7 @@ class Projects:
                 return replace(listed, problem=str(error), cases=None)
         try:
             document = workspace.documents.document(listed.relative)
-            broken = workspace.documents.standing(listed.relative).problem  # then the list shows the last valid state
+            broken = workspace.documents.get_status(listed.relative).problem  # then the list shows the last valid state
         except IsDataset:
             return self._list_dataset(workspace, listed)
         except StoreError as error:
@@ -652,7 +652,7 @@ class _SetReader:
             return content_of_broken(key, data.decode())
         hashes: Hashes | None = None
         if self._context is not None:
-            planned = self._context.plan(key, case)
+            planned = self._context.plan_case(key, case)
             hashes = planned.execution_hash, planned.scoring_hash
         return content_of(key, case, hashes)
 
@@ -671,7 +671,7 @@ def _make_set_context(workspace: Workspace, listed: ListedSet, document: EvalSet
 
     Also None for recorded targets: their hashes need the recordings, which are not read here.
     """
-    from workbench.engine.plan import RunOptions, SetContext, with_models
+    from workbench.engine.plan import RunOptions, SetContext, complete_config
     from workbench.engine.planner import ToolPlanner
     from workbench.metrics.registry import prepare
     from workbench.model.criteria import default_config
@@ -690,5 +690,5 @@ def _make_set_context(workspace: Workspace, listed: ListedSet, document: EvalSet
     tools = planner.plan(target)
     if planner.problems:
         return None
-    criteria = prepare(with_models(config, workspace.settings))
+    criteria = prepare(complete_config(config, workspace.settings))
     return SetContext(eval_set_id=document.eval_set_id, target=target, criteria=criteria, tools=tools)

@@ -74,17 +74,17 @@ class Runs:
         options = options or RunOptions(command=_RUN_COMMAND, scores=not only_plays)
 
         def plan(workspace: Workspace) -> PlannedRun:
-            from workbench.engine.plan import scenarios_of
-            from workbench.engine.plan_cost import cost_of  # with the metrics: not before the first run
+            from workbench.engine.plan import select_scenarios
+            from workbench.engine.plan_cost import estimate_cost  # with the metrics: not before the first run
             from workbench.watch.selector import reuse_unjudged
 
             made = workspace.plan(selections, options, config=config)
             if not options.scores:
-                made = scenarios_of(made)
+                made = select_scenarios(made)
             elif options.resume is None:  # a resumed run has taken that up already
                 made = reuse_unjudged(workspace, made)
             confirm = workspace.settings.run.confirm
-            cost = cost_of(made)
+            cost = estimate_cost(made)
             asks = ask or confirm == "always" or (confirm == "costly" and cost.is_costly)
             if asks:
                 cost = workspace.estimate(made)
@@ -96,7 +96,7 @@ class Runs:
         """The newest run, if it was stopped before its end. Raises StoreError."""
 
         def find(workspace: Workspace) -> StoppedRun | None:
-            from workbench.engine.run_judging import find_stopped_run, selections_of
+            from workbench.engine.run_judging import find_stopped_run, get_selections
 
             if not get_history_path(workspace.root).exists():
                 return None  # opening it would make one, and looking at a project must not write to it
@@ -104,7 +104,7 @@ class Runs:
                 run = find_stopped_run(history)
             if run is None:
                 return None
-            return StoppedRun(selections_of(run), RunOptions(command=_RUN_COMMAND, resume=run.run_id))
+            return StoppedRun(get_selections(run), RunOptions(command=_RUN_COMMAND, resume=run.run_id))
 
         return await self._call(find)
 
@@ -171,7 +171,7 @@ class StartedJudging:
 
 def plan_judging(workspace: Workspace, case: CaseKey) -> PlannedJudging:
     """Plan to judge all repeats of the newest run of a case again. Raises PlanError and StoreError."""
-    from workbench.engine.plan_cost import cost_of  # with the metrics: not before the first run
+    from workbench.engine.plan_cost import estimate_cost  # with the metrics: not before the first run
 
     with workspace.history() as history:
         newest = history.list_executions(case, limit=1)
@@ -180,7 +180,7 @@ def plan_judging(workspace: Workspace, case: CaseKey) -> PlannedJudging:
         run = history.run(newest[0].job.run_id)
         results = history.latest_results([case]).get(case, [])
     plan = workspace.plan_judging(run, results, RunOptions(command=_JUDGE_COMMAND))
-    calls = sum(cost_of(plan).judge_calls.values())
+    calls = sum(estimate_cost(plan).judge_calls.values())
     return PlannedJudging(plan, run.run_id, results, calls, asks=workspace.settings.run.confirm != "never")
 
 
@@ -328,7 +328,7 @@ def _read_row_facts(workspace: Workspace, selection: Selection) -> CaseFacts:
     """Of the rows of a dataset, which are all read at once."""
     from workbench.metrics.registry import CaseFacts
 
-    rows = workspace.recordings.of(selection.eval_set).cases
+    rows = workspace.recordings.read(selection.eval_set).cases
     wanted = [row.case for row in rows if selection.cases is None or row.eval_id in selection.cases]
     return sum((CaseFacts.from_case(case) for case in wanted if case is not None), CaseFacts())
 
@@ -372,11 +372,11 @@ def _results(
 
 
 def _report(workspace: Workspace, history: History, results: Sequence[CaseResult], run_id: str | None) -> RunReport:
-    from workbench.engine.run import summarise, verdict_of
+    from workbench.engine.run import make_verdict, summarise
     from workbench.report.run_report import RunReport, build_report, reported_cases
 
     cases = reported_cases(results, ExpectedCases(workspace.document))
-    summary = summarise(map(verdict_of, results))
+    summary = summarise(map(make_verdict, results))
     if run_id is None:
         return RunReport(run_id=NEWEST, started_at=datetime.now(UTC), summary=summary, cases=cases)
     return build_report(history.run(run_id), cases, summary=summary)

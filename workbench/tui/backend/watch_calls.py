@@ -298,7 +298,7 @@ class _Checker:
 
         self._root = workspace.root
         self._verdicts = workspace.verdicts
-        self._state = Snapshot(leftovers=self._verdicts.leftovers)
+        self._state = Snapshot(leftovers=self._verdicts.list_agent_files)
         self._selector = Selector(self._verdicts, self._state)
 
     def check(self, jobs: Sequence[tuple[JobKey, PlannedCase]], shown: ShownVerdicts) -> CheckedVerdicts:

@@ -70,7 +70,7 @@ class WorkspaceThread:
         if self._workspace is not None:
             workspace, self._workspace = self._workspace, None
             try:
-                workspace.documents.keep()
+                workspace.documents.write_recovery_files()
             finally:
                 workspace.close()
 
@@ -78,7 +78,7 @@ class WorkspaceThread:
         """Write the recovery files and wait for it, because the process is about to be stopped."""
         if self._workspace is not None:
             with contextlib.suppress(StoreError):  # reported already, when the last edit was stored
-                self._thread.submit(self._workspace.documents.keep).result()
+                self._thread.submit(self._workspace.documents.write_recovery_files).result()
 
     def _open_workspace(self) -> Workspace:
         if self._workspace is None:

@@ -199,7 +199,9 @@ class ConflictScreen(Dialog[Decision | None]):
         await self._backend.edit(lambda workspace: workspace.documents.reload(self._eval_set))
 
     async def _write_mine(self, versions: Versions) -> None:
-        await self._backend.edit(lambda workspace: workspace.documents.save_over(self._eval_set, versions.theirs))
+        await self._backend.edit(
+            lambda workspace: workspace.documents.overwrite_version(self._eval_set, versions.theirs)
+        )
 
     async def _write_both(self, versions: Versions) -> None:
         content = self._both
@@ -229,7 +231,9 @@ class ConflictScreen(Dialog[Decision | None]):
                 label="merge with the file on disk",
             )
         )
-        await self._backend.edit(lambda workspace: workspace.documents.save_over(self._eval_set, versions.theirs))
+        await self._backend.edit(
+            lambda workspace: workspace.documents.overwrite_version(self._eval_set, versions.theirs)
+        )
 
 
 # Unsaved edits that an earlier session left: restored, looked at, thrown away, or left for later.

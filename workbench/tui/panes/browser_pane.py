@@ -262,7 +262,7 @@ class Edits:
         except FileChanged:
             self._warn("a file was changed meanwhile: decide which version to keep, then do it again")
             changed = await self._backend.call(
-                lambda workspace: [name for name, _ in changes if workspace.documents.standing(name).changed_on_disk]
+                lambda workspace: [name for name, _ in changes if workspace.documents.get_status(name).changed_on_disk]
             )
             for name in changed:
                 self._widget.post_message(SaveWanted(name))

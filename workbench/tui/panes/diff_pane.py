@@ -14,7 +14,7 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
-from workbench.engine.acceptance import Hunk, Refused, hunks, refusal
+from workbench.engine.acceptance import Hunk, Refused, explain_refusal, find_hunks
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult
 from workbench.report.text_report import describe_difference
@@ -341,7 +341,7 @@ class DiffPane(Pane):
         if subject.case is None or subject.result is None:
             self._accept([], is_whole=True)
             return
-        found = hunks(subject.case, subject.result.execution)
+        found = find_hunks(subject.case, subject.result.execution)
         if self._nothing_to_accept(found) is not None:
             self._accept(found, is_whole=True)
             return
@@ -385,4 +385,4 @@ class DiffPane(Pane):
             return "there is nothing to accept: the case has not run"
         if found:
             return None
-        return refusal(subject.case, subject.result) or "there is nothing to accept: no difference"
+        return explain_refusal(subject.case, subject.result) or "there is nothing to accept: no difference"

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
-from workbench.engine.acceptance import Hunk, hunks, refusal
+from workbench.engine.acceptance import Hunk, explain_refusal, find_hunks
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
@@ -197,7 +197,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         by_repeat = {result.repeat: result for result in (*lacking, *known)}
         results = sorted(by_repeat.values(), key=lambda result: (result.status is CaseStatus.PASSED, result.repeat))
         result = results[0] if results else None
-        found = hunks(read.case, result.execution) if read.case is not None and result is not None else ()
+        found = find_hunks(read.case, result.execution) if read.case is not None and result is not None else ()
         return _ReviewedCase(key, read.case, result, found)
 
     def _head(self, problem: str) -> Sequence[Block]:
@@ -224,7 +224,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         elif shown.case is None or shown.result is None:
             refused = "the case cannot be read, or has no result"
         elif not found:
-            refused = refusal(shown.case, shown.result) or "there is no difference that could be accepted"
+            refused = explain_refusal(shown.case, shown.result) or "there is no difference that could be accepted"
         else:
             refused = await self._acceptor.accept(shown.case, shown.result, found, is_whole=is_whole)
         if refused is not None:

@@ -80,10 +80,10 @@ class SaveController(Controller):
     @background(group="documents")
     async def keep_conversation(self, subject: Subject) -> None:
         """Add the conversation that a simulated user has held to its set, as a fixed case, and go there."""
-        from workbench.engine.chat_session import can_be_kept  # with the engine: not before it is needed
+        from workbench.engine.chat_session import can_save  # with the engine: not before it is needed
 
         result, case = subject.result, subject.case
-        if result is None or case is None or not can_be_kept(result):
+        if result is None or case is None or not can_save(result):
             say(self.widget, "there is no conversation of a simulated user here that is finished", severity="warning")
             return
         try:
@@ -134,7 +134,7 @@ class SaveController(Controller):
     @background(group="recover")
     async def offer_recoveries(self) -> None:
         """Show what earlier sessions left unsaved, where they did, and then what they left typed."""
-        found = await self.backend.call(lambda workspace: workspace.documents.found())
+        found = await self.backend.call(lambda workspace: workspace.documents.find_recoveries())
         if found:
             await self._offer(found)
         if await self.backend.call(lambda workspace: workspace.typed_texts.has_abandoned()):
@@ -145,7 +145,7 @@ class SaveController(Controller):
         from workbench.tui.dialogs.conflict_screen import RecoveryScreen
 
         restored = await self.app.push_screen_wait(RecoveryScreen(self.backend, found))
-        left = await self.backend.call(lambda workspace: workspace.documents.found())
+        left = await self.backend.call(lambda workspace: workspace.documents.find_recoveries())
         self.state.problems.show_recoveries([item.eval_set for item in left])
         self.post_message(DocumentsChanged(frozenset(restored)))
 
@@ -185,7 +185,7 @@ class SaveController(Controller):
     async def _leave_for_later(self) -> bool:
         """False where the edits cannot be kept."""
         try:
-            await self.backend.call(lambda workspace: workspace.documents.keep())
+            await self.backend.call(lambda workspace: workspace.documents.write_recovery_files())
         except StoreError as error:
             say(self.widget, f"the unsaved edits cannot be kept: {error}", severity="error")
             return False
@@ -224,7 +224,7 @@ class SaveController(Controller):
     @background(group="keep")
     async def _keep(self) -> None:
         try:
-            await self.backend.call(lambda workspace: workspace.documents.keep())
+            await self.backend.call(lambda workspace: workspace.documents.write_recovery_files())
         except StoreError as error:
             if not self._is_keeping_refused:  # once, not at every key press
                 say(self.widget, f"unsaved edits would not outlive a crash: {error}", severity="error")
@@ -240,14 +240,14 @@ class SaveController(Controller):
     @background(group="look")
     async def _check_files(self) -> None:
         """See what other programs did to the files."""
-        changed = await self.backend.call(lambda workspace: workspace.documents.look_again())
+        changed = await self.backend.call(lambda workspace: workspace.documents.find_changed_sets())
         for eval_set in sorted(changed):
             await self._notify_file_state(eval_set)
         self._post_changed(sorted(changed))
 
     async def _notify_file_state(self, eval_set: str) -> None:
         try:
-            standing = await self.backend.call(lambda workspace: workspace.documents.standing(eval_set))
+            standing = await self.backend.call(lambda workspace: workspace.documents.get_status(eval_set))
         except StoreError:
             return  # it is listed with what is wrong with it
         if standing.changed_on_disk:

@@ -168,7 +168,7 @@ async def generate(widget: Widget, context: ScreenContext, row: Row) -> None:
         generated = None if generation is None else generation.done.result()
         if generation is None or generated is None:
             return
-        spent = spending_text(generation.spending())
+        spent = spending_text(generation.list_spending())
         scenarios = WrittenScenarios(generated.scenarios, generated.notes, spent=spent)
         chosen = await _chosen(widget.app, context, row, scenarios)
         if chosen is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from workbench.engine.acceptance import turn_comparisons
+from workbench.engine.acceptance import compare_turns
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult, MetricStatus, TurnResult
 from workbench.model.text import mask_named_secrets, redact
@@ -323,7 +323,7 @@ class _Diff:
         self._comparisons = (
             []
             if source.case is None
-            else turn_comparisons(source.case, execution, is_row=source.is_row, is_recorded=source.is_recorded)
+            else compare_turns(source.case, execution, is_row=source.is_row, is_recorded=source.is_recorded)
         )
         differing = any(comparison.differences for comparison in self._comparisons)
         self._level = source.level if differing else Level.EVERYTHING

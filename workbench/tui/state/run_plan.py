@@ -123,8 +123,8 @@ def check_setting(name: Setting, text: str) -> str | None:
 def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
     """What the run will do, judge by and take."""
     cost = planned.cost
-    jobs = f"{plural(cost.cases, 'case')} × {plural(cost.repeats, 'repeat')} = {plural(cost.jobs + cost.kept, 'job')}"
-    kept = f"; {cost.kept:,} need not run again" if cost.kept else ""
+    jobs = f"{plural(cost.cases, 'case')} × {plural(cost.repeats, 'repeat')} = {plural(cost.jobs + cost.reused, 'job')}"
+    kept = f"; {cost.reused:,} need not run again" if cost.reused else ""
     yield _fact("runs", f"{jobs}{kept}")
     yield _fact("calls", _calls(cost))
     for user in cost.users:
