@@ -1,5 +1,5 @@
-"""Access to models that judge, and that play users: asked politely, answered from the cache where it knows.
+"""Calls to models that judge or play users, with limits, retries and a cache.
 
-`models.Models` is what the rest of the engine uses. Providers turn a request into what one vendor's library wants;
-limits, retries, the cache and records of calls are the same for all. The libraries are imported when they are needed.
+The rest of the engine uses `models.Models`. A provider translates a request for the library of one vendor. Limits,
+retries, the cache and recordings are the same for all providers. Libraries are imported on first use.
 """

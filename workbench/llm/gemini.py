@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from google.genai.types import Candidate, GenerateContentConfig, GenerateContentResponse
 
 
-# What went wrong with a connection, in words for people.
+# Descriptions of connection errors.
 
 _LIBRARIES = frozenset({"httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "anyio", "requests", "urllib3", "http"})
 _NOT_CONNECTED = frozenset(
@@ -51,18 +51,17 @@ _DEEPEST = 20  # errors below one
 
 
 def is_connection_error(error: BaseException) -> bool:
-    """Whether an error comes from a library that connects to servers, or from the system."""
+    """Whether an error comes from a network library or the operating system."""
     return _get_library(error) in _LIBRARIES or isinstance(error, OSError)
 
 
 def is_address_error(error: BaseException) -> bool:
-    """Whether what a library was to connect to is no address of a server."""
+    """Whether a network library refused the address of the server as malformed."""
     return _get_library(error) in _LIBRARIES and any(kind.__name__ in _NO_ADDRESS for kind in type(error).__mro__)
 
 
 def describe_connection_error(error: BaseException) -> str | None:
-    """What kept a request from its answer: where nothing could be connected to, or what broke off; None where it was
-    something else."""
+    """Describe a failed, slow or broken connection; None if the error is of another kind."""
     causes = list(_list_causes(error))
     names = {kind.__name__ for each in causes if _get_library(each) in _LIBRARIES for kind in type(each).__mro__}
     server = next(filter(None, (_find_server(each) for each in reversed(causes))), "the server")
@@ -77,13 +76,13 @@ def describe_connection_error(error: BaseException) -> str | None:
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and what it came of, down to the first."""
+    """List an error and its causes, down to the first."""
     below: BaseException | None = error
     for _ in range(_DEEPEST):
         if below is None:
             return
         yield below
-        # A group has one for each address of a name; httpcore hides the error that says why behind `from None`.
+        # A group has one error for each address of a name. httpcore hides the cause behind `from None`.
         group = below.exceptions if isinstance(below, BaseExceptionGroup) else ()
         below = group[0] if group else below.__cause__ or below.__context__
 
@@ -93,14 +92,14 @@ def _get_library(error: BaseException) -> str:
 
 
 def _find_server(error: BaseException) -> str | None:
-    """Host and port, where an error of these libraries knows them."""
+    """Return host and port; None if the error does not contain them."""
     if _get_library(error) not in _LIBRARIES:
         return None
     host, port = getattr(error, "host", None), getattr(error, "port", None)
     if isinstance(host, str) and isinstance(port, int):
         return _format_address(host, port)
     try:
-        parts = urlsplit(str(getattr(error, "request").url))  # noqa: B009 - httpx raises where there is none
+        parts = urlsplit(str(getattr(error, "request").url))  # noqa: B009 - httpx raises if it is not set
         host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
     except (AttributeError, RuntimeError, ValueError):
         return None
@@ -112,7 +111,7 @@ def _format_address(host: str, port: int) -> str:
 
 
 def _find_reason(causes: Sequence[BaseException]) -> str:
-    """Why there was no connection, as the system or the certificate says it; empty where neither does."""
+    """Return the reason that the system or TLS gives for a failed connection; empty if it gives none."""
     for each in reversed(causes):
         if isinstance(each, ssl.SSLCertVerificationError):
             return f"its certificate is not accepted ({each.verify_message})"
@@ -129,7 +128,7 @@ def _find_reason(causes: Sequence[BaseException]) -> str:
     return ""
 
 
-# Models of Google, through google-genai: with a key of the Gemini API, or in a project of Vertex AI.
+# Models of Google through google-genai: the Gemini API with a key, or Vertex AI with a project.
 
 _NO_KEY = (
     "there is no key for the Gemini API: set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's "
@@ -139,7 +138,7 @@ _BLOCKING = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT"
 
 
 class Gemini:
-    """Asks Google's models. Who pays is in the environment variables that google-genai itself would read."""
+    """Asks Google's models. Keys and projects come from the environment variables that google-genai reads."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
@@ -148,7 +147,7 @@ class Gemini:
 
     async def prepare(self, model: str) -> None:
         """See Provider."""
-        del model  # one key is for all
+        del model  # one key serves all models
         async with self._connecting:
             if self._client is None:
                 self._client = await asyncio.to_thread(_load_client, self._environment)
@@ -167,9 +166,7 @@ class Gemini:
             response = await client.aio.models.generate_content(model=request.model, contents=contents, config=config)
         except errors.APIError as error:
             raise make_service_error(error, request.model) from error
-        except (
-            Exception
-        ) as error:  # of whichever transport the library has chosen, and of google.auth: told apart there
+        except Exception as error:  # from the transport or from google.auth; classified there
             raise make_library_error(error, request.model) from error
         return _read_reply(response, request.model)
 
@@ -182,23 +179,23 @@ class Gemini:
 
 
 def _load_client(environment: Mapping[str, str]) -> Client:
-    """The client, with all that the first request and its answer would have to wait for, and the event loop with them.
+    """Load the client and everything that the first request would otherwise load on the event loop.
 
-    The library stays as long as the process: looking through it for garbage would take a tenth of a second every time.
+    The library is never unloaded. Without the pause, garbage collection would search it for 0.1 s each time.
     """
     with pause_gc():
         client = _make_client(environment)
         from google.genai import types
 
         for kind in (types.Content, types.GenerateContentConfig, types.GenerateContentResponse):
-            kind.model_rebuild()  # pydantic has put it off until they are used
+            kind.model_rebuild()  # pydantic builds them on first use
         return client
 
 
 def _make_client(environment: Mapping[str, str]) -> Client:
     from google.genai import Client, types
 
-    # One try: how often to try again, and when, is the same for all providers.
+    # One try: retries are the same for all providers.
     options = types.HttpOptions(retry_options=types.HttpRetryOptions(attempts=1))
     on_vertex = uses_vertex(environment)
     options.base_url = environment.get("GOOGLE_VERTEX_BASE_URL" if on_vertex else "GOOGLE_GEMINI_BASE_URL")
@@ -212,7 +209,7 @@ def _make_client(environment: Mapping[str, str]) -> Client:
         if key and not project:
             return Client(vertexai=True, api_key=key, http_options=options)
         return Client(vertexai=True, project=project, location=location, http_options=options)
-    except Exception as error:  # of google.auth, and ValueError for what is missing: all of them in words
+    except Exception as error:  # from google.auth, or ValueError for a missing value; all have readable messages
         raise ModelError(Trouble.NO_KEY, f"Vertex AI cannot be used: {error}") from error
 
 
@@ -283,7 +280,7 @@ def make_service_error(error: APIError, model: str) -> ModelError:
 
 
 def _read_retry_after(error: APIError) -> float | None:
-    """What `google.rpc.RetryInfo` says, else the header."""
+    """Return the delay of `google.rpc.RetryInfo`, or else of the `Retry-After` header."""
     details = error.details.get("error", error.details).get("details") if isinstance(error.details, dict) else None
     for detail in details if isinstance(details, list) else []:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
@@ -294,16 +291,16 @@ def _read_retry_after(error: APIError) -> float | None:
 
 
 def make_library_error(error: Exception, model: str) -> ModelError:
-    """Of a connection, or of google.auth, which has errors of its own for what a project lacks.
+    """Classify an error of a connection or of google.auth.
 
-    What is not JSON was not said by the service but by something on the way to it.
+    A reply that is not JSON comes from a proxy, not from the service.
     """
     said = describe_connection_error(error)
-    if said is not None:  # google.auth has to be connected, too
+    if said is not None:  # google.auth also connects to servers
         return make_model_error(Trouble.UNAVAILABLE, model, said)
     if isinstance(error, JSONDecodeError):
         return make_model_error(Trouble.UNAVAILABLE, model, f"its answer is no JSON: {error}")
-    if is_address_error(error):  # and will be none the next time
+    if is_address_error(error):  # a retry would not help
         return make_model_error(
             Trouble.REFUSED, model, f"found the address {error}, expected one with http:// or https://"
         )
@@ -314,7 +311,7 @@ def make_library_error(error: Exception, model: str) -> ModelError:
     return make_model_error(Trouble.REFUSED, model, f"{type(error).__name__}: {error}")
 
 
-# The words of a generation configuration: which keys a model can be told, so that a misspelt one is found unasked.
+# The keys of a generation configuration, to find misspelt ones before a model is asked.
 
 KEYS = frozenset(
     {
@@ -359,10 +356,10 @@ KEYS = frozenset(
         "top_p",
     }
 )
-"""Those of google-genai's GenerateContentConfig. Its import takes a second and more, hence a list."""
+"""The keys of google-genai's GenerateContentConfig. Importing it takes over a second, hence a list."""
 
 THINKING_KEYS = frozenset({"include_thoughts", "thinking_budget", "thinking_level"})
-"""Those of its ThinkingConfig."""
+"""The keys of its ThinkingConfig."""
 
 LITELLM_KEYS: Mapping[str, str] = {
     "temperature": "temperature",
@@ -374,16 +371,17 @@ LITELLM_KEYS: Mapping[str, str] = {
     "presence_penalty": "presence_penalty",
     "frequency_penalty": "frequency_penalty",
 }
-"""Those that models of other providers can be told, and what LiteLLM calls them, in the words of OpenAI."""
+"""The keys that other providers support, with their names in LiteLLM."""
 
 IGNORED_LITELLM_KEYS = frozenset({"thinking_config", "safety_settings", "http_options", "labels"})
-"""Those that change nothing in what models of other providers are asked."""
+"""The keys that are ignored for models of other providers."""
 
 
 def find_unknown_keys(config: Mapping[str, Any], *, model: str, place: str) -> Iterator[InvalidConfig]:
-    """A problem for each key of a generation configuration, at `place` of a file, that this model cannot be told.
+    """Yield a problem for each key of a generation configuration that the model does not support.
 
-    Keys may be in snake_case or camelCase. Where it is not known which model will be asked it counts as one of Google.
+    `place` is where the configuration is in its file. Keys may be in snake_case or camelCase. An unknown model counts
+    as one of Google.
     """
     if is_google_model(model):
         yield from _find_unknown_keys(config, KEYS, place=place)
@@ -395,7 +393,7 @@ def find_unknown_keys(config: Mapping[str, Any], *, model: str, place: str) -> I
 
 
 def to_snake_case(name: str) -> str:
-    """A key in snake_case where it is one of ours in camelCase; any other as it is."""
+    """Convert a known key from camelCase to snake_case. Return any other key unchanged."""
     return _SNAKE.get(name, name)
 
 
@@ -408,7 +406,7 @@ def _find_unknown_keys(config: Mapping[str, Any], known: frozenset[str], *, plac
         if to_snake_case(name) in known:
             continue
         expected = "a key of GenerateContentConfig" if known == KEYS else f"one of {', '.join(sorted(known))}"
-        if known == _KNOWN_LITELLM_KEYS and to_snake_case(name) in KEYS:  # it is spelt right
+        if known == _KNOWN_LITELLM_KEYS and to_snake_case(name) in KEYS:  # spelt correctly, but not supported
             found = f"the key {name!r}, which models of other providers are not told"
         else:
             found = f"the unknown key {name!r}"

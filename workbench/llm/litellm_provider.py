@@ -1,4 +1,4 @@
-"""Models of every other provider, through LiteLLM (the extra `litellm`): `provider/model`, servers at home included."""
+"""Models of other providers and of local servers, through LiteLLM (the extra `litellm`): `provider/model`."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from workbench.model.results import TokenUsage
 
 MISSING = "needs LiteLLM: pip install 'agent-eval-workbench[litellm]'"
 _NEED_KEY = frozenset({"anthropic", "cohere", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"})
-"""Providers that need a key. So it is known without the library, which takes seconds to load."""
+"""Providers that need a key. A list, because loading the library takes seconds."""
 _OTHER_KEYS = {"gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
 _NO_KEY = re.compile(r"missing (credentials|[\w ]*api[ _]key)|unable to locate credentials|no key is set", re.I)
-"""What libraries of providers say where they find no key, under whichever status LiteLLM gives that."""
+"""Messages of provider libraries without a key. LiteLLM gives them various statuses."""
 _NO_CREDIT = re.compile(r"insufficient_quota|credit balance is too low", re.I)
-"""What OpenAI (429) and Anthropic (400) say of an account without credit."""
+"""Messages of OpenAI (429) and Anthropic (400) for an account without credit."""
 _NO_SCHEMA = re.compile(r"response_format|json_schema", re.I)
-"""What servers at home say of a format that they do not know, some of them under status 500."""
+"""Messages of local servers that do not support the reply format. Some send them with status 500."""
 _TEMPORARY = {"Timeout": Trouble.TIMEOUT, "APIConnectionError": Trouble.UNAVAILABLE}
 
 
 class LiteLLMProvider:
-    """Asks any provider. Keys and addresses are in the variables that LiteLLM names (`OPENAI_API_KEY` ...)."""
+    """Asks any provider. Keys and addresses come from the variables of LiteLLM (`OPENAI_API_KEY` ...)."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
@@ -54,7 +54,7 @@ class LiteLLMProvider:
         """See Provider."""
         try:
             response = await self._library.acompletion(**_make_arguments(request, self._environment))
-        except Exception as error:  # every provider raises its own kinds; their status and name tell what it was
+        except Exception as error:  # each provider raises its own types; status and name classify them
             raise _make_error(error, request.model) from error
         return _read_reply(response, request.model)
 
@@ -65,16 +65,16 @@ class LiteLLMProvider:
 
 
 def key_names(model: str) -> tuple[str, ...]:
-    """The variables that may hold the key for a model, the usual one first."""
+    """Return the variables that may hold the key for a model, the usual one first."""
     return f"{_prefix(model)}_API_KEY", *_OTHER_KEYS.get(model.partition("/")[0], ())
 
 
 def find_missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables of which one must hold the key for a model; empty if one does, or if no key is needed."""
+    """Return the variables that may hold the missing key; empty if one is set or no key is needed."""
     if model.partition("/")[0] not in _NEED_KEY:
         return ()
     names = key_names(model)
-    # Some providers take a token in place of the key, under a name of their own.
+    # Some providers also accept a token under another name.
     prefix = f"{_prefix(model)}_"
     has_key = any(
         value and (name in names or (name.startswith(prefix) and (name.endswith("_KEY") or is_secret_name(name))))
@@ -84,12 +84,12 @@ def find_missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, 
 
 
 def explain_missing_key(names: Sequence[str]) -> str:
-    """What to do where none of these variables holds a key."""
+    """Say that a key is missing and which variables to set."""
     return f"there is no key: set {' or '.join(names)} in the environment or in the agent's .env"
 
 
 def address_names(model: str) -> tuple[str, str]:
-    """The variables that may hold the address of its server."""
+    """Return the variables that may hold the address of the server."""
     return f"{_prefix(model)}_API_BASE", f"{_prefix(model)}_BASE_URL"
 
 
@@ -98,7 +98,7 @@ def _prefix(model: str) -> str:
 
 
 def _load_library() -> Any:
-    # Otherwise it fetches a list of prices from the network while it is imported.
+    # Otherwise the import fetches a list of prices from the network.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         import litellm
@@ -161,9 +161,9 @@ def _make_error(error: Exception, model: str) -> ModelError:
         trouble = Trouble.REFUSED
     if trouble in (Trouble.LIMITED, Trouble.REFUSED) and _NO_CREDIT.search(f"{error} {getattr(error, 'body', None)}"):
         trouble = Trouble.NO_CREDIT
-    # LiteLLM replaces the response of most errors by one without headers, and adds the headers of the provider.
+    # LiteLLM drops the headers of most responses, but keeps those of the provider in an attribute.
     headers = getattr(error, "litellm_response_headers", None)
     seconds = None if headers is None else parse_retry_after(headers.get("retry-after"))
-    # Of what the provider answered, the library's own text says most.
+    # For answers of the provider, the text of the library says most.
     said = describe_connection_error(error) if trouble.is_outage else None
     return make_model_error(trouble, model, said or f"{name}: {error}", retry_after=seconds)

@@ -1,4 +1,4 @@
-"""How a model would be reached, told from names alone: who answers, which keys are there, what is missing."""
+"""How a model is reached: its provider, the keys that are set, and missing settings. Nothing is connected."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _KEYS_OF_VERTEX = (*_KEYS_OF_GEMINI, "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCAT
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """`through` is who answers; `keys` are the names of those variables that are set, never their values.
+    """How a model is reached.
 
-    `address` is where requests go if not to the provider itself, without user and password. `missing` says what keeps
-    the model from being asked, as far as that can be known without asking.
+    `through` is the provider. `keys` are the names of the variables that are set, never their values. `address` is the
+    server if it is not the provider's own, without user and password. `missing` says what prevents a request, as far
+    as that is known without one.
     """
 
     through: str
@@ -30,7 +31,7 @@ class Access:
 
 
 def find_access(model: str, environment: Mapping[str, str]) -> Access:
-    """The way to a model with these variables."""
+    """Find out how a model is reached with these environment variables."""
     if model.startswith(VERTEX_EVALUATION):
         names = tuple(name for name in _KEYS_OF_VERTEX if environment.get(name))
         address = _format_address(environment.get("GOOGLE_VERTEX_BASE_URL"))

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import regex
 
 
-# Calls of models written to a file, and answered from one: runs with judges that need no key and no network.
+# Recording and replay of model calls, for runs without a key and without a network.
 
 FORMAT = "workbench-calls-1"
 
 
 class _Call(Fact):
-    """A line of the file: what was asked, and the answer or what went wrong in place of one."""
+    """A line of the file: a request, and its reply or its error."""
 
     format: str
     request: ModelRequest
@@ -37,22 +37,22 @@ class _Call(Fact):
 
 
 class Recording:
-    """Writes every answer, and what went wrong in place of one, to a file of JSON lines. Begins the file anew."""
+    """Writes every reply or error to a file of JSON lines. Replaces earlier contents."""
 
     def __init__(self, path: Path) -> None:
-        """Raises StoreError where it cannot be written, or is there and holds something else."""
+        """Raise StoreError if the file cannot be written or is no recording."""
         self._path = path
         self._writing = asyncio.Lock()
         if path.exists() and path.stat().st_size:
             _read_calls(path)
-        self._has_begun = False  # what is there stays until there is something to put in its place
+        self._has_begun = False  # earlier calls stay in the file until the first new one
         try:
             path.open("a").close()
         except OSError as error:
             raise make_os_error("write", path, error) from error
 
     def wrap(self, ask: Ask) -> Ask:
-        """Asks as `ask` does. Answers from a cache are written too: the file must do without one."""
+        """Return `ask` with recording. Replies from the cache are written too: a replay has no cache."""
 
         async def ask_and_write(request: ModelRequest) -> ModelReply:
             try:
@@ -81,15 +81,15 @@ class Recording:
 
 
 class Replay:
-    """Answers from such a file, and asks nobody."""
+    """Answers from such a file and asks no model."""
 
     def __init__(self, path: Path) -> None:
-        """Raises StoreError where it cannot be read."""
+        """Raise StoreError if the file cannot be read."""
         self._path = path
         self._calls = _read_calls(path)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """The answer that was recorded, once more. Raises ModelError, too where that was recorded."""
+        """Return the recorded reply. Raise ModelError if an error was recorded or nothing was."""
         calls = self._calls.get(request.key)
         if not calls:
             name = shown_path(self._path)
@@ -98,7 +98,7 @@ class Replay:
                 f"{name} has no answer of {request.model} to this request: what is asked has changed since; "
                 f"record it again (--record-calls {name}; in pytest --workbench-record)",
             )
-        call = calls[0] if len(calls) == 1 else calls.popleft()  # the last one goes on being the answer
+        call = calls[0] if len(calls) == 1 else calls.popleft()  # the last reply is repeated
         if call.trouble is not None:
             raise ModelError(call.trouble, call.message)
         assert call.reply is not None
@@ -116,7 +116,7 @@ def _read_calls(path: Path) -> dict[str, deque[_Call]]:
     return calls
 
 
-# Answers from a script where no model can be asked: samples that run without a key, tests without a network.
+# Scripted replies, for samples without a key and tests without a network.
 
 _FLAGS = re.IGNORECASE | re.DOTALL | re.MULTILINE
 _RULE_KEYS = frozenset({"for", "when", "reply", "note"})
@@ -129,7 +129,7 @@ class _Rule:
     reply: Any
 
     def match(self, request: ModelRequest, prompt: str) -> regex.Match[str] | bool:
-        """The match of the last expression; True where there is none. Raises PatternTooSlow."""
+        """Match a request. Return the match of the last expression, True without expressions. Raises PatternTooSlow."""
         exact = not self.purpose.endswith("*")
         if self.purpose != request.purpose if exact else not request.purpose.startswith(self.purpose[:-1]):
             return False
@@ -143,7 +143,7 @@ class _Rule:
 
 
 class Script:
-    """A script that has been read: a Provider that asks nobody. Scripts are equal where their texts are."""
+    """A provider that answers by the rules of a script. Scripts with equal path and text are equal."""
 
     def __init__(self, path: Path, text: str, rules: Sequence[_Rule]) -> None:
         self._path = path
@@ -162,7 +162,7 @@ class Script:
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """See Provider."""
-        return await asyncio.to_thread(self._answer, request)  # expressions of a file may take their time
+        return await asyncio.to_thread(self._answer, request)  # expressions of the user may be slow
 
     def _answer(self, request: ModelRequest) -> ModelReply:
         prompt = "\n".join([*([request.system] if request.system else []), *(m.text for m in request.messages)])
@@ -192,7 +192,7 @@ class Script:
 
 
 def read_script(path: Path) -> Script:
-    """Read a script. Raises StoreError with the place of what is wrong."""
+    """Read a script. Raises StoreError with the place of the error."""
     try:
         text = path.read_text(encoding="utf-8")
         data = json.loads(text)

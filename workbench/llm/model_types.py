@@ -17,7 +17,7 @@ from workbench.model.base import Fact
 from workbench.model.results import TokenUsage
 from workbench.model.text import is_secret_key, is_short_word, one_line, redact
 
-# What a model is asked, and what it answers: the same for all providers.
+# Requests and replies, the same for all providers.
 
 
 class Message(Fact):
@@ -28,14 +28,13 @@ class Message(Fact):
 
 
 class ModelRequest(Fact):
-    """Everything that shapes an answer.
+    """Everything that affects a reply.
 
-    `config` is a generation configuration in the words of the Gemini API (temperature, top_p, max_output_tokens,
-    thinking_config ...), in snake_case or camelCase, as ADK's `judge_model_config` has it. `reply_schema` is a JSON
-    schema that the reply is to follow, where the model can. `sample` tells requests apart that are equal otherwise:
-    several opinions on one question. `purpose` says who asks, `user` or the name of a metric; it shapes no answer.
-    `served_by` is the address that answers, where that is not the vendor's own: another server, another answer.
-    `renewed`: what the cache has is of no use, and is to be replaced.
+    `config` is a generation configuration of the Gemini API (temperature, top_p, max_output_tokens,
+    thinking_config ...), in snake_case or camelCase, like ADK's `judge_model_config`. `reply_schema` is a JSON schema
+    for the reply; models that do not support it ignore it. `sample` numbers requests that are otherwise equal, for
+    several opinions on one question. `purpose` is `user` or the name of a metric and does not affect the reply.
+    `served_by` is the address of the server if it is not the vendor's own. `renewed`: replace the cached reply.
     """
 
     model: str
@@ -50,7 +49,7 @@ class ModelRequest(Fact):
 
     @property
     def key(self) -> str:
-        """Equal exactly for requests that may get the same answer: the name of the answer in a cache or a record."""
+        """The key of the reply in a cache or recording: equal for requests that may share a reply."""
         no_matter = {"purpose", "renewed"} if self.served_by else {"purpose", "renewed", "served_by"}
         data = self.model_dump(mode="json", exclude=no_matter)
         text = json.dumps(data, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -58,11 +57,11 @@ class ModelRequest(Fact):
 
 
 class ModelReply(Fact):
-    """What a model answered.
+    """The reply of a model.
 
-    `finish` is why it stopped, in the provider's words (`STOP`, `MAX_TOKENS`, `stop`, `length`); `version` the model
-    that did answer, where it says so. `seconds` is how long the answer took when it was given; `cached`: long ago.
-    `scripted`: no model gave it, a script did. `renewed`: it took the place of one that could not be read.
+    `finish` is the provider's reason to stop (`STOP`, `MAX_TOKENS`, `stop`, `length`). `version` is the model that
+    answered, if the provider reports it. `seconds` is how long the model took. `cached`: it comes from the cache.
+    `scripted`: it comes from a script. `renewed`: it replaced an unreadable reply.
     """
 
     text: str
@@ -76,19 +75,19 @@ class ModelReply(Fact):
 
     @property
     def is_truncated(self) -> bool:
-        """Whether it ended because it was long enough, not because all was said."""
+        """Whether the limit of tokens ended it."""
         return self.finish in ("MAX_TOKENS", "length")
 
 
 Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
-"""Asks a model, or answers in its place. Raises ModelError."""
+"""Asks a model, a cache, a recording or a script. Raises ModelError."""
 
 
 async def ask_for_readable(ask: Ask, request: ModelRequest, is_readable: Callable[[str], bool]) -> ModelReply:
-    """The answer to a request, anew where the cache has one that cannot be read: once, as it may have been bad luck.
+    """Ask a model. If the cached reply is unreadable, ask once more, since another sample may be readable.
 
-    Answers that were given just now are final, and so are those in the cache that were asked for anew: a model that
-    gives nothing readable is not asked in every run. `is_readable` is called off the event loop. Raises ModelError.
+    New replies are final. So are cached replies that were renewed before: otherwise a model that never answers
+    readably would be asked in every run. `is_readable` is called off the event loop. Raises ModelError.
     """
     reply = await ask(request)
     if not reply.cached or reply.renewed or await asyncio.to_thread(is_readable, reply.text):
@@ -96,10 +95,10 @@ async def ask_for_readable(ask: Ask, request: ModelRequest, is_readable: Callabl
     return await ask(request.model_copy(update={"renewed": True}))
 
 
-# What keeps a model from answering, in words for people, whoever the provider is.
+# Errors of models, the same for all providers.
 
 LONGEST_WAIT = 60.0
-"""Seconds. A service that wants to be left alone for longer is not waited for."""
+"""Seconds. Requests are not retried if the service asks for a longer pause."""
 _LONGEST = 300  # characters of a provider's own words
 
 
@@ -107,10 +106,10 @@ class Trouble(StrEnum):
     """Why there is no answer."""
 
     NO_KEY = "no key"
-    DENIED = "denied"  # 401, 403: a wrong key, or one that may not
-    NO_CREDIT = "no credit"  # 402: the account has to be paid for first
+    DENIED = "denied"  # 401, 403: a wrong key, or one without permission
+    NO_CREDIT = "no credit"  # 402: the account has no credit
     UNKNOWN_MODEL = "unknown model"  # 404
-    REFUSED = "refused"  # 400: the request is not as the provider wants it
+    REFUSED = "refused"  # 400: the provider does not accept the request
     LIMITED = "limited"  # 429: too much at a time, or the quota is used up
     UNAVAILABLE = "unavailable"  # 408, 5xx, no connection
     TIMEOUT = "timeout"
@@ -119,26 +118,26 @@ class Trouble(StrEnum):
     NO_LIBRARY = "no library"
     NOT_RECORDED = "not recorded"
     BUDGET = "budget"
-    STOPPED = "stopped"  # an earlier request of the run has shown that asking is of no use
+    STOPPED = "stopped"  # an earlier request of the run showed that the model does not answer
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the same request is worth another try."""
+        """Whether a retry may succeed."""
         return self in (Trouble.LIMITED, Trouble.UNAVAILABLE)
 
     @property
     def is_lasting(self) -> bool:
-        """Whether every other request to the model would meet the same."""
+        """Whether every other request to the model would fail the same way."""
         return self in _LASTING
 
     @property
     def is_outage(self) -> bool:
-        """Whether neither who asks nor the answer is at fault."""
+        """Whether the service failed: neither the request nor the reply is at fault."""
         return self.is_temporary or self is Trouble.TIMEOUT
 
     @property
     def is_unasked(self) -> bool:
-        """Whether nobody was asked, and that on purpose: another run may."""
+        """Whether no model was asked, deliberately: another run may ask it."""
         return self in (Trouble.BUDGET, Trouble.NOT_RECORDED, Trouble.STOPPED)
 
 
@@ -156,10 +155,10 @@ _LASTING = frozenset({Trouble.NO_KEY, Trouble.NO_LIBRARY, Trouble.DENIED, Troubl
 
 
 class ModelError(Exception):
-    """A model gave no answer.
+    """A model gave no reply.
 
-    `retry_after` is how many seconds the provider wants to be left alone, `usage` what it took all the same, where it
-    says so.
+    `retry_after` is the pause in seconds that the provider asks for. `usage` are the tokens that it reports to have
+    used nevertheless.
     """
 
     def __init__(
@@ -173,16 +172,16 @@ class ModelError(Exception):
 
     @property
     def ends_asking(self) -> bool:
-        """Whether the model need not be asked anything else: it will refuse, or wants too long to be left alone.
+        """Whether the run stops asking the model: it will refuse, or asks for too long a pause.
 
-        One that is LIMITED was given the time to recover by what asks it.
+        LIMITED stops it too, because the limit has already waited for the quota.
         """
         too_long = self.retry_after is not None and self.retry_after > LONGEST_WAIT
         return self.trouble.is_lasting or self.trouble is Trouble.LIMITED or too_long
 
 
 def classify_status(status: int) -> Trouble:
-    """What an HTTP status means."""
+    """Map an HTTP status to the trouble it stands for."""
     if status in (401, 403):
         return Trouble.DENIED
     if status == 402:
@@ -191,7 +190,7 @@ def classify_status(status: int) -> Trouble:
         return Trouble.UNKNOWN_MODEL
     if status == 429:
         return Trouble.LIMITED
-    if status == 501:  # nor will it be there the next time
+    if status == 501:  # not implemented: a retry would not help
         return Trouble.REFUSED
     if status == 408 or status >= 500:
         return Trouble.UNAVAILABLE
@@ -199,12 +198,12 @@ def classify_status(status: int) -> Trouble:
 
 
 def describe_trouble(trouble: Trouble) -> str:
-    """What went wrong, in a few words."""
+    """Describe a trouble in a few words."""
     return _WORDS.get(trouble, trouble.value)
 
 
 def parse_retry_after(retry_after: str | None) -> float | None:
-    """The value of a `Retry-After` header, which may be a date, in seconds from now; None where it says nothing."""
+    """Parse a `Retry-After` header, a number or a date, as seconds from now; None if it is neither."""
     if retry_after is None:
         return None
     try:
@@ -226,16 +225,16 @@ def make_model_error(
     retry_after: float | None = None,
     usage: TokenUsage | None = None,
 ) -> ModelError:
-    """The error for a model, with the provider's own words and what to do about it."""
+    """Make the error for a model, with the words of the provider and a hint."""
     own = f" ({one_line(redact(said), width=_LONGEST)})" if said else ""
     message = f"{model}: {describe_trouble(trouble)}{own}{f'; {hint}' if hint else ''}"
     return ModelError(trouble, message, retry_after=retry_after, usage=usage)
 
 
-# Who answers for which model name.
+# Providers, and which one answers for a model.
 
 _OF_SECRETS = ("_TOKEN", "_SECRET", "_PASSWORD")
-_SHORTEST_SECRET = 6  # characters: shorter ones are words that stand in any text
+_SHORTEST_SECRET = 6  # characters: shorter values occur in any text
 _OF_ADDRESSES = ("_BASE_URL", "_API_BASE", "_API_BASE_URL", "_ENDPOINT")
 
 
@@ -243,37 +242,37 @@ class Provider(Protocol):
     """One vendor's library. Used on one event loop, several requests at a time."""
 
     async def prepare(self, model: str) -> None:
-        """Load the library, off the event loop, and find the key for a model: before any clock runs.
+        """Load the library off the event loop and find the key for a model, before any timeout begins.
 
         Raises ModelError.
         """
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """One answer, after `prepare`, without trying again. Raises ModelError.
+        """Return one reply, after `prepare` and without retries. Raises ModelError.
 
-        Trouble.REFUSED where it may be that the model cannot answer by the schema of the request. `seconds` and
-        `cached` are set by the caller.
+        The trouble is REFUSED if the model may not support the schema of the request. The caller sets `seconds` and
+        `cached`.
         """
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Close the connections."""
 
 
 VERTEX_EVALUATION = "vertex-evaluation/"
-"""What the names of metrics begin with that the evaluation service of Vertex AI is asked for, in place of a model."""
+"""The prefix of model names that stand for metrics of the evaluation service of Vertex AI."""
 
 
 def get_vendor(model: str) -> str:
-    """Equal for models that the same provider answers for."""
+    """Return a name that is equal for all models of one provider."""
     if model.startswith(VERTEX_EVALUATION):
         return VERTEX_EVALUATION
     return "google" if is_google_model(model) else "litellm"
 
 
 def is_google_model(model: str) -> bool:
-    """Whether google-genai answers for a model; LiteLLM does for `provider/model`.
+    """Whether google-genai answers for a model. LiteLLM answers for `provider/model`.
 
-    A name with a slash is LiteLLM's unless it is a resource name of the Gemini API or of Vertex AI.
+    Resource names of the Gemini API and of Vertex AI also contain slashes; google-genai answers for them.
     """
     return "/" not in model or model.startswith(("models/", "tunedModels/", "projects/", "publishers/"))
 
@@ -295,7 +294,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def find_secrets(environment: Mapping[str, str]) -> frozenset[str]:
-    """The values of variables whose names say that they are secrets."""
+    """Return the values of variables with names of secrets."""
     return frozenset(
         value
         for name, value in environment.items()
@@ -304,7 +303,7 @@ def find_secrets(environment: Mapping[str, str]) -> frozenset[str]:
 
 
 def has_key(model: str, environment: Mapping[str, str]) -> bool:
-    """Whether a model can be asked at all, as far as variables tell: LiteLLM knows best what its providers need."""
+    """Whether the variables have a key for the model; always True for models of LiteLLM, which checks keys itself."""
     if not is_google_model(model):
         return True
     if uses_vertex(environment):

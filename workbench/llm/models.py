@@ -42,30 +42,29 @@ from workbench.model.text import add_secrets
 from workbench.store.errors import StoreError
 from workbench.store.reply_cache import ReplyStore
 
-# How many requests a model gets at a time: as many as the settings allow, fewer as long as it says it is too much.
+# The limit of parallel requests to a model: that of the settings, and less while the service refuses requests.
 
-_LONGEST_WITHOUT_ANSWER = 120.0  # seconds of refusals, one wait after another
-_BACKOFF = 4.0  # each wait is so many times as long as the one before: a quota per minute is over after four
-_SLOWLY = 10  # near the number that was refused, growing by one takes so many times as many answers
+_LONGEST_WITHOUT_ANSWER = 120.0  # seconds of consecutive refusals
+_BACKOFF = 4.0  # factor between waits: four waits outlast a quota per minute
+_SLOWLY = 10  # near the refused number, growth takes this many times more replies
 
 
 class AdaptiveLimit:
-    """The limit of one model, shared by all that ask it. Used on one event loop.
+    """The limit of parallel requests to one model. Used on one event loop.
 
-    A refusal (429) allows no more at a time than are being answered, and each answer allows a little more again
-    (additive increase). Everybody waits where the service says for how long, and where it refused although nothing else
-    was under way.
+    After a refusal (429), only as many requests run as are being answered. Each reply raises the limit a little
+    (additive increase). All requests pause if the service says how long, or if it refused the only request.
     """
 
     def __init__(self, at_a_time: int, *, per_minute: int | None = None, first_wait_seconds: float = 1.0) -> None:
         self._most = at_a_time
         self._first_wait_seconds = first_wait_seconds
         self._allowed = float(at_a_time)
-        self._refused_at = math.inf  # so many at a time were too many
+        self._refused_at = math.inf  # this many parallel requests were refused
         self._running = 0
-        self._under_way = 0  # of those running, without those that wait for the pause to end
+        self._under_way = 0  # running, without those that wait for the end of the pause
         self._answers = 0
-        self._fruitless = 0  # refusals since the last answer while nothing else was under way
+        self._fruitless = 0  # refusals of single requests since the last reply
         self._fruitless_since = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._paused_until = 0.0
@@ -73,16 +72,16 @@ class AdaptiveLimit:
 
     @property
     def capacity(self) -> int:
-        """How many may run at a time now."""
+        """The number of requests that may run in parallel now."""
         return max(1, int(self._allowed))
 
     @contextlib.asynccontextmanager
     async def slot(
         self, *, ended: asyncio.Event | None = None, waits: Callable[[float], None] = lambda _: None
     ) -> AsyncIterator[int]:
-        """Wait for a turn. Gives the number of answers so far, which `refused` wants to know.
+        """Wait for a slot. Yield the number of replies so far, a parameter of `record_refusal`.
 
-        `waits` is called with the seconds of a pause that has to be waited for; `ended` cuts that short.
+        `waits` is called with the seconds of a pause before it begins. `ended` ends the pause.
         """
         await self._acquire()
         try:
@@ -99,7 +98,7 @@ class AdaptiveLimit:
             self._wake()
 
     def record_answer(self) -> None:
-        """A request went well."""
+        """Raise the limit after a reply."""
         self._answers += 1
         self._fruitless = 0
         slowly = _SLOWLY if self._allowed + 1 >= self._refused_at else 1
@@ -109,10 +108,10 @@ class AdaptiveLimit:
         self._wake()
 
     def record_refusal(self, *, answers: int, retry_after: float | None, most: int) -> bool:
-        """The service refused, for having too many requests, one that was sent after so many answers. Called in its
-        slot. Returns whether to try again, which waits as long as it takes.
+        """Lower the limit after a refusal (429). Return whether to retry; the retry waits for the pause.
 
-        Not where that is over a minute, and not after `most` refusals in a row while nothing else was under way.
+        Call it within the slot of the request. `answers` is the number that the slot yielded. There is no retry if the
+        pause exceeds a minute, or after `most` consecutive refusals of single requests.
         """
         others = self._under_way - 1
         self._refused_at = others + 1
@@ -126,7 +125,7 @@ class AdaptiveLimit:
             wait = self._compute_backoff() if retry_after is None else retry_after
             lasts = now + wait - self._fruitless_since
             if self._fruitless >= most or lasts > _LONGEST_WITHOUT_ANSWER:
-                self._fruitless = 0  # the next request tries anew
+                self._fruitless = 0  # the next request starts counting again
                 return False
         if wait > LONGEST_WAIT:
             return False
@@ -138,7 +137,9 @@ class AdaptiveLimit:
         return min(longest, LONGEST_WAIT) * random.uniform(0.75, 1.0)
 
     async def _wait_for_pause(self, ended: asyncio.Event, waits: Callable[[float], None]) -> None:
-        while (left := self._paused_until - time.monotonic()) > 0 and not ended.is_set():  # it may become longer
+        while (
+            left := self._paused_until - time.monotonic()
+        ) > 0 and not ended.is_set():  # another refusal may extend the pause
             waits(left)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
@@ -153,7 +154,7 @@ class AdaptiveLimit:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # its turn came in the same moment
+            if turn.done() and not turn.cancelled():  # the slot was assigned at the same moment
                 self._running -= 1
                 self._wake()
             raise
@@ -166,16 +167,16 @@ class AdaptiveLimit:
                 turn.set_result(None)
 
 
-# The account of one run: what its models were asked, what that cost, and the budget beyond which nobody is asked.
+# The account of one run: calls of models, their cost, and the budget.
 
 _SHORTEST_REPORTED_WAIT = 1.0  # seconds
 _MOST_OUTAGES = 3
-"""Different requests that a service failed at one after the other, each with all its tries, until nobody asks it."""
+"""After this many different requests failed with all retries, the run stops asking the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How often models may be asked in a run (tries included), and for how many US dollars. None: without limit."""
+    """Maximum calls to models in a run, retries included, and maximum cost in US dollars. None means no limit."""
 
     calls: int | None = None
     cost: float | None = None
@@ -194,13 +195,13 @@ class _Spent:
 
 
 class Breaker:
-    """Ends the asking of one model for the rest of a run, once it is known that it will not answer.
+    """Stops requests to one model for the rest of a run, once the model is known not to answer.
 
     Used on one event loop.
     """
 
     def __init__(self, model: str, *, tell: Callable[[str], None] | None, waits: Callable[[str, float], None]) -> None:
-        """`tell` is given the reason, once; without it the breaker never trips. `waits`: see Account."""
+        """`tell` receives the reason once. Without it the breaker never trips. `waits`: see Account."""
         self._model = model
         self._tell = tell
         self._waits = waits
@@ -209,10 +210,10 @@ class Breaker:
         self._outages: set[object] = set()
         self._last_outage = 0.0
         self.tripped = asyncio.Event()
-        """Set when the asking has ended: no request has to wait for its turn any longer."""
+        """Set when the breaker has tripped, so that waiting requests end."""
 
     def trip(self, error: ModelError) -> None:
-        """End the asking for this reason. Raises ModelError where nothing was asked: the reason is known by then."""
+        """Stop further requests for this reason. Raises ModelError if no request was sent."""
         if self._tell is None:
             return
         if self._trouble is None:
@@ -224,10 +225,10 @@ class Breaker:
             self.check()
 
     def count_outage(self, error: ModelError, *, prompt: object, began: float) -> None:
-        """Count a request that was given up, and end the asking after several.
+        """Count a failed request, and trip after several.
 
-        A service may be away for a while, or fail at one prompt only: requests under way at the same time (`began` is
-        of `time.monotonic`) and those with the same prompt count once, and an answer to any other begins anew.
+        A service may be down for a moment, or fail for one prompt only. Therefore parallel requests and requests with
+        the same prompt count once, and a reply resets the count. `began` is a time of `time.monotonic`.
         """
         if began >= self._last_outage and prompt not in self._outages:
             self._outages.add(prompt)
@@ -236,22 +237,22 @@ class Breaker:
             self.trip(error)
 
     def forget_outages(self) -> None:
-        """The service answers."""
+        """Reset the count after a reply."""
         self._outages.clear()
 
     def check(self) -> None:
-        """Raises ModelError where the asking has ended."""
+        """Raise ModelError if the breaker has tripped."""
         if self._trouble is not None:
             raise ModelError(Trouble.STOPPED, f"{self._model} was not asked: {describe_trouble(self._trouble)}")
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, but not beyond the end of the asking."""
+        """Sleep, at most until the breaker trips."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.tripped.wait()
 
     def report_wait(self, seconds: float) -> None:
-        """Report that a request waits so long for the quota; several that wait together are reported once."""
+        """Report that a request waits for the quota. Requests that wait together are reported once."""
         until = time.monotonic() + seconds
         if seconds >= _SHORTEST_REPORTED_WAIT and until > self._waits_until + _SHORTEST_REPORTED_WAIT:
             self._waits_until = until
@@ -259,7 +260,7 @@ class Breaker:
 
 
 class Account:
-    """Used on one event loop."""
+    """Counts the calls of a run and their cost, and enforces the budget. Used on one event loop."""
 
     def __init__(
         self,
@@ -271,11 +272,11 @@ class Account:
         stopped: Callable[[str], None] | None = None,
         waits: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
-        """`before` was asked earlier on the same budget: it is charged, and not told again by `spending`.
+        """`before` is earlier spending on the same budget. `list_spending` does not repeat it.
 
-        `changed` hears of everything that is booked; `waits` of a model that is not asked for so many seconds, for the
-        sake of its quota. `stopped` hears, once each, why all models or one are not asked any more; without it only a
-        budget ends the asking: there is no run whose other requests would meet the same.
+        `changed` is called after every booking. `waits` is called with a model and the seconds that it waits for its
+        quota. `stopped` receives, once each, the reason why one or all models are no longer asked. Without `stopped`
+        only the budget stops requests: there is no run whose other requests would fail the same way.
         """
         self._prices = prices or Prices()
         self._budget = budget or Budget()
@@ -292,7 +293,7 @@ class Account:
         self._is_loaded = False
 
     async def prepare(self) -> None:
-        """Load what is needed to know prices, off the event loop."""
+        """Load the prices, off the event loop."""
         if self._is_loaded:
             return
         async with self._loading:
@@ -301,20 +302,20 @@ class Account:
                 self._is_loaded = True
 
     def breaker(self, provider: object, model: str) -> Breaker:
-        """What ends the asking of a model through this provider: with another key it may well answer."""
+        """Return the breaker of a model. Each provider has its own, as the model may answer with another key."""
         key = provider, model
         if key not in self._breakers:
             self._breakers[key] = Breaker(model, tell=self._stopped, waits=self._waits)
         return self._breakers[key]
 
     def book_cached(self, model: str) -> None:
-        """Book an answer that cost nothing."""
+        """Book a reply of the cache, which cost nothing."""
         self._get_spent(model).cached += 1
         self._changed()
 
     @contextlib.contextmanager
     def track_try(self, model: str) -> Iterator[None]:
-        """Ask a model once; it failed where this raises. Raises ModelError before that where the budget is used up."""
+        """Count one call to a model; it failed if it raises. Raises ModelError first if the budget is used up."""
         self._check_budget(model)
         spent = self._get_spent(model)
         self._tries += 1
@@ -324,14 +325,14 @@ class Account:
         except ModelError as error:
             spent.failed += 1
             if (tokens := count_tokens(error.usage)) is not None:
-                self._book(model, tokens)  # an answer without text is paid for, too
+                self._book(model, tokens)  # a reply without text costs, too
             self._changed()
             raise
         finally:
             self._under_way -= 1
 
     def book_answer(self, model: str, usage: TokenUsage | None) -> None:
-        """Book the answer to a try."""
+        """Book a reply."""
         spent = self._get_spent(model)
         spent.calls += 1
         tokens = count_tokens(usage)
@@ -352,7 +353,7 @@ class Account:
             spent.cost_unknown = str(error)
 
     def list_spending(self) -> tuple[ModelSpending, ...]:
-        """What was booked so far, by model."""
+        """List the bookings so far, by model."""
         return tuple(
             ModelSpending(
                 model=model,
@@ -395,23 +396,23 @@ class Account:
         return None
 
     def _explain_unknown_cost(self, model: str) -> str | None:
-        """Why nobody knows what a model has cost, now or before."""
+        """Return why the cost of a model is unknown, now or before; None if it is known."""
         before = (each.cost_unknown for each in self._before if each.model == model)
         return self._get_spent(model).cost_unknown or next(before, None)
 
     def _predict_cost(self) -> float:
-        """What was spent, and what the calls under way will cost if they are like those before."""
+        """Add to the spending the expected cost of the running calls, by the mean of earlier calls."""
         spent = float(sum(each.cost for each in self._spent.values())) + sum(each.cost or 0.0 for each in self._before)
         answers = sum(each.calls for each in self._spent.values()) + sum(each.calls for each in self._before)
         return spent * (1 + self._under_way / answers) if answers else spent
 
 
-# What asks models: through the cache, within the limits of each, again where an answer may come later.
+# Requests through the cache, within limits, and with retries.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """How models are asked. `tries` counts the first; `timeout_seconds` is for one try."""
+    """Limits of requests. `tries` includes the first; `timeout_seconds` applies to one try."""
 
     concurrency: int = 8
     per_minute: int | None = None
@@ -437,7 +438,7 @@ def open_provider(model: str, environment: Mapping[str, str]) -> Provider:
 
 
 class Replies(Protocol):
-    """Where answers are kept. A cache that fails must not cost an answer."""
+    """A cache of replies. Its errors must not fail a request."""
 
     async def get(self, request: ModelRequest) -> ModelReply | None: ...
 
@@ -456,7 +457,7 @@ class Models:
         script: Provider | None = None,
         open_provider: Callable[[str, Mapping[str, str]], Provider] = open_provider,
     ) -> None:
-        """`replies` keeps answers from run to run; `script` answers for models that there is no key for."""
+        """`replies` is the cache; `script` answers for models without a key."""
         self._environment = environment
         self._options = options or ModelOptions()
         self._replies = replies
@@ -466,12 +467,12 @@ class Models:
         self._limits: dict[str, AdaptiveLimit] = {}
         self._without_schema: set[str] = set()  # models that cannot answer by a schema
         self._address = find_address(environment)
-        add_secrets(find_secrets(environment))  # services repeat the key that they do not accept
+        add_secrets(find_secrets(environment))  # error messages of services contain the rejected key
 
     async def ask(self, request: ModelRequest, *, use_cache: bool = True, account: Account | None = None) -> ModelReply:
-        """The answer of a model, from the cache where it has one unless a new one is wanted. Raises ModelError.
+        """Return the reply of a model, from the cache if it has one and the request allows it. Raises ModelError.
 
-        What it takes is booked on the account, which may refuse it.
+        The call is booked on the account, which raises ModelError if the budget is used up.
         """
         if self._script is not None and not has_key(request.model, self._environment):
             return await self._script.ask(request)
@@ -496,8 +497,7 @@ class Models:
         self._providers.clear()
 
     async def _ask_until_answered(self, request: ModelRequest, account: Account) -> ModelReply:
-        """Try again where the service cannot be reached; what will stay as it is ends the asking of the model, and so
-        does a service that fails at one request after the other."""
+        """Retry while the service cannot be reached. Lasting errors and repeated outages trip the breaker."""
         provider = self._get_provider(request.model)
         breaker = account.breaker(provider, request.model)
         tries = AsyncRetrying(
@@ -523,10 +523,7 @@ class Models:
     async def _ask_within_quota(
         self, provider: Provider, request: ModelRequest, account: Account, breaker: Breaker, asked: list[float]
     ) -> ModelReply:
-        """A request that was too much for the service has its turn again, as long as others are answered.
-
-        `asked` gets when it was asked.
-        """
+        """Repeat a refused request (429) while other requests are answered. `asked` collects the start times."""
         limit = self._limits.get(request.model)
         if limit is None:
             options = self._options
@@ -541,7 +538,7 @@ class Models:
                     reply = await self._ask_once(provider, request, account)
                 except ModelError as error:
                     if not error.trouble.is_outage and not error.trouble.is_unasked:
-                        breaker.forget_outages()  # it refused, blocked or said nothing, and so it is there
+                        breaker.forget_outages()  # the service responded, so there is no outage
                     is_refused = error.trouble is Trouble.LIMITED
                     if not is_refused or not limit.record_refusal(
                         answers=answers, retry_after=error.retry_after, most=self._options.tries
@@ -553,7 +550,7 @@ class Models:
                     return reply
 
     async def _ask_once(self, provider: Provider, request: ModelRequest, account: Account) -> ModelReply:
-        """One answer; where the model cannot answer by a schema, without one."""
+        """Ask once; again without the schema if the model does not support it."""
         await provider.prepare(request.model)
         await account.prepare()
         if not request.reply_schema or request.model in self._without_schema:
@@ -592,7 +589,7 @@ class Models:
 
 
 class _Wait:
-    """As long as the service wants; else 1, 2, 4 ... seconds at most, at random so that nobody comes back together."""
+    """The pause that the service asks for, else random up to 1, 2, 4 ... seconds, so that retries do not coincide."""
 
     def __init__(self, first_seconds: float) -> None:
         self._by_chance = wait_random_exponential(multiplier=first_seconds, max=LONGEST_WAIT)
@@ -611,47 +608,47 @@ def _without_schema(request: ModelRequest) -> ModelRequest:
     return request if request.reply_schema is None else request.model_copy(update={"reply_schema": None})
 
 
-# Answers kept from run to run. The cache is a convenience: where it fails, models are asked.
+# The cache of replies. If it fails, models are asked.
 
 T = TypeVar("T")
 
 
 class Cache:
-    """The answers of one project. Opened when it is first needed, off the event loop."""
+    """The cached replies of one project. The file is opened on first use, off the event loop."""
 
     def __init__(self, root: Path, *, warn: Callable[[str], None]) -> None:
-        """`warn` is told, once, that answers are not kept and why."""
+        """`warn` receives once the reason why replies are not cached."""
         self._root = root
         self._warn = warn
         self._store: ReplyStore | None = None
         self._trouble: StoreError | None = None
         self._is_trouble_told = False
         self._is_closed = False
-        # One thread, not a lock: who is cancelled stops waiting, while what it wanted goes on in the thread.
+        # One thread instead of a lock: a cancelled caller stops waiting while its action completes in the thread.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="replies")
 
     async def get(self, request: ModelRequest) -> ModelReply | None:
-        """The answer to this request."""
+        """Return the cached reply to a request."""
         text = await self._run_off_loop(lambda store: store.get(request.key))
         if text is None:
             return None
         try:
             return ModelReply.model_validate_json(text)
-        except ValidationError:  # of another version
+        except ValidationError:  # written by another version
             return None
 
     async def put(self, request: ModelRequest, reply: ModelReply) -> None:
-        """Keep an answer."""
+        """Store a reply."""
         await self._run_off_loop(lambda store: store.put(request.key, reply.model_dump_json(exclude_defaults=True)))
 
     async def close(self) -> None:
-        """Close the file, after what was begun before. From then on nothing is kept or found."""
+        """Close the file after pending actions. The cache is then empty and stores nothing."""
         self._is_closed = True
         closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown(wait=False)
         await closing
 
-    # Keys and texts are made by `action`, off the loop: of a thousand requests at once they would hold it up.
+    # `action` makes keys and texts off the loop: those of a thousand requests would block it.
     async def _run_off_loop(self, action: Callable[[ReplyStore], T]) -> T | None:
         found = None
         if self._trouble is None and not self._is_closed:
@@ -669,7 +666,7 @@ class Cache:
                 self._store = ReplyStore(self._root)
             return action(self._store)
         except StoreError as error:
-            self._trouble = error  # told by the next that was not cancelled
+            self._trouble = error  # the next call that is not cancelled reports it
             return None
 
     def _close(self) -> None:

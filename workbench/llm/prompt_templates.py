@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
 
-# Prompts as jinja2 templates, rendered in a sandbox. What is filled in is data: it is rendered once, as it is.
+# Prompts as jinja2 templates, rendered in a sandbox. Values are data and never rendered themselves.
 
-_SECONDS_TO_WAIT = 60  # for a process that the system may be slow to start; its own limits are far below
+_SECONDS_TO_WAIT = 60  # for a process that may start slowly; its own limits are far lower
 _LENGTH_AT_MOST = 100_000  # of a template, in characters: parsing cannot be interrupted
 _TOO_SLOW = f"takes longer than {template_process.SECONDS_AT_MOST} s; loops within loops must be short"
 
 
 class TemplateProblem(ValueError):
-    """A template of the user cannot be read or filled in; the message says where and why."""
+    """A template of the user cannot be parsed or rendered; the message says where and why."""
 
 
 class PromptFiles:
-    """The templates in one package of ours: files named `<prompt>.jinja`."""
+    """The templates in one package: files named `<prompt>.jinja`."""
 
     def __init__(self, package: str) -> None:
         self._package = package
         self._templates: dict[str, Template] = {}
 
     def render(self, name: str, **data: Any) -> str:
-        """The prompt `name`, filled in. A name in the template that is missing here raises jinja2.UndefinedError."""
+        """Render the prompt `name`. A missing value raises jinja2.UndefinedError."""
         template = self._templates.get(name)
         if template is None:
             text = resources.files(self._package).joinpath(f"{name}.jinja").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ class PromptFiles:
 
     @cached_property
     def version(self) -> str:
-        """Another text exactly where any prompt is another: what a model says depends on what it was asked."""
+        """A hash of all templates, since replies depend on them."""
         digest = hashlib.sha256()
         for file in sorted(resources.files(self._package).iterdir(), key=lambda file: file.name):
             if file.name.endswith(".jinja"):
@@ -59,27 +59,27 @@ class PromptFiles:
 
 
 def find_names(text: str) -> frozenset[str]:
-    """The names that a template of the user expects to be given. Raises TemplateProblem where it is no template."""
+    """Return the names that a template of the user needs. Raises TemplateProblem if it cannot be parsed."""
     simple = _find_simple_names(text)
     return frozenset(_query_process(text, None)["names"]) if simple is None else simple
 
 
 def render_text(text: str, data: Mapping[str, Any]) -> str:
-    """A template of the user, filled in. Values are JSON, or functions without parameters. Raises TemplateProblem.
+    """Render a template of the user. Values are JSON, or functions without parameters. Raises TemplateProblem.
 
-    A template that does more than fill in names is rendered in a process of its own, with limits for time and memory.
+    A template that does more than insert values is rendered in its own process, with limits of time and memory.
     """
     if _find_simple_names(text) is None:
         return str(_query_process(text, json.dumps(_serialize_functions(data)))["text"])
     try:
         return _environment().from_string(text).render(**data)
-    except Exception as error:  # whatever the template does, MemoryError included: it is code of the user
+    except Exception as error:  # a template is code of the user and may raise anything, MemoryError included
         raise TemplateProblem(str(error) or type(error).__name__) from error
 
 
 @lru_cache(maxsize=256)
 def _find_simple_names(text: str) -> frozenset[str] | None:
-    """The names in a template that only fills in names; None if it does more. Raises TemplateProblem."""
+    """Return the names in a template that only inserts values; None if it does more. Raises TemplateProblem."""
     from jinja2 import TemplateSyntaxError, nodes
 
     if len(text) > _LENGTH_AT_MOST:
@@ -91,7 +91,7 @@ def _find_simple_names(text: str) -> frozenset[str] | None:
         raise TemplateProblem(f"line {error.lineno}: {error.message}") from error
     except RecursionError:
         raise TemplateProblem("too deeply nested") from None
-    except ValueError as error:  # an integer that Python refuses to read
+    except ValueError as error:  # an integer literal that is too long for Python
         raise TemplateProblem(str(error)) from None
     if not all(isinstance(node, nodes.Output | nodes.TemplateData | nodes.Name) for node in found):
         return None
@@ -99,16 +99,16 @@ def _find_simple_names(text: str) -> frozenset[str] | None:
 
 
 def _query_process(text: str, data: str | None) -> Mapping[str, Any]:
-    """What the process answers about a template, `data` being JSON. Raises TemplateProblem."""
+    """Return the answer of the process about a template; `data` is JSON. Raises TemplateProblem."""
     answer = _ask_process(text, data)
     if "problem" in answer:
         raise TemplateProblem(answer["problem"])
     return answer
 
 
-@lru_cache(maxsize=256)  # a plan asks for the same ones with each case
+@lru_cache(maxsize=256)  # each case of a plan has the same ones
 def _ask_process(text: str, data: str | None) -> Mapping[str, Any]:
-    """The answer of the process; a template that takes too long is a `problem`. Raises TemplateProblem."""
+    """Ask the process. If the template is too slow, the answer has a `problem`. Raises TemplateProblem."""
     request = json.dumps({"text": text, "data": None if data is None else json.loads(data), "path": _search_path()})
     try:
         done = subprocess.run(
@@ -117,7 +117,7 @@ def _ask_process(text: str, data: str | None) -> Mapping[str, Any]:
             capture_output=True,
             check=False,
             timeout=_SECONDS_TO_WAIT,
-            start_new_session=True,  # Ctrl-C is for us
+            start_new_session=True,  # Ctrl-C must reach only this process
         )
     except subprocess.TimeoutExpired:
         raise TemplateProblem(_TOO_SLOW) from None
@@ -150,11 +150,11 @@ def _environment() -> SandboxedEnvironment:
     return template_process.make_environment()
 
 
-# What answers of models cost: by the list prices that genai-prices keeps, and by those that the settings give.
+# Prices of models, from the settings or from genai-prices.
 
 _MILLION = 1_000_000
 _AT_HOME = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm", "docker_model_runner"})
-"""Providers of LiteLLM whose models run on machines of one's own."""
+"""Providers of LiteLLM that run models locally, at no cost."""
 
 
 class OwnPrice(NamedTuple):
@@ -165,11 +165,11 @@ class OwnPrice(NamedTuple):
 
 
 class UnknownPrice(Exception):
-    """What a model costs is not known; the text says what to do about it."""
+    """The price of a model is unknown; the text says what to do."""
 
 
 class Tokens(NamedTuple):
-    """What is paid for in one answer: thinking is output, what the provider had cached is a part of the input."""
+    """The billed tokens of one reply. `output` includes thinking, `input` includes `cached_input`."""
 
     input: int
     output: int
@@ -177,7 +177,7 @@ class Tokens(NamedTuple):
 
 
 def count_tokens(usage: TokenUsage | None) -> Tokens | None:
-    """The tokens of an answer; None where the model did not tell both sides of it."""
+    """Count the tokens of a reply; None if the model did not report both input and output."""
     if usage is None or usage.prompt is None:
         return None
     given = usage.prompt + (usage.tool_use_prompt or 0)
@@ -187,18 +187,18 @@ def count_tokens(usage: TokenUsage | None) -> Tokens | None:
 
 
 class Prices:
-    """The price of every model by its name. `load` before anything else: off the event loop, as it reads a library."""
+    """Prices of models by name. Call `load` first, off the event loop: it imports a library."""
 
     def __init__(self, own: Mapping[str, OwnPrice] | None = None) -> None:
-        """`own` counts before what the library says."""
+        """`own` prices take precedence over those of the library."""
         self._own = own or {}
 
     def load(self) -> None:
-        """Import the library with its prices, which come with the first question."""
+        """Import the library and its prices, which it reads on first use."""
         self.explain_unknown("gemini-2.5-flash")
 
     def cost(self, model: str, tokens: Tokens) -> Decimal:
-        """US dollars for one answer. Raises UnknownPrice."""
+        """Return the cost of one reply in US dollars. Raises UnknownPrice."""
         own = self._own.get(model)
         if own is not None:
             dollars = Decimal(repr(own.input)) * tokens.input + Decimal(repr(own.output)) * tokens.output
@@ -218,7 +218,7 @@ class Prices:
             ) from error
 
     def explain_unknown(self, model: str) -> str | None:
-        """Why the price of a model is not known; None where it is."""
+        """Return why the price of a model is unknown; None if it is known."""
         try:
             self.cost(model, Tokens(1, 1))
         except UnknownPrice as error:
@@ -227,7 +227,7 @@ class Prices:
 
 
 def _split_model_name(model: str) -> tuple[str, str]:
-    """The name and the provider by which the library knows a model."""
+    """Return the name and the provider of a model in the library."""
     if is_google_model(model):
         return model.rpartition("/")[2], "google"
     provider, _, name = model.partition("/")

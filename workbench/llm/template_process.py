@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
 CALLABLE = "\0callable"
-"""The only key of an object that stands for a function without parameters; its value is what the function returns."""
+"""The only key of an object that represents a function without parameters; its value is the return value."""
 
 SECONDS_AT_MOST = 1
 """Processor time of one template."""
@@ -27,15 +27,15 @@ _BYTES_AT_MOST = 1 << 30
 
 
 def make_environment() -> SandboxedEnvironment:
-    """The environment in which templates of users are read."""
+    """Make the environment in which templates of users are parsed and rendered."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    # Not HTML: nothing is escaped. What comes from outside stands between marks that the prompt calls data.
+    # Not HTML: nothing is escaped. Prompts enclose data from outside in marks.
     made = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False, autoescape=False
     )
-    # Templates written for ADK use it on texts of personas, which are given here as they are after that.
+    # Templates for ADK apply it to texts of personas, which are already rendered here.
     made.filters["render_string_filter"] = str
     return made
 
@@ -81,7 +81,7 @@ def _deserialize_functions(value: Any) -> Any:
 def _set_limits() -> None:
     try:
         import resource
-    except ImportError:  # Windows: the time limit of the caller is all there is
+    except ImportError:  # Windows has only the time limit of the caller
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime) + SECONDS_AT_MOST
@@ -91,7 +91,7 @@ def _set_limits() -> None:
         bounded = most if hard == resource.RLIM_INFINITY else min(most, hard)
         try:
             resource.setrlimit(limit, (bounded, hard))
-        except (OSError, ValueError):  # macOS knows no limit of memory
+        except (OSError, ValueError):  # macOS has no limit of memory
             continue
 
 

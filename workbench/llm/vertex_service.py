@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 COHERENCE = "coherence"
-"""A metric that the service has as a template for its grader; it knows the others by their names."""
+"""A metric that needs the prompt template of the library; the service knows the others by name."""
 
 _MISSING = (
     "the evaluation service of Vertex AI needs google-cloud-aiplatform: pip install 'agent-eval-workbench[vertex]'"
@@ -54,7 +54,7 @@ class VertexEvaluation:
 
     async def prepare(self, model: str) -> None:
         """See Provider."""
-        del model  # one key is for all
+        del model  # one key serves all models
         async with self._connecting:
             if self._client is None:
                 self._client, self._template = await asyncio.to_thread(_connect, self._environment)
@@ -67,7 +67,7 @@ class VertexEvaluation:
         asked = json.loads(request.messages[0].text)
         try:
             said = await self._client.aio.evals.evaluate_instances(metric_config=self._make_question(asked))
-        except ValidationError as error:  # what an agent tells of itself is not always as Google has it
+        except ValidationError as error:  # an agent may describe itself in another format
             place = error.errors()[0]
             where = ".".join(map(str, place["loc"]))
             raise make_model_error(
@@ -75,7 +75,7 @@ class VertexEvaluation:
             ) from error
         except errors.APIError as error:
             raise make_service_error(error, request.model) from error
-        except Exception as error:  # of the transport, and of google.auth: told apart there
+        except Exception as error:  # from the transport or from google.auth; classified there
             raise make_library_error(error, request.model) from error
         return ModelReply(text=json.dumps(_read_answer(said, request.model), ensure_ascii=False))
 
@@ -96,7 +96,7 @@ class VertexEvaluation:
 
 
 def explain_missing_project(environment: Mapping[str, str]) -> str | None:
-    """What keeps the service from being asked with these variables; None where nothing does."""
+    """Return which setting of the service is missing; None if it can be asked."""
     project, location = environment.get("GOOGLE_CLOUD_PROJECT"), environment.get("GOOGLE_CLOUD_LOCATION")
     return None if (project and location) or _has_key(environment) else _NO_PROJECT
 
@@ -107,12 +107,12 @@ def _has_key(environment: Mapping[str, str]) -> bool:
 
 
 def _connect(environment: Mapping[str, str]) -> tuple[Client, str]:
-    """The client, and the template of the one metric that the service does not know by its name."""
+    """Return the client, and the template of the metric that the service does not know by name."""
     project, location = environment.get("GOOGLE_CLOUD_PROJECT"), environment.get("GOOGLE_CLOUD_LOCATION")
     key = environment.get("GOOGLE_API_KEY")
     if (missing := explain_missing_project(environment)) is not None:
         raise ModelError(Trouble.NO_KEY, missing)
-    # It imports LiteLLM where that is there, which else fetches a list of prices.
+    # It imports LiteLLM if that is installed, which would otherwise fetch a list of prices.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         import agentplatform
@@ -121,7 +121,7 @@ def _connect(environment: Mapping[str, str]) -> tuple[Client, str]:
         raise ModelError(Trouble.NO_LIBRARY, _MISSING) from error
     from google.genai import types
 
-    # One try: how often to try again, and when, is the same for all providers.
+    # One try: retries are the same for all providers.
     options = types.HttpOptions(retry_options=types.HttpRetryOptions(attempts=1))
     options.base_url = environment.get("GOOGLE_VERTEX_BASE_URL")
     template = str(MetricPromptTemplateExamples.get_prompt_template(COHERENCE))
@@ -129,12 +129,12 @@ def _connect(environment: Mapping[str, str]) -> tuple[Client, str]:
         if project and location:
             return agentplatform.Client(project=project, location=location, http_options=options), template
         return agentplatform.Client(api_key=key, http_options=options), template
-    except Exception as error:  # of google.auth, and ValueError for what is missing: all of them in words
+    except Exception as error:  # from google.auth, or ValueError for a missing value; all have readable messages
         raise ModelError(Trouble.NO_KEY, f"the evaluation service of Vertex AI cannot be used: {error}") from error
 
 
 def _read_answer(said: Any, model: str) -> dict[str, Any]:
-    """Raises ModelError where the service could not score."""
+    """Convert the answer of the service. Raises ModelError if it has no score."""
     graded = said.pointwise_metric_result
     result = graded if graded is not None else said.metric_results[0] if said.metric_results else None
     error = getattr(result, "error", None)
@@ -151,5 +151,5 @@ def _rubrics(result: Any) -> Iterator[dict[str, Any]]:
         content = rubric.content if rubric is not None else None
         described = content.property if content is not None else None
         text = (described.description if described is not None else None) or (rubric.rubric_id if rubric else None)
-        # The service leaves the verdict out where a rubric is not met.
+        # The service omits the verdict if a rubric is not met.
         yield {"text": text or "", "met": bool(verdict.verdict), "reasoning": verdict.reasoning or ""}

@@ -17,7 +17,7 @@ from workbench.model.text import one_line, pluralise, suggest_name
 from workbench.simulation.scenario_templates import PROMPTS
 from workbench.simulation.user_prompts import UserOptions, check_scenario
 
-# Reading what a model writes as scenarios: JSON as it was asked for, or whatever else still says it without doubt.
+# Parsing of scenarios from replies, in the requested JSON or in unambiguous variants of it.
 
 NO_PERSONA = "NONE"
 
@@ -30,16 +30,16 @@ _SCENARIO_WIDTH = 60  # characters of a scenario in a note
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What was written as one scenario: that, or why it is none."""
+    """A scenario as the model wrote it, or the problem with it."""
 
     scenario: ConversationScenario | None
     problem: str = ""
 
 
 def read_drafts(reply: str, *, personas: Sequence[str], required: bool) -> list[Draft]:
-    """The scenarios in a reply; of one that was cut off, those that are whole.
+    """Parse the scenarios in a reply; of a truncated reply, the complete ones.
 
-    `personas` are the ids that may be named; where one is `required` a scenario without any is none.
+    `personas` are the allowed ids. If a persona is `required`, a scenario without one is a problem.
     """
     return [_read_draft(draft, personas=personas, required=required) for draft in _find_objects(reply)]
 
@@ -91,13 +91,13 @@ def _check_encoding(text: str) -> str:
     return ""
 
 
-# Has a model write scenarios, and takes of them what is new and can be played.
+# Scenarios written by a model: only new and playable ones are accepted.
 
 PURPOSE = "scenarios"
-"""What scripts call the requests for scenarios."""
+"""The purpose of requests for scenarios."""
 
-_AT_ONCE = 20  # scenarios in one reply: more would be cut off
-_MOST_SHOWN = 100  # scenarios that there are, as a model is shown them
+_AT_ONCE = 20  # scenarios in one reply: more would be truncated
+_MOST_SHOWN = 100  # known scenarios in a prompt
 _REPLY_WIDTH = 160  # characters of a reply in a message
 
 _NO_ANSWERS = frozenset({Trouble.EMPTY, Trouble.BLOCKED})
@@ -113,9 +113,9 @@ class GenerationError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Generated:
-    """What came of it. `notes` says, in sentences, what was left out, and why there are fewer than were wanted.
+    """The new scenarios. `notes` says which ones were left out, and why there are fewer than requested.
 
-    `state` is how the session of each must start: the keys that the agent's instructions name, empty as in ADK.
+    `state` is the initial session state for each: the keys that the instructions of the agent name, with empty values.
     """
 
     scenarios: tuple[ConversationScenario, ...]
@@ -124,7 +124,7 @@ class Generated:
 
 
 class ScenarioWriter:
-    """Has scenarios written for one agent. `known` are those that there are; `progress` hears how many have come."""
+    """Lets a model write scenarios for one agent. `known` are existing ones; `progress` receives the count so far."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class ScenarioWriter:
         self._is_cut_off = False
 
     async def write(self) -> Generated:
-        """Ask until there are enough, at most once more than it takes. Raises GenerationError where there are none."""
+        """Ask until there are enough, with at most one extra request. Raises GenerationError if there are none."""
         for number in range(math.ceil(self._wanted.count / _AT_ONCE) + 1):
             missing = self._wanted.count - len(self._found)
             if not missing:
@@ -248,7 +248,7 @@ def _describe_scenario(scenario: ConversationScenario) -> Mapping[str, str]:
 
 
 def _normalize_scenario(scenario: ConversationScenario) -> tuple[str, str]:
-    """The same for scenarios that say the same, whatever the space and case of their letters."""
+    """Return a key that ignores case and white space."""
     return (
         " ".join(scenario.starting_prompt.casefold().split()),
         " ".join(scenario.conversation_plan.casefold().split()),

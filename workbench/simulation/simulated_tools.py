@@ -24,46 +24,46 @@ from workbench.model.tool_simulation import Environment, Injection, SimulatedToo
 from workbench.simulation.tool_replay import RecordedCall, RecordedCase, Replay, ToolRecording
 from workbench.simulation.tool_templates import PROMPTS
 
-# Injected answers: which calls they are for, and when chance gives them.
+# Injected answers: the calls that they match, and their probability.
 
 
 def matches_args(args: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Whether a call has at least these arguments, each equal as a JSON value. None wants nothing."""
+    """Whether a call has at least these arguments, each equal as a JSON value. None matches every call."""
     return all(name in args and is_same(args[name], value) for name, value in (wanted or {}).items())
 
 
 class Draws:
-    """The injections of one tool in one case. Each draws from a sequence of its own, in the order of the calls.
+    """The injections of one tool in one case. Each has its own random sequence, in the order of the calls.
 
-    A call draws from an injection that it matches where none before that one answered: ADK's order. Each case, and each
-    repeat of it, begins its sequences anew: what other cases do, and when, changes nothing.
+    A call tries the injections that it matches in order until one answers, as in ADK. Each repeat of a case starts its
+    own sequences, so that other cases do not affect it.
     """
 
     def __init__(self, tool: SimulatedTool, *, seed: str) -> None:
-        """`seed` is for injections without one of their own."""
+        """`seed` is used for injections without a seed."""
         self._injections = [
             (each, random.Random(each.random_seed if each.random_seed is not None else f"{seed}\0{tool.name}\0{index}"))
             for index, each in enumerate(tool.injections)
         ]
 
     def next(self, args: Mapping[str, Any]) -> Injection | None:
-        """The injection that answers a call, if any does."""
+        """Draw the injection that answers a call; None if none does."""
         for injection, sequence in self._injections:
             if matches_args(args, injection.match_args) and sequence.random() < injection.probability:
                 return injection
         return None
 
 
-# Answers that a model makes up in place of a tool, from its declaration and what has happened in the case so far.
+# Tool answers by a model, from the declaration of the tool and the earlier calls of the case.
 
 PURPOSE = "tool"
-"""What scripts call the requests for answers of tools."""
+"""The purpose of requests for tool answers."""
 
-_TRIES = 3  # replies that cannot be read: another sample may be better
+_TRIES = 3  # after an unreadable reply, another sample may be readable
 
 
 class ModelTools:
-    """The tools of one case that a model answers for. `repeat` keeps the opinions of repeats apart."""
+    """The tools of one case that a model answers for. Each `repeat` gets its own replies."""
 
     def __init__(self, environment: Environment, *, ask: Ask, repeat: int) -> None:
         self._environment = environment
@@ -71,14 +71,14 @@ class ModelTools:
         self._repeat = repeat
 
     async def answer(self, call: ToolCall, earlier: Sequence[Mapping[str, Any]]) -> Any:
-        """What the tool gives back; `earlier` is what happened before. Raises AgentError: never the agent's fault."""
-        # Off the loop: the first one imports the templates' library.
+        """Return the answer of the tool; `earlier` are previous calls. Raises AgentError, never the agent's fault."""
+        # Off the loop: the first prompt imports the template library.
         prompt = await asyncio.to_thread(self._render_prompt, call, earlier)
         said = ""
         for number in range(_TRIES):
             reply = await self._ask_model(call, prompt, sample=self._repeat * _TRIES + number)
             found = list(iter_json_objects(reply.text))
-            if found:  # some models leave the frame out
+            if found:  # some models omit the outer object
                 return next((each["answer"] for each in found if "answer" in each), found[0])
             said = reply.text
             if reply.is_truncated:
@@ -118,16 +118,15 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# What is planned for the tools of a run's cases: simulated, replayed, recorded, or none of it.
+# The plan for the tools of a run: simulate, replay or record them.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolPlan:
-    """What happens with calls of tools in the cases of one target. What is replayed comes before what is simulated.
+    """The plan for tool calls in the cases of one target. Replay takes precedence over simulation.
 
-    `functions` says where tools are that are functions: `module:name` by the tool's name. `record` is the file that
-    gets what came of every call. `scripted`: a script answers where a model would. `files` are those that say what
-    answers.
+    `functions` maps names of function tools to `module:name`. `record` is the file that gets the outcome of every
+    call. `scripted`: a script answers instead of a model. `files` are the files that define the answers.
     """
 
     environment: Environment | None = None
@@ -140,11 +139,11 @@ class ToolPlan:
 
     @property
     def changes_answers(self) -> bool:
-        """Whether an agent may get other answers than its tools give."""
+        """Whether tool answers may differ from those of the real tools."""
         return self.environment is not None or self.replay is not None
 
     def digest(self, case: CaseKey) -> str:
-        """Another text wherever the tools of a case may answer otherwise; empty where the tools themselves answer."""
+        """Return a hash of everything that defines the tool answers of a case; empty if the real tools answer."""
         if not self.changes_answers:
             return ""
         replayed = [] if self.replay is None else self.replay.list_repeats(case)
@@ -174,7 +173,7 @@ class ToolPlan:
 
     @property
     def notice(self) -> str | None:
-        """What people are told before a run in which tools do not answer by themselves."""
+        """The notice before a run with simulated or replayed tools; None without them."""
         said = []
         if self.replay is not None:
             said.append(f"tool calls are answered from {self.replay.path}")
@@ -188,11 +187,11 @@ class ToolPlan:
 INJECTED, MODEL, REPLAYED = "injected", "model", "replayed"
 
 
-# The calls of tools in one attempt at a case: who answers them, and what is kept of them.
+# The tool calls of one attempt at a case, answered and recorded.
 
 
 class CaseTools:
-    """Answers for the tools of one attempt at a case. Nothing of it is shared with any other. See `ToolDesk`."""
+    """Answers tool calls of one attempt at a case. Attempts share nothing. See `ToolDesk`."""
 
     def __init__(self, plan: ToolPlan, job: JobKey, *, ask: Ask) -> None:
         self._plan = plan
@@ -206,7 +205,7 @@ class CaseTools:
         self._model = None if environment is None else ModelTools(environment, ask=ask, repeat=job.repeat)
         self._one_at_a_time = asyncio.Lock()
         self._begun: dict[int, RecordedCall] = {}
-        self._ended: dict[int, RecordedCall] = {}  # in the order of their ends
+        self._ended: dict[int, RecordedCall] = {}  # in the order in which they ended
 
     @property
     def interception(self) -> Mapping[str, Any]:
@@ -245,7 +244,7 @@ class CaseTools:
         self._note_outcome(number, None, outcome)
 
     def build_recording(self) -> RecordedCase:
-        """The calls so far, to be replayed."""
+        """Return the calls so far, for a recording."""
         case = self._job.case
         return RecordedCase(
             eval_set=case.eval_set,
@@ -261,7 +260,7 @@ class CaseTools:
 
     async def _answer_by_model(self, call: ToolCall) -> ToolAnswer:
         assert self._model is not None
-        async with self._one_at_a_time:  # what one call creates the next must know of
+        async with self._one_at_a_time:  # the model must know the effects of earlier calls
             response = await self._model.answer(call, [_describe_call(each) for each in self._ended.values()])
             return self._make_answer(call, MODEL, ToolOutcome(response=response))
 
@@ -285,6 +284,6 @@ class CaseTools:
 
 
 def _describe_call(call: RecordedCall) -> dict[str, Any]:
-    """A call as the model is told of it."""
+    """Describe a call for the prompt of the model."""
     answer = call.response if call.error is None else {"raised": call.error.get("text")}
     return {"tool": call.tool, "args": call.args, "answer": answer}

@@ -1,7 +1,7 @@
-"""Calls of tools as they were made, kept in a file: JSON lines, one for each case and repeat that was recorded.
+"""Recorded tool calls in a file of JSON lines, one for each case and repeat.
 
-Lines are only ever added; of several about the same case the last counts. So a case that is recorded again replaces
-itself, and a run that is stopped loses nothing.
+Lines are only appended. The last line of a case counts, so that recording it again replaces it and a stopped run loses
+nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FORMAT = "workbench-tools-1"
 
 
 class RecordedCall(Fact):
-    """A call and what came of it. `source` is who answered (null: the tool), `unfit` why the answer is not here.
+    """A call and its outcome. `source` is what answered (null: the tool), `unfit` why there is no recorded answer.
 
-    `error` is an exception that the tool raised; `actions` what it did besides, such as session state that it changed.
+    `error` is an exception that the tool raised; `actions` are its side effects, such as changes of session state.
     """
 
     tool: str
@@ -50,12 +50,12 @@ class RecordedCase(Fact):
 
     @property
     def key(self) -> tuple[str, str, int, int]:
-        """Which case and repeat it is about."""
+        """The case and the repeat."""
         return self.eval_set, self.eval_id, self.occurrence, self.repeat
 
 
 class ToolRecording:
-    """A file of recorded calls, as it was when it was read."""
+    """The contents of a file of recorded calls."""
 
     def __init__(self, path: Path, cases: Mapping[tuple[str, str, int, int], RecordedCase]) -> None:
         """Use `read`."""
@@ -64,7 +64,7 @@ class ToolRecording:
 
     @classmethod
     def read(cls, path: Path) -> ToolRecording:
-        """Raises StoreError with the line where the file is no recording."""
+        """Read a file. Raises StoreError with the line if the file is no recording."""
         lines = read_json_lines(path, format=FORMAT, what="a recorded case")
         cases = [line.read(RecordedCase) for line in lines]
         return cls(path, {case.key: case for case in cases})
@@ -75,18 +75,18 @@ class ToolRecording:
         return list(dict.fromkeys(call.tool for case in self._cases.values() for call in case.calls))
 
     def find_case(self, case: CaseKey, repeat: int) -> RecordedCase | None:
-        """What was recorded of a repeat; where only the first was, that stands for all."""
+        """Find the recording of a repeat, or else that of the first repeat; None if the case is not recorded."""
         key = (case.eval_set, case.eval_id, case.occurrence)
         return self._cases.get((*key, repeat)) or self._cases.get((*key, 0))
 
     def list_repeats(self, case: CaseKey) -> Sequence[RecordedCase]:
-        """What was recorded of a case, of all its repeats."""
+        """List the recordings of all repeats of a case."""
         key = (case.eval_set, case.eval_id, case.occurrence)
         return [recorded for found, recorded in sorted(self._cases.items()) if found[:3] == key]
 
 
 class Replay:
-    """The recorded calls of one case, given back one by one: the n-th call of a tool with the same arguments."""
+    """Replays the recorded calls of one case: the n-th call of a tool with equal arguments gets the n-th answer."""
 
     def __init__(self, recording: ToolRecording, case: CaseKey, *, repeat: int) -> None:
         self._file = shown_path(recording.path)
@@ -97,7 +97,7 @@ class Replay:
         self._made: Counter[Hashable] = Counter()
 
     def next(self, tool: str, args: Mapping[str, Any]) -> RecordedCall | str:
-        """What was recorded of this call, or why there is nothing to give back."""
+        """Return the recorded call, or the reason why there is none."""
         key = _key(tool, args)
         known = self._calls.get(key, [])
         number = self._made[key]

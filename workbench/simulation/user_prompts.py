@@ -16,14 +16,14 @@ from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, U
 from workbench.model.text import suggest_name
 from workbench.simulation.user_templates import PROMPTS
 
-# `user_simulator_config` of an eval config: who plays the users of scenarios, and how.
+# `user_simulator_config` of an eval config: the model that plays users, and its options.
 
 SECTION = "user_simulator_config"
 DEFAULT_LIMIT = 20
 NO_LIMIT = -1
 
 REQUIRED_NAMES = ("stop_signal", "conversation_plan", "conversation_history")
-"""What custom instructions must make use of."""
+"""The names that custom instructions must use."""
 
 KEYS = (
     "type",
@@ -36,16 +36,16 @@ KEYS = (
 _TYPE = "llm_backed"
 _AUDIO = "llm_audio"
 
-# As in ADK, where a configuration does not say how the model is to be asked.
+# The default of ADK.
 _THINKING: Mapping[str, Any] = {"thinking_config": {"include_thoughts": True, "thinking_budget": 10240}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserOptions:
-    """How users are played. `limit` is the most turns of a conversation, the starting prompt included; NO_LIMIT: none.
+    """Options of simulated users. `limit` is the maximum of turns, including the starting prompt, or NO_LIMIT.
 
-    `model_config` is a generation configuration in the words of the Gemini API. `instructions` is a template in place
-    of ours. `with_calls`: the user sees the agent's tool calls and what they gave.
+    `model_config` is a generation configuration of the Gemini API. `instructions` is a template that replaces ours.
+    `with_calls`: the user sees tool calls and their responses.
     """
 
     model: str
@@ -56,7 +56,7 @@ class UserOptions:
 
 
 def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOptions, list[InvalidConfig]]:
-    """The options of a config, and what is wrong with them; a wrong value reads as its default."""
+    """Read the options of a config; also return their problems. The default replaces a wrong value."""
     given = config.user_simulator_config or {}
     values = {_to_snake_case(name): value for name, value in given.items()}
     problems = list(_find_unknown_keys(given))
@@ -137,13 +137,13 @@ def _to_snake_case(name: str) -> str:
     return next((known for known in KEYS if to_camel(known) == name), name)
 
 
-# What a model is told that plays a user, and what keeps a scenario from being played.
+# The prompt for a simulated user, and the check of a scenario.
 
 _END = f"To end the conversation, reply with {DEFAULT_STOP_SIGNAL} and nothing else."
 
 
 def render_persona(scenario: ConversationScenario) -> UserPersona | None:
-    """The persona of a scenario with `{{ stop_signal }}` filled in wherever its author has written that.
+    """Return the persona of a scenario with `{{ stop_signal }}` replaced in its texts.
 
     Raises UnknownPersona, and TemplateProblem.
     """
@@ -173,22 +173,22 @@ def render_persona(scenario: ConversationScenario) -> UserPersona | None:
 
 
 def render_user_prompt(plan: str, history: str, persona: UserPersona | None, options: UserOptions) -> str:
-    """What the model is told, the signal that ends a conversation always in it. Raises TemplateProblem.
+    """Render the prompt. It always contains the stop signal. Raises TemplateProblem.
 
-    `persona` is one that `render_persona` gave.
+    `persona` comes from `render_persona`.
     """
     if options.instructions is None:
         data = {"stop_signal": DEFAULT_STOP_SIGNAL, "conversation_plan": plan, "conversation_history": history}
         return PROMPTS.render("user", **data, persona=persona)
     prompt = _render_instructions(options.instructions, plan, history, persona)
-    # Looked for where no message can have brought it in.
+    # Rendered without messages, which could contain the signal.
     if DEFAULT_STOP_SIGNAL in _render_instructions(options.instructions, "", "", persona):
         return prompt
     return f"{prompt}\n\n{_END}"
 
 
 def check_scenario(scenario: ConversationScenario, options: UserOptions) -> str | None:
-    """What keeps a scenario from being played, None where nothing does: found before anything has cost anything."""
+    """Return why a scenario cannot be played; None if it can. Called before a run, when nothing has cost anything."""
     if not scenario.starting_prompt.strip():
         return "starting_prompt: found no text, expected what the user says first"
     if not scenario.conversation_plan.strip():
@@ -220,7 +220,7 @@ def _render_instructions(instructions: str, plan: str, history: str, persona: Us
 
 
 def _build_persona_data(persona: UserPersona) -> Mapping[str, Any]:
-    """A persona as custom instructions see it: plain values, and the two texts that ADK's own personas give."""
+    """Build the persona for custom instructions: plain values, and the two text functions of ADK's personas."""
     return {
         "id": persona.id,
         "description": persona.description,

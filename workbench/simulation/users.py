@@ -15,11 +15,11 @@ from workbench.model.results import ConversationEnd, Failure, FailureKind, Simul
 from workbench.model.trace import CallEvent, ResponseEvent, TextEvent, find_final_author, iterate_events
 from workbench.simulation.user_prompts import NO_LIMIT, UserOptions, render_persona, render_user_prompt
 
-# What a user is, whoever plays it.
+# The interface of users.
 
 
 class UserFailed(Exception):
-    """The user cannot go on, through no fault of the agent."""
+    """The user cannot continue, through no fault of the agent."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -28,7 +28,7 @@ class UserFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class UserCall:
-    """One message that a model was asked for: what it was shown, and what it said, which may be the end."""
+    """A call to the model that plays the user. The reply is a message or ends the conversation."""
 
     model: str
     prompt: str
@@ -41,24 +41,24 @@ class User(Protocol):
 
     @property
     def turns(self) -> int | None:
-        """How many turns the conversation will have; None where the user decides as it goes."""
+        """The number of turns of the conversation; None if the user decides during it."""
 
     @property
     def calls(self) -> Sequence[UserCall]:
-        """What a model was asked so far."""
+        """The calls to a model so far."""
 
     async def next_message(self, turns: Sequence[TurnResult]) -> Content | None:
-        """What the user says after these turns; None where the conversation is over. Raises UserFailed."""
+        """Return the next message after these turns; None at the end of the conversation. Raises UserFailed."""
 
     def describe_simulation(self) -> SimulatedConversation | None:
-        """How a model played the user so far; None where none did."""
+        """Describe the simulation so far; None if no model plays the user."""
 
 
 # The user of a case with a fixed conversation.
 
 
 class FixedConversation:
-    """Says the user contents of a case's conversation one after the other, whatever the agent answers."""
+    """Sends the user messages of a case in order, regardless of the answers."""
 
     calls: Sequence[UserCall] = ()
 
@@ -67,26 +67,26 @@ class FixedConversation:
 
     @property
     def turns(self) -> int:
-        """How many turns the conversation will have."""
+        """The number of turns of the conversation."""
         return len(self._contents)
 
     async def next_message(self, turns: Sequence[TurnResult]) -> Content | None:
-        """What the user says after these turns; None where the conversation is over."""
+        """Return the next message after these turns; None at the end of the conversation."""
         return self._contents[len(turns)] if len(turns) < len(self._contents) else None
 
     def describe_simulation(self) -> None:
-        """Nobody played this user."""
+        """Return None: no model plays this user."""
 
 
-# A conversation so far, as the text that a simulated user sees of it.
+# The conversation so far, as text for a simulated user.
 
 _AGENT = "agent"
 
 
 def format_history(turns: Sequence[TurnResult], *, with_calls: bool) -> str:
-    """`user: ...` and the name of each agent that spoke, in order, a blank line between them; thoughts left out.
+    """Format the messages in order as `user: ...` or `<agent>: ...`, separated by blank lines, without thoughts.
 
-    `with_calls`: also which tools were called, and what they gave.
+    `with_calls`: also format tool calls and their responses.
     """
     return "\n\n".join(line for turn in turns for line in _format_turn(turn.invocation, with_calls=with_calls))
 
@@ -109,7 +109,7 @@ def _format_turn(invocation: Invocation, *, with_calls: bool) -> Iterator[str]:
 
 
 def _describe_missing_text(content: Content) -> str:
-    """What stands for a message without text."""
+    """Return a placeholder for a message without text."""
     return "(something that is no text)" if content.parts else "(nothing)"
 
 
@@ -117,10 +117,10 @@ def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-# A user that a model plays, by the plan of a scenario and the persona of its user.
+# A user played by a model, by the plan and the persona of a scenario.
 
 PURPOSE = "user"
-"""What requests of simulated users are for (see ModelRequest)."""
+"""The purpose of requests of simulated users (see ModelRequest)."""
 
 Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
 
@@ -131,9 +131,9 @@ class SimulatedUser:
     turns: None = None
 
     def __init__(self, scenario: ConversationScenario, options: UserOptions, *, ask: Ask, sample: int = 0) -> None:
-        """`sample` tells conversations apart that start alike: the repeats of a case.
+        """`sample` is the repeat of the case, so that repeats get different replies.
 
-        Raises UnknownPersona, and TemplateProblem for behaviours that cannot be rendered.
+        Raises UnknownPersona, and TemplateProblem if behaviours cannot be rendered.
         """
         self._scenario = scenario
         self._options = options
@@ -149,7 +149,7 @@ class SimulatedUser:
         return self._calls
 
     async def next_message(self, turns: Sequence[TurnResult]) -> Content | None:
-        """See User. The first message is the starting prompt as it stands."""
+        """See User. The first message is the starting prompt, unchanged."""
         if not turns:
             return Content.of_text(self._scenario.starting_prompt, role="user")
         if self._options.limit != NO_LIMIT and len(turns) >= self._options.limit:
@@ -176,7 +176,7 @@ class SimulatedUser:
 
     async def _ask_model(self, turns: Sequence[TurnResult]) -> str:
         try:
-            # Off the loop: the first one imports the templates' library, and a long conversation takes its time.
+            # Off the loop: the first prompt imports the template library, and a long conversation takes long to render.
             prompt = await asyncio.to_thread(self._render_prompt, turns)
         except TemplateProblem as error:
             message = f"the custom instructions of the simulated user cannot be filled in: {error}"
