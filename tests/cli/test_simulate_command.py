@@ -50,7 +50,7 @@ def test_one_conversation_is_shown_as_it_happens_with_how_it_ended(played: Comma
         "agent  answer 2 to roll for hello 1",
     ]
     assert "the user has finished · 2 turns · 2 answers of a script" in done.out.splitlines()[-1]
-    assert "no key for gemini-2.5-flash" in done.error
+    assert "no API key for gemini-2.5-flash" in done.error
 
 
 def test_what_is_only_played_is_no_run_to_compare_with(played: CommandLine) -> None:

@@ -25,13 +25,13 @@ from workbench.model.text import redact, redact_data
 from workbench.model.trace import Span, SpanKind
 from workbench.simulation.users import User, UserCall, UserFailed
 
-# What ADK calls a user that the case does not name: agents may have stored data under it.
+# ADK's default user: agents may have stored data under it.
 DEFAULT_USER = "test_user_id"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try at a case. `retry_alone`: it fell victim to another case in the same process and deserves its own."""
+    """One attempt at a case. `retry_alone`: another case broke the shared process; retry in a separate one."""
 
     execution: Execution
     retry_alone: bool = False
@@ -39,7 +39,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Listener:
-    """Who hears of a case while it runs."""
+    """Callbacks during the run of a case."""
 
     user_spoke: Callable[[int, Content], None]
     turn_finished: Callable[[int, TurnResult], None]
@@ -49,13 +49,13 @@ class Listener:
 
 @dataclass
 class _TurnClock:
-    """When the agent was imported, and when the turn began that has not finished; times of `time.perf_counter`."""
+    """Start times of `time.perf_counter`: of the session, and of the unfinished turn."""
 
     opened_at: float | None = None
     turn_began: float | None = None
 
     def unfinished_seconds(self) -> float:
-        """How long that turn has taken; it may have waited for the import."""
+        """Return the duration of the unfinished turn, without the import."""
         if self.opened_at is None or self.turn_began is None:
             return 0.0
         return time.perf_counter() - max(self.opened_at, self.turn_began)
@@ -73,13 +73,10 @@ async def execute(
     left: LeftByAgents,
     tools: ToolDesk | None = None,
 ) -> Attempt:
-    """Run the agent on a case with a user that talks to it; `left` is what agents left in earlier cases.
+    """Run the agent on a case with its user. `left` are files written in earlier cases; `tools` may answer tool calls.
 
-    `tools` is asked before tools are called.
-
-    Whatever goes wrong is in the execution's failure, beside the turns that had ended by then. The timeout runs from
-    the moment the agent is imported; the time in which a model is asked what the user says does not count. Cancelling
-    kills the agent's process.
+    Errors are in the failure of the execution, beside the finished turns. The timeout starts after the import of the
+    agent and excludes calls to the model that plays the user. Cancelling kills the agent's process.
     """
     turns: list[TurnResult] = []
     spans: list[Span] = []
@@ -100,7 +97,7 @@ async def execute(
             unfinished_seconds=clock.unfinished_seconds(),
             failure=None
             if failure is None
-            else Failure.model_validate(failure.model_dump()),  # copies are not redacted
+            else Failure.model_validate(failure.model_dump()),  # validates, which redacts; copying would not
             stdout_tail=redact(stdout),
             stderr_tail=redact(stderr),
             final_state=final_state,
@@ -168,8 +165,8 @@ async def _ask_user(
     keep_span: Callable[[Span], None],
     opened: float,
 ) -> Content | None:
-    """What the user says next. A model that was asked for it leaves a span in the trace."""
-    if user.turns is not None:  # nobody is asked
+    """Return the next user message. Calls to a model become spans of the trace."""
+    if user.turns is not None:  # no model is asked
         return await user.next_message(turns)
     asked = len(user.calls)
     began = time.perf_counter()
@@ -183,7 +180,7 @@ async def _ask_user(
         ended = time.perf_counter()
         if when is not None:
             deadline.reschedule(when + ended - began)
-        # What ends the conversation begins no turn.
+        # The reply that ends the conversation starts no turn.
         turn = len(turns) if said is not None else max(len(turns) - 1, 0)
         for call in user.calls[asked:]:
             keep_span(_make_user_span(call, turn=turn, start=began - opened, end=ended - opened))
@@ -209,7 +206,7 @@ def _make_user_span(call: UserCall, *, turn: int, start: float, end: float) -> S
 
 
 def _redact_span(span: Span) -> Span:
-    """A span without what looks like a secret. Calls of tools keep it: they are held against those of the turn."""
+    """Redact secrets in a span. Tool calls keep them, as they are compared with those of the turn."""
     error = None if span.error is None else redact(span.error)
     if span.kind is SpanKind.TOOL:
         return span if error == span.error else span.model_copy(update={"error": error})
@@ -233,6 +230,6 @@ def _session_request(
 
 
 def _set_turn(failure: Failure, *, turn: int, of: int | None) -> Failure:
-    """The failure with the turn in which it happened."""
+    """Set the turn of a failure unless it is known or all turns are finished."""
     is_placed = failure.turn is not None or (of is not None and turn >= of)
     return failure if is_placed else failure.model_copy(update={"turn": turn})

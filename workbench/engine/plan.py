@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     from workbench.store.settings import Settings
 
 
-# Plans: which cases run how often, judged by what. A plan says what a run will do before it does it.
+# Plans: cases, repeats and criteria. A plan says what a run will do.
 
 _MOST_BROKEN = 20
-_MOST_RUNS = 10_000  # of a case: a plan lists each
+_MOST_RUNS = 10_000  # repeats of a case: a plan lists each
 
 
 class PlanError(Exception):
-    """What was asked for cannot be planned: the command, a configuration or a file is wrong. One sentence a problem."""
+    """The command, a configuration or a file is wrong. Each problem is one sentence."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
@@ -63,13 +63,13 @@ class PlanError(Exception):
 
 
 class NoCases(PlanError):
-    """What was asked for is right, and there is no case of it (yet)."""
+    """The selection is valid and contains no case (yet)."""
 
 
 class Selection(Fact):
-    """Cases to run: a set by its path relative to the root, of it these cases (None: all).
+    """Cases to run: a set by its path relative to the root, and the cases in it (None: all).
 
-    Cases are called by their ids, or `id#2` for the second of an id, as in `cases_by_name`.
+    Cases are named by id, or `id#2` for the second case with the same id, as in `cases_by_name`.
     """
 
     eval_set: str
@@ -77,19 +77,21 @@ class Selection(Fact):
 
 
 class RunOptions(Fact):
-    """How to run. None means: as the settings say.
+    """Options of a run. None means the value of the settings.
 
-    `retries` counts further attempts after infrastructure errors. `resume` names a run to go on with ("latest": the
-    newest that was interrupted): its verdicts count where neither the cases nor their criteria have changed.
-    `simulate_tools` counts before what targets say; `record_tools` and `replay_tools` are files of recorded calls, and
-    `unrecorded` says what becomes of a call that is not in the latter.
-    `use_cache`: what models answered in earlier runs counts, where they are asked the same. `max_model_calls` and
-    `max_model_cost` (US dollars) are what they may be asked; with `require_all_samples` a verdict of fewer samples than
-    asked for changes the exit status. `record_calls` is a file to write their calls to,
-    `replay_calls` one that answers in place of them.
-    `adk_results` lets full runs of ADK agents also write the result files that `adk web` shows. Without `scores` the
-    agent runs, and nothing is judged; without `history` no result is kept. `judges_again` is the run whose answers are
-    judged once more, `judgement` which time that is: each time models are asked for opinions of their own.
+    `retries` are further attempts after infrastructure errors. `resume` is the id of a run to resume ("latest": the
+    newest interrupted one); its verdicts are reused if neither the cases nor their criteria have changed.
+
+    `simulate_tools` takes precedence over the targets. `record_tools` and `replay_tools` are files of recorded calls;
+    `unrecorded` says what happens to a call that is not in `replay_tools`.
+
+    `use_cache` reuses replies of models to equal requests. `max_model_calls` and `max_model_cost` (US dollars) limit
+    the calls to models. With `require_all_samples`, a verdict of too few samples changes the exit status.
+    `record_calls` is a file to write model calls to, `replay_calls` a file that answers them.
+
+    `adk_results` lets full runs of ADK agents also write the result files for `adk web`. Without `scores` agents run
+    and nothing is judged. Without `history` no result is stored. `judges_again` is the run whose answers are judged
+    once more; `judgement` is the number of this judgement, so that models give new opinions.
     """
 
     config: Path | None = None
@@ -118,7 +120,7 @@ class RunOptions(Fact):
 
 
 class Limits(Fact):
-    """The options of a run with every gap filled; what judges may be asked is None where there is no limit."""
+    """The resolved options of a run. `max_model_calls` and `max_model_cost` are None if there is no limit."""
 
     runs: int
     concurrency: int
@@ -131,7 +133,7 @@ class Limits(Fact):
 
 
 def resolve_limits(settings: Settings, options: RunOptions) -> Limits:
-    """The options, and what the settings say where they say nothing. Raises PlanError."""
+    """Resolve the options; the settings provide defaults. Raises PlanError."""
     run, judge = settings.run, settings.judge
     limits = Limits(
         runs=options.runs if options.runs is not None else run.runs,
@@ -153,19 +155,20 @@ def resolve_limits(settings: Settings, options: RunOptions) -> Limits:
     return limits
 
 
-_NO_BASELINES: Mapping[str, Sequence[Execution]] = MappingProxyType({})  # one for all cases
+_NO_BASELINES: Mapping[str, Sequence[Execution]] = MappingProxyType({})  # shared by all cases
 
 
 @dataclass(frozen=True)
 class PlannedCase:
-    """A case as it was when the plan was made, or the problem that keeps it from running.
+    """A case as of planning, or the problem that prevents its run.
 
-    `recorded` is what the agent once did: such a case is judged, and no agent runs. `columns` are those of the dataset
-    row it came from, `baselines` what agents did in earlier runs of it, the newest first, by the judge metric that
-    compares with it. `executed` is what the agent did in an earlier run of ours, as its repeat `repeat`: that is judged
-    anew, but for the results in `kept`, which still hold. `tools`: where tools are simulated, replayed or recorded.
-    `execution_hash` covers what reaches the agent, `scoring_hash` what it is judged by besides: a stored result counts
-    again only where both are the same. `case` and `recorded` may be made anew whenever they are asked for.
+    `recorded` is a recorded execution: it is judged, and no agent runs. `columns` are those of the dataset row of the
+    case. `baselines` are executions of earlier runs, the newest first, by the judge metric that compares with them.
+    `executed` is the execution of the repeat `repeat` in an earlier run. It is judged again, except for the metrics in
+    `reused_results`, which are still current. `tools` is set if tools are simulated, replayed or recorded.
+
+    `execution_hash` covers everything that reaches the agent, `scoring_hash` the expectations and criteria. A stored
+    result is reused only if both are equal. `case` and `recorded` may be lazy.
     """
 
     key: CaseKey
@@ -180,7 +183,7 @@ class PlannedCase:
     execution_hash: str = ""
     scoring_hash: str = ""
     executed: Execution | None = None
-    repeat: int | None = None  # None: it is for every repeat
+    repeat: int | None = None  # None: planned for every repeat
     reused_results: tuple[MetricResult, ...] = ()
     tools: ToolPlan | None = None
 
@@ -191,38 +194,38 @@ class PlannedCase:
 
     @property
     def expected_turns(self) -> Sequence[Invocation]:
-        """The turns as they should be: none where there is no fixed conversation."""
+        """The expected turns; empty without a fixed conversation."""
         return () if self.case is None else self.case.conversation or ()
 
     @property
     def expected_by_row(self) -> EvalCase | None:
-        """What the row of a dataset expects, to be kept with its result; see CaseResult."""
+        """The expectation of a dataset row, to store with its result; see CaseResult."""
         return self.case if self.columns else None
 
     @property
     def needs_agent(self) -> bool:
-        """Whether an agent has to run for it."""
+        """Whether an agent has to run."""
         return self.problem is None and not self.is_recorded and self.executed is None
 
     @property
     def has_case(self) -> bool:
-        """Whether it is known what was expected, or what to ask."""
+        """Whether there is a case, with prompts or expectations."""
         return _CASE.get_unevaluated(self) is not None
 
     @property
     def scenario(self) -> ConversationScenario | None:
-        """What a simulated user is to do; None for fixed conversations."""
-        held = _CASE.get_unevaluated(self)  # only fixed conversations are made anew
+        """The scenario of a simulated user; None for fixed conversations."""
+        held = _CASE.get_unevaluated(self)  # only fixed conversations are lazy
         return None if held is None or isinstance(held, LazyValue) else held.conversation_scenario
 
     @property
     def is_recorded(self) -> bool:
-        """Whether what the agent did was recorded elsewhere."""
+        """Whether the execution was recorded elsewhere."""
         return _RECORDED.get_unevaluated(self) is not None
 
     @property
     def turns(self) -> int | None:
-        """How many turns it has; None where that is not known beforehand."""
+        """The number of turns; None if it is unknown before the run."""
         if self.executed is not None:
             return len(self.executed.turns)
         return None if self.case is None or self.case.conversation is None else len(self.case.conversation)
@@ -236,12 +239,13 @@ _RECORDED: LazyField[Execution | None] = vars(PlannedCase)["recorded"]
 class Plan:
     """Cases x repeats x criteria.
 
-    `notices` are for the user's eyes before the run. `problems` say what is wrong with files and settings, so that
-    cases are missing or verdicts may not be as meant: what can run runs, and the command ends with status 2.
-    `whole_sets` are the sets of which every case runs, `selections` what was asked for. Where the plan goes on with an
-    earlier run, `resumes` is that run's id, `stored` holds its results that still count, and `spent` what its models
-    were asked, where this run is to count that too, on its budget as well. Results in `stored` that are of other runs
-    are in `taken_from`, with those runs and their jobs: the history counts them in this run too.
+    `notices` are shown before the run. `problems` are errors in files and settings that drop cases or may change
+    verdicts: the other cases run, and the command ends with status 2. `whole_sets` are the sets that run completely,
+    `selections` the selected cases.
+
+    If the plan resumes a run, `resumes` is its id, `stored` its results that are still current, and `spent` its calls
+    to models, if they count on the budget of this run. `taken_from` has the run and job of results in `stored` that
+    come from other runs, so that the history counts them in this run too.
     """
 
     root: Path
@@ -259,7 +263,7 @@ class Plan:
 
     @property
     def file_problems(self) -> Sequence[str]:
-        """The `problems`, and why cases cannot be read: the first of them. A run of this plan ends with 2 for them."""
+        """The `problems` and the first unreadable cases. They make a run of this plan end with status 2."""
         problems = (case.problem for case in self.cases if case.problem is not None)
         broken = list(dict.fromkeys(problem.message for problem in problems if problem.kind is FailureKind.FILE))
         more = len(broken) - _MOST_BROKEN
@@ -268,7 +272,7 @@ class Plan:
 
     @cached_property
     def jobs(self) -> Sequence[tuple[JobKey, PlannedCase]]:
-        """Every case of every repeat, the first repeat of all cases before the second of any."""
+        """All jobs, the first repeat of all cases before the second of any."""
         return [
             (JobKey(case=case.key, repeat=number), case)
             for number in range(self.limits.runs)
@@ -283,18 +287,18 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """How many jobs there are."""
+        """The number of jobs."""
         return len(self.jobs)
 
     @property
     def agent_turns(self) -> int:
-        """How many times an agent will be spoken to, as far as that is known beforehand."""
+        """The number of turns of agents, as far as it is known before the run."""
         fresh = (case.turns or 0 for key, case in self.jobs if case.needs_agent and key not in self.stored)
         return sum(fresh)
 
 
 def set_executions(plan: Plan, executed: Mapping[JobKey, Execution]) -> Plan:
-    """The plan in which these jobs are only judged: what their agents did is known."""
+    """Return the plan with the executions of these jobs, which are then only judged."""
     of_repeats = {job.case for job in executed}
     cases: list[PlannedCase] = []
     for case in plan.cases:
@@ -307,19 +311,19 @@ def set_executions(plan: Plan, executed: Mapping[JobKey, Execution]) -> Plan:
     return replace(plan, cases=tuple(cases))
 
 
-# The criteria of a plan: with the models that the settings name, and whether they can judge what they are to judge.
+# The criteria of a plan: default models, and checks.
 
 _WORKS = '{"criteria": {"hallucinations_v1": {"threshold": 0.5}, "safety_v1": {"threshold": 0.8}}}'
 
 
 def complete_config(config: EvalConfig, settings: Settings) -> EvalConfig:
-    """The config with the models that judge and play users where it names none, and the quorum of judges."""
+    """Return the config with the models of judges and users and with the quorum, from the settings."""
     config = with_scorer(with_judge(config, settings.judge.model), settings.judge.scorer)
     return config.model_copy(update={"user_model": settings.simulation.model, "quorum": settings.judge.quorum})
 
 
 def find_useless_thresholds(config: EvalConfig) -> Iterator[tuple[Criterion, float]]:
-    """The criteria whose threshold every score reaches, with the lowest score of the metric."""
+    """Yield criteria with a threshold that every score reaches, and the lowest score of their metric."""
     for criterion in config.criteria:
         info = find_info(criterion.metric, config)
         lowest = None if info is None else info.lowest
@@ -335,7 +339,7 @@ def find_config_problems(criteria: PreparedCriteria) -> Iterator[InvalidConfig]:
 
 
 def explain_unscorable_scenarios(config: EvalConfig) -> str | None:
-    """Why these criteria can judge no conversation with a simulated user, with some that can; None where one can."""
+    """Return why no criterion can judge a conversation with a simulated user; None if one can."""
     for criterion in config.criteria:
         info = find_info(criterion.metric, config)
         if criterion.metric in config.custom_metrics or (info is not None and info.fits_scenarios):
@@ -348,23 +352,23 @@ def explain_unscorable_scenarios(config: EvalConfig) -> str | None:
     )
 
 
-# The variables with which models are asked for a target, and which of them are secrets.
+# The environment variables of a target, and the secrets among them.
 
-_SHORTEST = 6  # characters of a secret: shorter ones stand in other words by chance
+_SHORTEST = 6  # characters of a secret: shorter ones occur in other words
 _SHORTEST_WORD = 12  # of letters alone, or of digits alone
-_SHORTEST_KEY = 16  # of what nothing but its looks tells to be one
-_SECRETS = ("TOKEN", "SECRET", "PASSWORD")  # ends of names that leave no doubt
-_NO_SECRETS = ("FILE", "PATH", "DIR", "FOLDER", "CREDENTIALS")  # ends of names that hold the place of a secret
+_SHORTEST_KEY = 16  # of a value that only looks like a key
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD")  # suffixes of names that always hold secrets
+_NO_SECRETS = ("FILE", "PATH", "DIR", "FOLDER", "CREDENTIALS")  # suffixes of names that hold the path of a secret
 
 
 def read_environment(target: Target) -> Mapping[str, str]:
-    """The variables that models are asked with: ours, and those of the target's `.env` that ours do not set."""
+    """Return the variables for models: those of this process, then those of the target's `.env`."""
     files = [] if target.env_file is None else [str(target.env_file)]
     return dotenv.effective(files, os.environ)
 
 
 def mask_secrets(targets: Iterable[Target]) -> None:
-    """Mask the secrets in our environment and in the targets' `.env` files wherever they would be shown or stored."""
+    """Mask the secrets of this environment and of the targets' `.env` files in everything shown or stored."""
     add_secrets(_find_secrets(os.environ))
     for file in {target.env_file for target in targets if target.env_file is not None}:
         given = dotenv.effective([str(file)], {})
@@ -373,7 +377,7 @@ def mask_secrets(targets: Iterable[Target]) -> None:
 
 
 def _find_secrets(variables: Mapping[str, str]) -> Iterator[str]:
-    """The values of variables whose names say that they are secrets, and passwords in addresses."""
+    """Yield the values of variables with names of secrets, and passwords in addresses."""
     for name, value in variables.items():
         if _is_secret(name, value):
             yield value
@@ -382,21 +386,21 @@ def _find_secrets(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    """Whether a variable of this name holds a secret that no text or argument has by chance.
+    """Whether a variable holds a secret that texts and arguments do not contain by chance.
 
-    `PRIMARY_KEY=customer_id` is none: where the value reads like words, the name must leave no doubt.
+    `PRIMARY_KEY=customer_id` does not: if the value consists of words, the name must be unambiguous.
     """
     if not may_name_secret(name) or name.upper().endswith(_NO_SECRETS) or value.startswith(("/", "./", "~/")):
         return False
     signs = "".join(value.split())
-    if signs.isalpha() or signs.isdecimal():  # words, of which texts are full
+    if signs.isalpha() or signs.isdecimal():  # a word, which texts may contain
         return len(signs) >= _SHORTEST_WORD
     is_named = is_secret_key(name) or name.upper().endswith(_SECRETS)
     return len(value) >= _SHORTEST and (is_named or not is_plain(value))
 
 
 def _looks_like_key(value: str) -> bool:
-    """Whether a value is one long word of letters and digits that is no name, number, path or address."""
+    """Whether a value is one long word of letters and digits, and no name, number, path or address."""
     return (
         len(value) >= _SHORTEST_KEY
         and not any(sign.isspace() or sign == "/" for sign in value)
@@ -414,19 +418,19 @@ def _find_password(address: str) -> str | None:
     return unquote(password) if password is not None and len(password) >= _SHORTEST else None
 
 
-# Who talks to the agent in a planned case, and what there is to say about it.
+# The user of a planned case.
 
 
 def get_user_options(config: EvalConfig) -> UserOptions:
-    """How the users of scenarios are played."""
+    """Return the options of simulated users."""
     return read_user_options(config, default_model=config.user_model)[0]
 
 
 def select_scenarios(plan: Plan) -> Plan:
-    """The part of a plan that simulated users play, without targets whose script of models cannot be read: the agent
-    would be spoken to once, and nobody could go on.
+    """Return the scenarios of a plan, except those of targets with unreadable scripted models.
 
-    Raises NoCases where there is none, and PlanError where only such scripts leave nothing.
+    Without its script, such a conversation would end after the first message. Raises NoCases if there are no scenarios,
+    and PlanError if all have unreadable scripts.
     """
     cases = tuple(case for case in plan.cases if not case.has_case or case.scenario is not None)
     if not any(case.has_case for case in cases):
@@ -441,12 +445,12 @@ def select_scenarios(plan: Plan) -> Plan:
 
 
 def is_scripted(target: Target, model: str) -> bool:
-    """Whether a script answers for a model, because there is no key for it."""
+    """Whether a script answers for a model because there is no API key."""
     return target.scripted_models is not None and not has_key(model, read_environment(target))
 
 
 def check_script(target: Target) -> str | None:
-    """Why the script that answers for models without a key cannot be read; None where it can, or there is none."""
+    """Return why the script of the target cannot be read; None if it can, or there is no script."""
     if target.scripted_models is None:
         return None
     try:
@@ -457,7 +461,7 @@ def check_script(target: Target) -> str | None:
 
 
 def create_user(planned: PlannedCase, *, repeat: int, ask: Ask) -> User:
-    """The user of a case: what its conversation says, or a model that plays its scenario."""
+    """Create the user of a case: its fixed conversation, or a model that plays its scenario."""
     case = planned.case
     assert case is not None
     if case.conversation_scenario is None:
@@ -466,7 +470,7 @@ def create_user(planned: PlannedCase, *, repeat: int, ask: Ask) -> User:
 
 
 def explain_turn_limit(case: CaseKey, execution: Execution) -> str | None:
-    """What to say of a conversation that did not come to its end; None of every other."""
+    """Return the warning for a conversation that reached its limit of turns; None for any other."""
     simulation = execution.simulation
     if simulation is None or simulation.end is not ConversationEnd.LIMIT:
         return None
@@ -477,7 +481,7 @@ def explain_turn_limit(case: CaseKey, execution: Execution) -> str | None:
     )
 
 
-# What the cases of a set have in common, and the hashes by which a stored result is known to be of the same case.
+# Hashes of cases. A stored result is reused if they are equal.
 
 _to_json = EvalCase.__pydantic_serializer__.to_json
 _execution_to_json = Execution.__pydantic_serializer__.to_json
@@ -485,7 +489,7 @@ _execution_to_json = Execution.__pydantic_serializer__.to_json
 
 @dataclass(frozen=True)
 class SetContext:
-    """What the cases of one set have in common, with the hashes of it taken once."""
+    """The common properties of the cases of a set, with their hashes."""
 
     eval_set_id: str
     target: Target
@@ -494,14 +498,14 @@ class SetContext:
 
     @cached_property
     def _target_hash(self) -> str:
-        # What is not set leaves the hash what it was before it could be.
+        # An unset option is left out, so that hashes of versions without the option stay valid.
         unset = {name for name in ("options", "sub_agent") if not getattr(self.target, name)}
         no_matter = {*_CHANGES_NO_ANSWER, *unset}
         return _hash(self.target.model_dump_json(exclude=no_matter))
 
     @cached_property
     def _user_hash(self) -> str:
-        """Of what plays the users of scenarios."""
+        """The hash of everything that shapes simulated users."""
         options = get_user_options(self.criteria.config)
         return _hash(repr(options), PROMPTS.version, repr(is_scripted(self.target, options.model)))
 
@@ -518,7 +522,7 @@ class SetContext:
 
     @property
     def hashes(self) -> tuple[str, str]:
-        """What tells the target, its tools and the criteria apart from any others that could change a verdict."""
+        """The hashes of the target with its tools, and of the criteria."""
         nowhere = CaseKey(target=self.target.name, eval_set="", eval_id="")
         tools = "" if self.tools is None else self.tools.digest(nowhere)
         return _hash(self._target_hash, self._user_hash, tools), self._config_hash
@@ -531,10 +535,7 @@ class SetContext:
         problem: Failure | None = None,
         remake: LazyValue[EvalCase] | None = None,
     ) -> PlannedCase:
-        """A planned case, with the hashes by which a stored result is known to be of the same case.
-
-        A case with a fixed conversation is not held where `remake` makes it anew.
-        """
+        """Plan a case and compute its hashes. If `remake` is given, a fixed conversation is held lazily."""
         held: EvalCase | LazyValue[EvalCase | None] | None = case
         if remake is not None and case is not None and case.conversation_scenario is None:
             held = remake
@@ -554,16 +555,15 @@ class SetContext:
         parts: list[str | bytes] = [self._target_hash, _to_json(case, include=_REACHES_AGENT)]
         if case.conversation_scenario is not None:
             parts.append(self._user_hash)
-        # What tools answer is there only where something else than the tools does: older verdicts stay what they are.
+        # Only if something replaces the tools, so that older verdicts stay valid.
         if self.tools is not None and (digest := self.tools.digest(key)):
             parts.append(digest)
-        return f"{self._target_hash[:_TARGET_PART]}-{_hash(*parts)}"  # so that it can be told which of the two changed
+        return f"{self._target_hash[:_TARGET_PART]}-{_hash(*parts)}"  # shows which of the two changed
 
     def hash_recorded_case(self, recorded: RecordedCase) -> tuple[str, str]:
-        """The same two hashes for what was recorded: of all that is judged, and of that with the criteria.
+        """Return the execution hash and the scoring hash of a recorded case.
 
-        No agent runs, so that nothing is won by telling what was said from what was expected; and rows in which the
-        same was said, which may be many, each keep their verdicts. Of a row the columns say all.
+        No agent runs, so the first covers the execution and the expectations. A row is defined by its columns.
         """
         if recorded.columns:
             judged = _hash(self._target_hash, _dump_columns(recorded.columns))
@@ -575,24 +575,24 @@ class SetContext:
 
 
 _TARGET_PART = 8
-"""So many characters at the beginning of an `execution_hash` are of the target's settings."""
+"""The length of the prefix of an `execution_hash` that covers the settings of the target."""
 
 _CHANGES_NO_ANSWER = {"eval_sets", "config", "watch", "rerun", "simulate_tools", "tools", "columns"}
-"""What of a target an agent cannot see; what is simulated counts by what it says, not by the file that says it."""
+"""The fields of a target that do not affect its answers. Simulations are hashed by content, not by file."""
 
 _REACHES_AGENT: Any = {
     "conversation": {"__all__": {"user_content"}},
     "session_input": True,
     "conversation_scenario": True,
 }
-"""The part of a case that an agent can see: what is said to it and how its session starts."""
+"""The part of a case that reaches the agent: user messages and the initial session."""
 
 _IS_NO_MATTER: Any = {"eval_id", "creation_timestamp"}
-"""The part of a case that can change no verdict on the same answers: its name and its age."""
+"""The part of a case that does not affect verdicts."""
 
 
 def _dump_execution(execution: Execution) -> bytes:
-    """What was recorded: as JSON, or as Python shows it where it is no JSON or nested too deeply."""
+    """Dump an execution as JSON, or as `repr` if it is not JSON or too deeply nested."""
     try:
         return _execution_to_json(execution)
     except ValueError:
@@ -600,7 +600,7 @@ def _dump_execution(execution: Execution) -> bytes:
 
 
 def _dump_columns(columns: Mapping[str, Any]) -> bytes:
-    """A row of JSON values; the same bytes for the same row, in a quarter of the time that writing JSON takes."""
+    """Dump a row of JSON values deterministically, in a quarter of the time of JSON."""
     try:
         return marshal.dumps(dict(columns), _STABLE)
     except ValueError:  # nested too deeply
@@ -608,7 +608,7 @@ def _dump_columns(columns: Mapping[str, Any]) -> bytes:
 
 
 _STABLE = 2
-"""The version of marshal's format that has no references, which depend on more than the values."""
+"""The version of marshal's format without references, which would depend on object identities."""
 
 
 def _hash(*values: str | bytes) -> str:

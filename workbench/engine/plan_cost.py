@@ -1,4 +1,4 @@
-"""What a plan will take, at most."""
+"""Estimates of the calls, time, tokens and cost of a plan."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from workbench.simulation.user_prompts import NO_LIMIT
 from workbench.store.history.history_queries import StoredJob
 from workbench.store.settings import JudgeSettings
 
-# What a plan costs: how often agents and judges are called and, from what earlier runs took, time and tokens.
+# The cost of a plan: calls of agents and judges, and time and tokens from earlier runs.
 
 _FREE_KINDS = frozenset({AgentKind.FUNCTION, AgentKind.RECORDED})
 
 _RAN = frozenset({CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED, CaseStatus.ERROR})
 
 FEW_JOBS = 10
-"""How many jobs of agents with a model nobody needs to be asked about."""
+"""The number of jobs with a model that need no confirmation."""
 
 _MOST_SAMPLED = 40
-"""How many cases are looked at for their tokens: their traces have to be read."""
+"""The number of cases to read tokens from: reading traces is slow."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """An amount for the whole plan, scaled up from the `known` of its `of` cases."""
+    """An amount for the whole plan, extrapolated from `known` of its `of` cases."""
 
     amount: float
     known: int
@@ -41,11 +41,10 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeCost:
-    """What one judge model will be asked: so many `calls`, of which those with known answers will cost nothing.
+    """The calls to one judge model. Replies from the cache cost nothing.
 
-    `open_ended` cases come besides, of which nobody knows beforehand how many turns they will have.
-
-    `tokens` and `dollars` are None where earlier runs do not tell; `price_unknown` says why where the price does not.
+    `open_ended` cases are not counted in `calls`, as the number of their turns is unknown. `tokens` and `dollars` are
+    None if earlier runs have no data. `price_unknown` is the reason if the price is unknown.
     """
 
     model: str
@@ -58,10 +57,7 @@ class JudgeCost:
 
 @dataclass(frozen=True, kw_only=True)
 class UserCost:
-    """How often a model will be asked to play users: in so many conversations, `at_most` so often in all of them.
-
-    It is None where a conversation may have any number of turns.
-    """
+    """The calls to a model that plays users. `at_most` is the total maximum, None if a conversation has no limit."""
 
     model: str
     conversations: int
@@ -70,13 +66,12 @@ class UserCost:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanCost:
-    """What carrying out a plan will take.
+    """The cost of a plan.
 
-    `jobs` are cases times repeats that have to run, `kept` those whose earlier result still counts. `agent_turns` is
-    how often an agent is spoken to, as far as that is known beforehand; `model_jobs` and `model_turns` are the part of
-    both that goes to agents backed by a model. Of `open_ended` jobs nobody knows how many turns they will have.
-    `judge_calls` are by criterion, `judges` by model, and so are the `users` that models play. `seconds` and `tokens`,
-    which are those of agents, are None where earlier runs say nothing about any of the cases.
+    `jobs` are cases times repeats that have to run, `reused` those with a current result. `agent_turns` are the known
+    turns of agents; `model_jobs` and `model_turns` are the part of agents with a model. The number of turns of
+    `open_ended` jobs is unknown. `judge_calls` are by criterion, `judges` and `users` by model. `seconds` and `tokens`
+    are those of agents, None if earlier runs have no data.
     """
 
     cases: int
@@ -95,17 +90,17 @@ class PlanCost:
 
     @property
     def is_costly(self) -> bool:
-        """Whether to ask before it is carried out: repeats, judges, simulated users, or many jobs with a model."""
+        """Whether the run needs confirmation: repeats, judges, simulated users, or many jobs with a model."""
         return bool(self.repeats > 1 or self.judge_calls or self.users or self.model_jobs > FEW_JOBS)
 
 
 def build_prices(settings: JudgeSettings) -> Prices:
-    """The prices of models, with those that the settings give."""
+    """Return the prices of models, including those of the settings."""
     return Prices({model: OwnPrice(price.input, price.output) for model, price in settings.prices.items()})
 
 
 ReadResults = Callable[[Collection[CaseKey]], Mapping[CaseKey, Sequence[CaseResult]]]
-"""Reads the results of some cases, by repeat, in the newest run in which each ran."""
+"""Reads the results of cases, by repeat, each from the newest run of the case."""
 
 
 def estimate_cost(
@@ -115,9 +110,9 @@ def estimate_cost(
     results_of: ReadResults = lambda _keys: {},
     prices: Prices | None = None,
 ) -> PlanCost:
-    """The cost of a plan, given how every case ended last and a way to read the results of some of them.
+    """Estimate the cost of a plan from the last jobs of its cases and from a sample of their results.
 
-    What judges cost is left open without `prices`.
+    Without `prices`, the cost of judges is unknown.
     """
     earlier = earlier or {}
     fresh = [planned for key, planned in plan.jobs if key not in plan.stored]
@@ -144,7 +139,7 @@ def estimate_cost(
 
 
 def _estimate_users(jobs: Iterable[PlannedCase]) -> Iterator[UserCost]:
-    """What simulated users are asked for; a script is not asked."""
+    """Estimate the calls to models that play users. Scripts do not count."""
     limits: dict[str, list[int]] = {}
     are_scripted = cache(is_scripted)
     for planned in jobs:
@@ -154,13 +149,13 @@ def _estimate_users(jobs: Iterable[PlannedCase]) -> Iterator[UserCost]:
         if not are_scripted(planned.target, options.model):
             limits.setdefault(options.model, []).append(options.limit)
     for model, each in limits.items():
-        # The starting prompt is the first turn, and nobody is asked for what comes after the last.
+        # The starting prompt is the first turn, and no call follows the last.
         at_most = None if NO_LIMIT in each else sum(limit - 1 for limit in each)
         yield UserCost(model=model, conversations=len(each), at_most=at_most)
 
 
 class _Question(NamedTuple):
-    """What a criterion asks of a model about one case: so many times."""
+    """The calls of a criterion to a model for one case."""
 
     case: CaseKey
     metric: str
@@ -218,7 +213,7 @@ def _estimate_judges(
 
 
 def _average_tokens(results: Mapping[CaseKey, Sequence[CaseResult]]) -> Iterator[tuple[str, Tokens]]:
-    """The tokens of an answer to each criterion: the mean of those that judges gave before."""
+    """Yield the mean tokens of earlier replies, by criterion."""
     told: dict[str, list[Tokens]] = {}
     for result in chain.from_iterable(results.values()):
         for metric in result.metrics:
@@ -234,7 +229,7 @@ def _average_tokens(results: Mapping[CaseKey, Sequence[CaseResult]]) -> Iterator
 def _estimate_seconds(
     jobs: Sequence[PlannedCase], earlier: Mapping[CaseKey, Sequence[StoredJob]], *, lanes: int
 ) -> Estimate | None:
-    """The time of all jobs, spread over the lanes; no shorter than the longest of them."""
+    """Estimate the time of all jobs on parallel lanes; at least that of the longest job."""
     took: dict[CaseKey, float] = {}
     for key in {planned.key for planned in jobs}:
         ran = [job.duration_seconds for job in earlier.get(key, ()) if job.status in _RAN]
@@ -251,20 +246,20 @@ def _estimate_seconds(
 def _sample_results(
     keys: Sequence[CaseKey], earlier: Mapping[CaseKey, Sequence[StoredJob]], results_of: ReadResults
 ) -> Mapping[CaseKey, Sequence[CaseResult]]:
-    """The results of cases spread evenly over those of them that ran before."""
+    """Read the results of an even sample of the cases that ran before."""
     ran = [key for key in keys if key in earlier]
     return results_of(ran[:: max(1, -(-len(ran) // _MOST_SAMPLED))]) if ran else {}
 
 
 def _estimate_tokens(jobs: Sequence[PlannedCase], results: Mapping[CaseKey, Sequence[CaseResult]]) -> Estimate | None:
-    """The tokens of all jobs, by the mean of those whose results are known."""
+    """Estimate the tokens of all jobs by the mean of known results."""
     keys = {planned.key for planned in jobs}
     used = [mean for key in keys & results.keys() if (mean := _mean_tokens(results[key])) is not None]
     return Estimate(len(jobs) * sum(used) / len(used), known=len(used), of=len(keys)) if used else None
 
 
 def _mean_tokens(results: Sequence[CaseResult]) -> float | None:
-    """The tokens of one repeat; None where no model told."""
+    """Return the mean tokens of a repeat; None if no model reported them."""
     spent = [
         sum(turn.usage.total_tokens for turn in result.execution.turns if turn.usage is not None)
         for result in results

@@ -1,4 +1,4 @@
-"""From selections to a plan."""
+"""Makes plans from selections."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ from workbench.store.json.json_path import parse_place
 from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_root
 from workbench.store.settings import FILE_NAME, LoadedSettings
 
-# Plans what happens with calls of tools: what targets and options say, read and held against each other.
+# Plans for tools, from targets and options.
 
 
 class ToolPlanner:
-    """Makes the plans of all targets of a run. What is wrong is in `problems`; the plans must not be used then."""
+    """Plans the tools of all targets of a run. If there are `problems`, the plans must not be used."""
 
     def __init__(self, options: RunOptions, *, model: str) -> None:
-        """`model` answers where a file names none."""
+        """`model` is the default model of simulated tools."""
         self._options = options
         self._model = model
         self._environments: dict[Path, Environment | None] = {}
@@ -69,7 +69,7 @@ class ToolPlanner:
             self._check_record(options.record_tools)
 
     def plan(self, target: Target) -> ToolPlan | None:
-        """The plan for one target; None where its tools are simply called."""
+        """Plan the tools of one target; None if they are called normally."""
         options = self._options
         path = options.simulate_tools or target.simulate_tools
         if (path or options.replay_tools or options.record_tools) is None or target.kind is AgentKind.RECORDED:
@@ -99,7 +99,7 @@ class ToolPlanner:
         )
 
     def _functions(self, target: Target) -> dict[str, str]:
-        """Where the tools of a function agent are, by their names."""
+        """Map the names of a function agent's tools to their functions."""
         found: dict[str, str] = {}
         for place in target.tools:
             name = place.rpartition(":")[2].rpartition(".")[2]
@@ -135,7 +135,7 @@ class ToolPlanner:
             return None
 
     def _check_record(self, path: Path) -> None:
-        """A file that is something else must not be written to."""
+        """Check that the file to write is new or a recording."""
         if path.exists():
             self._read_recording(path)
         elif not path.parent.is_dir():
@@ -143,7 +143,7 @@ class ToolPlanner:
 
 
 def create_standalone_tools(target: Target, *, model: str, ask: Ask) -> CaseTools | None:
-    """What answers for a target's simulated tools where there is no case, with a state of its own. Raises PlanError."""
+    """Create the simulated tools of a target without a case, with their own state. Raises PlanError."""
     planner = ToolPlanner(RunOptions(), model=model)
     plan = planner.plan(target)
     if planner.problems:
@@ -153,35 +153,35 @@ def create_standalone_tools(target: Target, *, model: str, ask: Ask) -> CaseTool
 
 
 def find_tool_problems(targets: Iterable[Target]) -> Sequence[str]:
-    """What is wrong with the files that say which tools are simulated."""
+    """Find problems in the files that define simulated tools."""
     planner = ToolPlanner(RunOptions(), model="")
     for target in targets:
         planner.plan(target)
     return tuple(dict.fromkeys(planner.problems))
 
 
-# What pairwise judge metrics compare with: what agents did in earlier runs, put beside the cases of a plan.
+# Baselines of pairwise judge metrics: executions of earlier runs.
 
 OpenHistory = Callable[[], History | None]
-"""Opens the history of a project, for the caller to close; None where there is none yet."""
+"""Opens the history of a project, which the caller closes; None if there is none yet."""
 
 _Place = tuple[str, str, int]
-_Repeats = Sequence[Execution]  # what was done in the repeats of a case in one run, the first one first
+_Repeats = Sequence[Execution]  # the repeats of a case in one run, in order
 _Executions = Mapping[_Place, Sequence[_Repeats]]
 
 _RUNS_LOOKED_AT = 20
 _MOST_RUNS = 1_000
 _KEPT = 2
-"""Of how many runs the executions of a case are kept: the newest may be the one that is judged."""
+"""Executions of a case to read: two, because the newest may be the one to judge."""
 
 
 def add_baselines(
     cases: Sequence[PlannedCase], open_history: OpenHistory, *, before: str | None = None
 ) -> tuple[PlannedCase, ...]:
-    """The cases with what the judge metrics of their criteria compare with; "latest" is a run older than `before`.
+    """Return the cases with the baselines of their judge metrics. "latest" is a run older than `before`.
 
-    A case is the same whichever agent ran it, and its first repeat stands for all; what was done in one run is never
-    compared with itself. Raises PlanError for a run that is not there, and StoreError.
+    Cases match regardless of the target. The first repeat is the baseline. An execution is never compared with itself.
+    Raises PlanError for an unknown run, and StoreError.
     """
     wanted = {id(case.config): _find_baseline_runs(case.config) for case in cases}
     names = {run: metric for runs in wanted.values() for metric, run in runs.items()}
@@ -201,7 +201,7 @@ def add_baselines(
 
 
 def _find_baselines(case: PlannedCase, found: _Executions) -> Sequence[Execution]:
-    """What was done in other runs than the one whose execution is to be judged, where that is known."""
+    """Return the executions of other runs than the one to judge, as far as it is known."""
     runs = found.get(_place(case.key), ())
     if case.executed is not None:
         runs = [run for run in runs if all(each.turns != case.executed.turns for each in run)]
@@ -209,8 +209,8 @@ def _find_baselines(case: PlannedCase, found: _Executions) -> Sequence[Execution
 
 
 def lacks_baseline(case: PlannedCase, result: CaseResult) -> bool:
-    """Whether a metric was to compare with the latest run and found none: the verdict counts until there is one."""
-    if not case.config.judge_metrics:  # nearly always, and of ten thousand cases each is asked
+    """Whether a metric found no latest run to compare with. Its verdict is stale once there is one."""
+    if not case.config.judge_metrics:  # the fast path for ten thousand cases
         return False
     latest = {metric for metric, run in _find_baseline_runs(case.config).items() if run == LATEST}
     for metric in result.metrics:
@@ -223,7 +223,7 @@ def lacks_baseline(case: PlannedCase, result: CaseResult) -> bool:
 
 
 def _find_baseline_runs(config: EvalConfig) -> Mapping[str, str]:
-    """The run that each metric compares with, of those that the criteria name and that compare with a run."""
+    """Return the baseline run of each metric that compares with a run."""
     runs: dict[str, str] = {}
     for criterion in config.criteria:
         metric = config.judge_metrics.get(criterion.metric)
@@ -257,14 +257,14 @@ def _read_executions(
                 repeats.setdefault(place, []).append(result.execution)
         for place, done in repeats.items():
             known = [each.turns for run in found[place] for each in run]
-            if all(each.turns not in known for each in done):  # judged again, it is the same execution in another run
+            if all(each.turns not in known for each in done):  # a run that only judged repeats the same execution
                 found[place].append(done)
         open_places = {place for place in open_places if len(found[place]) < _KEPT}
     return found
 
 
 def _list_newest_runs(history: History, before: str | None) -> Sequence[str]:
-    """The ids of the newest runs, of those that are older than `before` where that is given; the newest first."""
+    """List the ids of the newest runs, newest first; with `before`, only older runs."""
     if before is None:
         return [run.run_id for run in history.runs(limit=_RUNS_LOOKED_AT)]
     ids = [run.run_id for run in history.runs(limit=_MOST_RUNS)]
@@ -276,7 +276,7 @@ def _place(key: CaseKey) -> _Place:
     return key.eval_set, key.eval_id, key.occurrence
 
 
-# Makes plans: finds the cases that were asked for, their criteria, and whatever stands in their way.
+# The planner: finds cases, their criteria, and problems.
 
 
 class Planner:
@@ -291,7 +291,7 @@ class Planner:
         open_history: OpenHistory,
         recorded: Callable[[str], Recorded],
     ) -> None:
-        """`recorded` gives what was recorded for a set of a recorded target."""
+        """`recorded` reads the set of a recorded target."""
         self._open_history = open_history
         self._recorded = recorded
         self._project = project
@@ -299,7 +299,7 @@ class Planner:
         self._open_document = open_document
         self._entries = {entry.relative: entry for entry in project.eval_sets}
         self._config_files: dict[str, JsonFile] = {}
-        """The configuration files as they were read last, by what configs call them (`source`)."""
+        """The configuration files as last read, by `source`."""
 
     def plan(
         self,
@@ -309,10 +309,9 @@ class Planner:
         config: EvalConfig | None = None,
         usual: Mapping[str, EvalConfig] | None = None,
     ) -> Plan:
-        """The plan for these cases (of the same set named twice, the union). Raises PlanError.
+        """Plan these cases; selections of the same set are merged. Raises PlanError, also if there are no cases.
 
-        `config` counts before every configuration file, `usual` (by set) before those that the options do not name.
-        Having no case is a mistake.
+        `config` replaces every configuration file. `usual` (by set) replaces those that the options do not name.
         """
         plan, unreadable, unread = self._plan(selections, options, config=config, usual=usual)
         if unreadable and not plan.cases:
@@ -323,7 +322,7 @@ class Planner:
         return plan
 
     def plan_existing_cases(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
-        """The plan for these cases, which may be none: more may come. Raises PlanError."""
+        """Plan these cases. There may be none, as cases may be added later. Raises PlanError."""
         return self._plan(selections, options, config=None)[0]
 
     def _plan(
@@ -334,7 +333,7 @@ class Planner:
         config: EvalConfig | None,
         usual: Mapping[str, EvalConfig] | None = None,
     ) -> tuple[Plan, Sequence[str], Sequence[str]]:
-        """The plan, why sets are missing in it, and what is said of datasets at addresses that were not fetched."""
+        """Return the plan, why sets are missing in it, and notices about datasets that were not fetched."""
         wanted = _merge_selections(selections)
         unknown = [self._describe_unknown_set(name) for name in wanted if name not in self._entries]
         if unknown:
@@ -402,15 +401,15 @@ class Planner:
         columns: Mapping[str, str] | None,
         config: EvalConfig | None,
     ) -> Plan:
-        """The plan that judges a dataset, or an eval set of recorded sessions against the one that was expected.
+        """Plan to judge a dataset, or recorded sessions against the `expected` eval set.
 
-        `path` may be an address, and `columns` names those of the dataset, both as in `read_dataset`. `config` counts
-        before the configuration file of the options. Raises PlanError and StoreError.
+        `path` may be an address; `columns` maps the columns of the dataset (see `read_dataset`). `config` replaces the
+        configuration file of the options. Raises PlanError and StoreError.
         """
         if config is None:
             config = self.read_config(options.config)
         recorded = read_recorded(path, expected=expected, columns=columns)
-        # Functions of the user are looked for where the criteria that name them are.
+        # Functions of the user are imported from the project of the criteria that name them.
         functions = self._project.root if options.config is None else find_root(options.config.parent)
         target = make_recorded_target(recorded.path, root=self._project.root, functions=functions)
         plan = self.plan_rows(recorded, options, target=target, config=config)
@@ -423,10 +422,7 @@ class Planner:
         return replace(plan, notices=notices)
 
     def plan_rows(self, recorded: Recorded, options: RunOptions, *, target: Target, config: EvalConfig) -> Plan:
-        """The plan that judges what was recorded, or what the agent of the target answers where it has one.
-
-        Raises PlanError.
-        """
+        """Plan to judge recorded rows, or the answers of the target's agent if it has one. Raises PlanError."""
         criteria = self._prepare(config)
         with pause_gc():
             cases = tuple(plan_recordings(recorded, name=target.name, target=target, criteria=criteria))
@@ -442,18 +438,18 @@ class Planner:
         )
 
     def _find_setting_problems(self, targets: Mapping[str, Target]) -> Iterator[str]:
-        """What is wrong in the settings and may have changed a verdict: keys nobody knows, files that are not there."""
+        """Yield problems in the settings that may change a verdict: unknown keys, missing files."""
         yield from self._loaded.problems
         yield from self._project.unusable.values()
         for target in self._project.targets.values():
-            if target.name not in targets and not target.path.is_dir():  # its sets may have found another agent
+            if target.name not in targets and not target.path.is_dir():  # its sets may now belong to another agent
                 yield from find_missing_files(target)
         for target in targets.values():
             yield from find_missing_files(target)
             wrong = find_table_error(target)
             if wrong is not None:
                 yield self._loaded.add_location(("targets", target.name, target.kind.value), wrong)
-            is_missing = target.scripted_models is not None and not target.scripted_models.is_file()  # said already
+            is_missing = target.scripted_models is not None and not target.scripted_models.is_file()  # already reported
             if not is_missing and (problem := check_script(target)) is not None:
                 yield problem
 
@@ -481,7 +477,7 @@ class Planner:
         return configs, problems
 
     def read_config(self, path: Path | None) -> EvalConfig:
-        """The criteria in a file, by default ADK's. Raises PlanError."""
+        """Read the criteria in a file; without one, the defaults of ADK. Raises PlanError."""
         if path is None:
             return default_config()
         try:
@@ -493,7 +489,7 @@ class Planner:
         return config
 
     def _locate(self, config: EvalConfig, place: str) -> str:
-        """The file of a config, with line and column where it was read here."""
+        """Return the file of a place in a config, with line and column if they are known."""
         loaded = self._config_files.get(config.source)
         if loaded is None:
             return config.source
@@ -509,7 +505,7 @@ class Planner:
         return criteria
 
     def _refuse_unknown_inputs(self, config: EvalConfig, cases: Sequence[PlannedCase]) -> None:
-        """Raise PlanError where a judge metric wants to see what these cases do not have."""
+        """Raise PlanError if a judge metric needs inputs that these cases do not have."""
         if not config.judge_metrics or not cases:
             return
         columns = {name for case in cases for name in case.columns}
@@ -518,7 +514,7 @@ class Planner:
             raise PlanError(*problems)
 
     def _find_config_errors(self, sources: Set[str]) -> Iterator[str]:
-        """What ADK would refuse of configurations that can be used here."""
+        """Yield errors in configurations that ADK would refuse and this program accepts."""
         for source in sorted(sources & self._config_files.keys()):
             errors = check_config(self._config_files[source])
             yield from format_problems(problem for problem in errors if problem.severity == "error")
@@ -539,7 +535,7 @@ class Planner:
         return (f"{shown}: no criteria are configured; using the default ones: {criteria}", *generous)
 
     def _plan_tools(self, names: Iterable[str], options: RunOptions) -> dict[str, ToolPlan | None]:
-        """What happens with the tools of each set's agent. Raises PlanError with everything that is wrong."""
+        """Plan the tools of each set's agent. Raises PlanError with all problems."""
         planned: dict[str | None, ToolPlan | None] = {None: None}
         entries = {name: self._entries[name].target for name in names}
         planner = ToolPlanner(options, model=self._loaded.settings.simulation.model)
@@ -572,12 +568,12 @@ class Planner:
             case, problem = _read_case(document, item.index, name=entry.relative, config=criteria.config)
             if occurrences[item.eval_id] > 1:
                 shown = shorten(repr(item.eval_id), 300)
-                message = f"eval_id {shown} stands {occurrences[item.eval_id]} times, expected once"
+                message = f"duplicate eval_id {shown} ({occurrences[item.eval_id]} times); make it unique"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
             yield context.plan_case(key, case, problem=problem, remake=document.lazy_case(item.index))
 
     def _find_set_errors(self, name: str, planned: Sequence[PlannedCase]) -> Sequence[str]:
-        """What is wrong with the file of a set besides the errors that stop these cases, which their results report."""
+        """Return errors in the file of a set, without those that stop cases: their results report these."""
         entry = self._entries[name]
         if self._get_target(entry).kind is AgentKind.RECORDED:
             return self._recorded(name).problems
@@ -589,16 +585,16 @@ class Planner:
 
     @property
     def root(self) -> Path:
-        """The folder of the project."""
+        """The root folder of the project."""
         return self._project.root
 
     @property
     def eval_sets(self) -> frozenset[str]:
-        """The names of the sets that there are."""
+        """The names of the eval sets."""
         return frozenset(self._entries)
 
     def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
-        """The cases of a set by what they may be called. Raises PlanError and StoreError where it cannot be read."""
+        """Map the possible names of cases to the cases of a set. Raises PlanError and StoreError."""
         entry = self._entries.get(eval_set)
         target = None if entry is None or entry.target is None else self._project.targets[entry.target]
         if entry is not None and target is not None and target.kind is AgentKind.RECORDED:
@@ -634,7 +630,7 @@ def _merge_selections(selections: Sequence[Selection]) -> dict[str, frozenset[st
 def _drop_unscorable_scenarios(
     cases: Sequence[PlannedCase], config: EvalConfig, *, name: str
 ) -> tuple[list[PlannedCase], Sequence[str]]:
-    """The cases without the scenarios, where no criterion can judge one: playing them would cost and say nothing."""
+    """Drop the scenarios if no criterion can judge them, because playing them would be useless; also say why."""
     scenarios = [case for case in cases if case.scenario is not None]
     why = explain_unscorable_scenarios(config) if scenarios else None
     if why is None:
@@ -646,8 +642,8 @@ def _drop_unscorable_scenarios(
 
 
 def _report_scripted_models(cases: Iterable[PlannedCase]) -> Iterator[str]:
-    """Which models a script plays, because there is no key for them: nobody must take it for the real thing."""
-    asked: dict[tuple[str, str], PlannedCase] = {}  # each pair is looked at once, however many cases there are
+    """Yield a notice for each model without an API key that a script replaces."""
+    asked: dict[tuple[str, str], PlannedCase] = {}  # one notice for each target and model
     for case in cases:
         if case.target.scripted_models is None:
             continue
@@ -659,7 +655,7 @@ def _report_scripted_models(cases: Iterable[PlannedCase]) -> Iterator[str]:
     for (name, model), case in asked.items():
         if case.target.scripted_models is not None and is_scripted(case.target, model):
             script = case.target.scripted_models.name
-            yield f"{name}: there is no key for {model}: it is not asked, the script {script} plays it"
+            yield f"{name}: no API key for {model}; using scripted replies from {script}"
 
 
 def _read_case(
@@ -683,7 +679,7 @@ def _index_by_name(cases: Iterable[CaseEntry | RecordedCase]) -> Mapping[str, Se
 def _choose_cases(
     names: frozenset[str] | None, cases: Iterable[CaseEntry | RecordedCase], *, name: str
 ) -> frozenset[CaseInSet] | None:
-    """The cases that are meant, None for all. Raises PlanError for names that no case of the set `name` has."""
+    """Return the cases with these names, None for all. Raises PlanError for names unknown in the set `name`."""
     if names is None:
         return None
     known = _index_by_name(cases)

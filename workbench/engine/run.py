@@ -27,11 +27,11 @@ from workbench.model.results import (
 )
 from workbench.model.run_events import MetricSummary, Notice, RunEvent, RunFinished, RunSummary
 
-# The events of one run or chat, for any number of listeners on any thread or event loop.
+# The events of a run or chat, for listeners on any thread or event loop.
 
 E = TypeVar("E")
 
-# A listener that is woken waits this long for more: being woken for each event would cost a busy run more than the
+# A woken listener waits this long to collect more events: waking it for each event would cost a busy run more than the
 # event itself.
 _GATHER_SECONDS = 0.005
 
@@ -41,10 +41,9 @@ _PATIENCE = 1.0  # seconds
 
 
 class EventLog(Generic[E]):
-    """Keeps what happened; each listener reads on from its own place, from the first event.
+    """A log of events. Each listener reads from the first event at its own pace.
 
-    Appending never waits: a listener that is slow or gone costs nothing but the memory of the log. An event
-    of the type `last` ends the log for every listener.
+    Appending never waits, even if a listener is slow or gone. An event of the type `last` ends the log.
     """
 
     def __init__(self, *, last: type[Any]) -> None:
@@ -54,7 +53,7 @@ class EventLog(Generic[E]):
         self._lock = threading.Lock()
 
     def append(self, event: E) -> None:
-        """Add an event and wake whoever waits. Thread-safe."""
+        """Add an event and wake the waiting listeners. Thread-safe."""
         with self._lock:
             self._events.append(event)
             wakers, self._wakers = self._wakers, []
@@ -62,15 +61,15 @@ class EventLog(Generic[E]):
             wake()
 
     async def let_listener_catch_up(self) -> None:
-        """Wait a moment while the one listener has too much to read. A run without a listener never stops here."""
+        """Do nothing; `PassingLog` waits for a slow listener here."""
 
     @property
     def event_count(self) -> int:
-        """How many events are in memory."""
+        """The number of events in memory."""
         return len(self._events)
 
     async def events(self) -> AsyncIterator[E]:
-        """All events from the first on, ending after the last."""
+        """Yield all events from the first to the last."""
         loop = asyncio.get_running_loop()
         position = 0
         while True:
@@ -87,7 +86,7 @@ class EventLog(Generic[E]):
                     return
 
     def iter_events(self) -> Iterator[E]:
-        """The same for a thread without an event loop: waits where nothing has happened yet."""
+        """Yield the same events to a thread without an event loop, waiting for new ones."""
         position = 0
         while True:
             arrived = threading.Event()
@@ -103,7 +102,7 @@ class EventLog(Generic[E]):
                     return
 
     def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:
-        """What came after `position`; where nothing did, `wake` is called once when something does."""
+        """Return the events from `position` on. If there are none, `wake` is called once for the next."""
         with self._lock:
             batch = self._events[position:]
             if not batch:
@@ -112,10 +111,10 @@ class EventLog(Generic[E]):
 
 
 class PassingLog(EventLog[E]):
-    """The same for one listener only: what it has read is let go of."""
+    """A log for a single listener. Events are dropped once read."""
 
     async def let_listener_catch_up(self) -> None:
-        """See `EventLog.let_listener_catch_up`."""
+        """Wait a moment, at most a second, while the listener has too much to read."""
         until = time.monotonic() + _PATIENCE
         while self.event_count > _MOST_UNREAD and time.monotonic() < until:  # noqa: ASYNC110 - readers may be threads
             await asyncio.sleep(_GATHER_SECONDS)
@@ -129,16 +128,16 @@ class PassingLog(EventLog[E]):
 
 
 def _wake(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> Any:
-    # The listener's loop may have been closed since; the run does not care.
+    # The loop of the listener may be closed by now.
     if not loop.is_closed():
         loop.call_soon_threadsafe(arrived.set)
 
 
-# How a run came out, in numbers.
+# The summary of a run.
 
 
 class Verdict(NamedTuple):
-    """What of a result counts in a summary."""
+    """The part of a result that counts in a summary."""
 
     status: CaseStatus
     failure: FailureKind | None
@@ -147,7 +146,7 @@ class Verdict(NamedTuple):
 
 
 def make_verdict(result: CaseResult) -> Verdict:
-    """What counts of a result."""
+    """Return the part of a result that counts in a summary."""
     failure = None if result.failure is None else result.failure.kind
     return Verdict(result.status, failure, _list_scores(result.metrics), has_missing_samples(result.metrics))
 
@@ -158,7 +157,7 @@ def _list_scores(metrics: tuple[MetricResult, ...]) -> MetricScores:
 
 
 def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
-    """Cases by status, and each metric's mean and deviation over the cases that it could score."""
+    """Count cases by status, and compute mean and deviation of each metric over the cases that have a score."""
     statuses = dict.fromkeys(CaseStatus, 0)
     metrics: dict[str, _Running] = {}
     partly_judged = 0
@@ -184,9 +183,9 @@ def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
 
 
 class _Running:
-    """Mean and sample deviation of the scores seen; those that do not exist count in the total only.
+    """Running mean and sample deviation. Undefined scores count in the total only.
 
-    Welford's method: stable for many numbers that lie close together.
+    Welford's method, which is numerically stable for many close numbers.
     """
 
     __slots__ = ("_mean", "_scored", "_squares", "_total")
@@ -216,13 +215,13 @@ class _Running:
 
 
 def _round_noise(value: float) -> float:
-    """The number without the error of adding binary fractions: 0.3, not 0.30000000000000004, and 2/3 as it is."""
+    """Round away the error of binary fractions: 0.3 for 0.30000000000000004; 2/3 stays unchanged."""
     short = float(f"{value:.15g}")
     return short if len(repr(short)) + _NOISE_DIGITS < len(repr(value)) else value
 
 
 _NOISE_DIGITS = 3
-"""More digits than these that rounding the last two away saves are zeros or nines, which no quotient has by chance."""
+"""If rounding two digits shortens the number by more than this, the digits were zeros or nines: an error."""
 
 PASSED, FAILED, WRONG_INPUT, ERRORS, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -230,11 +229,11 @@ PASSED, FAILED, WRONG_INPUT, ERRORS, INTERRUPTED = 0, 1, 2, 3, 130
 def exit_status(
     summary: RunSummary, *, interrupted: bool = False, wrong_input: bool = False, requires_all_samples: bool = False
 ) -> int:
-    """What a command that ran this ends with.
+    """Return the exit status of a command.
 
-    130 interrupted; 2 a file or configuration is wrong, or results could not be stored (`wrong_input`); 1 some case
-    FAILED, or nothing was evaluated; 3 none failed but some ended in ERROR, or with `requires_all_samples` some were
-    judged by fewer samples than asked for; 0 all passed.
+    130: interrupted. 2: a file or configuration is wrong, or results could not be stored (`wrong_input`). 1: a case
+    FAILED, or nothing was evaluated. 3: no case failed but some ended in ERROR, or `requires_all_samples` and some were
+    judged by too few samples. 0: all passed.
     """
     if interrupted:
         return INTERRUPTED
@@ -247,11 +246,11 @@ def exit_status(
     return PASSED if summary.passed and summary.passed + summary.skipped == summary.total else FAILED
 
 
-# A run as its listeners see it: what happened so far, and the handle to stop it.
+# The run: its events and results so far, and its control.
 
 
 class RunControl(Protocol):
-    """What a run can be told; every method is called on the engine's loop."""
+    """Commands to a run. Every method is called on the engine's loop."""
 
     def cancel(self, job: JobKey | None) -> None: ...
 
@@ -259,10 +258,10 @@ class RunControl(Protocol):
 
 
 class Holds(Enum):
-    """What a run holds in memory until it is let go of."""
+    """What a run keeps in memory while it exists."""
 
     EVERYTHING = "everything"
-    VERDICTS = "verdicts"  # of results what a summary needs, and only events that its one listener has not read
+    VERDICTS = "verdicts"  # only verdicts, and the events that its single listener has not read
 
 
 class _Entry(NamedTuple):
@@ -288,65 +287,65 @@ class Run:
         self._lock = threading.Lock()
         self.interrupted = False
         self.has_lost_results = False
-        """True if results could not be stored, on a full disk for example."""
+        """True if results could not be stored, for example on a full disk."""
         self.models: tuple[ModelSpending, ...] = plan.spent
-        """What models were asked so far. The engine sets it."""
+        """The calls to models so far. The engine sets it."""
 
     def attach(self, control: RunControl, done: Future[None]) -> None:
-        """Connect the run to what carries it out. For the engine."""
+        """Connect the run to its runner. For the engine."""
         self._control = control
         self._done = done
 
     def detach(self) -> None:
-        """Let go of what has carried it out and holds it: both may be large, and cycles stay long. For the engine."""
+        """Drop the runner to break a reference cycle: both may be large. For the engine."""
         self._control = None
 
     def add_result(self, job: JobKey, result: CaseResult) -> None:
-        """Note a result; one of the same job replaces it. For the engine."""
+        """Add a result, or replace that of the same job. For the engine."""
         with self._lock:
             self._kept[job] = _Entry(make_verdict(result), result if self.holds is Holds.EVERYTHING else None)
 
     def warn(self, message: str) -> None:
-        """Tell every listener of something that went wrong beside the cases. For the engine. Thread-safe."""
+        """Report a problem outside the cases to every listener. For the engine. Thread-safe."""
         self.log.append(Notice(severity="error", message=message))
 
     def report_lost_results(self, message: str) -> None:
-        """As `warn`, of results that could not be stored: a command must not end as if they were."""
+        """Report results that could not be stored, which changes the exit status."""
         self.has_lost_results = True
         self.warn(message)
 
     def events(self) -> AsyncIterator[RunEvent]:
-        """Every event from the first on, for listeners on any event loop (for one, where verdicts are held)."""
+        """Yield every event from the first on, on any event loop. With VERDICTS, for one listener only."""
         return self.log.events()
 
     def iter_events(self) -> Iterator[RunEvent]:
-        """Every event from the first on, waiting for those to come; for a thread without an event loop."""
+        """Yield every event from the first on and wait for new ones, on a thread without an event loop."""
         return self.log.iter_events()
 
     def cancel(self, job: JobKey | None = None) -> None:
-        """Stop one job, or all that have not ended; they end CANCELLED. Returns at once."""
+        """Cancel one job, or all that have not ended. Returns at once."""
         if (control := self._control) is not None:
             self._call_engine(control.cancel, job)
 
     def requeue(self, jobs: Iterable[JobKey]) -> None:
-        """Run jobs of this run again, those that are running too; nothing happens once the run is over."""
+        """Run jobs again, including running ones. Does nothing once the run is over."""
         if (control := self._control) is not None:
             self._call_engine(control.requeue, tuple(jobs))
 
     def results(self) -> list[CaseResult]:
-        """The results so far, in the order of the plan; none where only verdicts are held."""
+        """Return the results so far, in the order of the plan; empty with VERDICTS."""
         with self._lock:
             return [kept.result for kept in self._list_entries() if kept.result is not None]
 
     def summary(self) -> RunSummary:
-        """The numbers so far."""
+        """Return the summary so far."""
         with self._lock:
             summary = summarise(kept.verdict for kept in self._list_entries())
         return summary.model_copy(update={"models": self.models})
 
     @property
     def exit_status(self) -> int:
-        """What a command that only did this run ends with (see `summary.exit_status`)."""
+        """The exit status of a command for this run (see `exit_status`)."""
         return exit_status(
             self.summary(),
             interrupted=self.interrupted,
@@ -363,18 +362,18 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything of it has ended."""
+        """Whether the run has ended completely."""
         return self._done is not None and self._done.done()
 
     def close(self) -> None:
-        """Stop what is running and wait until everything of it has ended."""
+        """Cancel the run and wait for its end."""
         self.cancel()
         if self._done is not None:
             self._done.result()
 
     def _list_entries(self) -> Iterator[_Entry]:
-        """What is kept, in the order of the plan. Needs the lock."""
+        """Return the entries in the order of the plan. Needs the lock."""
         jobs = self.plan.jobs
         if len(jobs) == len(self._kept) and all(key is job for key, (job, _) in zip(self._kept, jobs, strict=True)):
-            return iter(self._kept.values())  # as rows end: to look up thousands takes longer than to see that
+            return iter(self._kept.values())  # already in order, as for rows; faster than thousands of lookups
         return (kept for key, _ in jobs if (kept := self._kept.get(key)) is not None)

@@ -488,7 +488,7 @@ def test_a_twin_in_an_eval_set_is_found_too(workbench: CommandLine, make_turn: M
     done = workbench("run", "home/twins.evalset.json:x#2", "--format", "json")
 
     assert [(case["eval_id"], case["occurrence"]) for case in done.data["cases"]] == [("x", 1)]
-    assert "eval_id 'x' stands 2 times, expected once" in done.data["cases"][0]["error"]["message"]
+    assert "duplicate eval_id 'x' (2 times); make it unique" in done.data["cases"][0]["error"]["message"]
 
 
 def test_a_case_that_cannot_be_read_is_reported_by_what_runs_nothing(workbench: CommandLine) -> None:

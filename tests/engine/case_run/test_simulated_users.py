@@ -260,7 +260,7 @@ def test_without_a_key_a_script_plays_the_user_and_that_is_said(
     assert result.execution.simulation is not None
     assert result.execution.simulation.scripted
     notices = [event.message for event in done.iter_events() if isinstance(event, Notice)]
-    assert any("there is no key for gemini-of-the-settings" in text and "script.json" in text for text in notices)
+    assert any("no API key for gemini-of-the-settings" in text and "script.json" in text for text in notices)
 
     # With a key the same case is another conversation: what the script said counts no more.
     environment.setenv("GOOGLE_API_KEY", "k")
