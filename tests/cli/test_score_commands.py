@@ -281,7 +281,7 @@ def test_columns_that_fit_none_of_the_metrics_are_named_with_those_that_would(wo
     run = workbench("run", "rows.jsonl", "--config", "criteria.json")  # which has no such option
     assert run.status == 2
     assert run.error.strip().endswith(
-        "expected response and reference for rouge_1 (columns of other names are told by "
+        "expected response and reference for rouge_1 (map columns with other names by "
         '`columns = {reference = "NAME"}` of a recorded target in workbench.toml)'
     )
     named = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1", "--columns", "response=answer,reference=gold")

@@ -1,4 +1,4 @@
-"""Differences accepted: the actual side becomes the expectation."""
+"""Accepts differences: actual values become expectations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace
 
 
-# What can be accepted of a result, and why it cannot be.
+# The differences of a result, and reasons why they cannot be accepted.
 
 HunkKey = tuple[int | None, DifferenceKind, int | None, int | None, Path]
 
@@ -58,7 +58,7 @@ _OF_CALLS = frozenset(
 
 
 class Refused(Exception):
-    """What the agent did cannot become the expectation; the message is a sentence that says why."""
+    """An execution cannot become the expectation; the message is a sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +70,15 @@ class Hunk:
 
     @property
     def key(self) -> HunkKey:
-        """What tells the hunk from the others of its case."""
+        """The key of the hunk within its case."""
         found = self.difference
         return (self.turn, found.kind, found.expected_call, found.actual_call, found.path)
 
 
 def find_hunks(case: EvalCase, execution: Execution) -> tuple[Hunk, ...]:
-    """Every difference between a case and what the agent did, in the order in which it is read.
+    """Find all differences between a case and an execution, in reading order.
 
-    Turns that only one side has are none. Nor is a final state that the agent did not report.
+    Turns that only one side has are not compared, nor is a final state that the agent did not report.
     """
     found = [
         Hunk(turn=number, difference=difference)
@@ -91,9 +91,9 @@ def find_hunks(case: EvalCase, execution: Execution) -> tuple[Hunk, ...]:
 def compare_turns(
     case: EvalCase, execution: Execution, *, is_row: bool = False, is_recorded: bool = False
 ) -> list[TurnComparison]:
-    """The turns that both sides have, compared.
+    """Compare the turns that both sides have.
 
-    The calls of a row only where both tell of some, and its response where one is recorded or an agent was asked.
+    Calls of a row are compared only if both sides have some, and its response only if one is recorded or an agent ran.
     """
     turns: Sequence[Invocation] = case.conversation or ()
     pairs = ((wanted, turn.invocation) for wanted, turn in zip(turns, execution.turns, strict=False))
@@ -109,7 +109,7 @@ def compare_turns(
 
 
 def find_state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:
-    """The values of the expected final state that are not there."""
+    """Find the differences from the expected final state."""
     if not case.final_session_state or execution.final_state is None:
         return []
     found = find_state_differences(case.final_session_state, execution.final_state)
@@ -117,7 +117,7 @@ def find_state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:
 
 
 def explain_refusal(case: EvalCase, result: CaseResult) -> str | None:
-    """Why nothing of this result can be accepted; None where hunks can be."""
+    """Return why nothing of this result can be accepted; None if hunks can."""
     if result.status is CaseStatus.ERROR:
         return "the case ended in an error: what the agent did until then is no expectation"
     if case.conversation is None:
@@ -131,7 +131,7 @@ def explain_refusal(case: EvalCase, result: CaseResult) -> str | None:
 
 
 def explain_hunk_refusal(execution: Execution, wanted: Iterable[Hunk]) -> str | None:
-    """Why these hunks cannot all be accepted: nobody knows what was called; None where they can be."""
+    """Return why these hunks cannot be accepted because calls are unknown; None if they can."""
     of_calls = {hunk.turn for hunk in wanted if hunk.turn is not None and hunk.difference.kind in _OF_CALLS}
     return next(
         filter(None, (explain_unknown_calls(execution.turns[number], number) for number in sorted(of_calls))), None
@@ -139,7 +139,7 @@ def explain_hunk_refusal(execution: Execution, wanted: Iterable[Hunk]) -> str | 
 
 
 def explain_unknown_calls(turn: TurnResult, number: int) -> str | None:
-    """Why the calls of a turn, which is counted from 0, cannot be expected from now on; None where they are known."""
+    """Return why the calls of a turn, counted from 0, are unknown; None if they are known."""
     if turn.calls_unknown is not None:
         return f"which tools turn {number + 1} called is not known: {turn.calls_unknown}"
     if turn.arguments_unknown is not None:
@@ -148,22 +148,22 @@ def explain_unknown_calls(turn: TurnResult, number: int) -> str | None:
 
 
 def explain_whole_refusal(case: EvalCase, result: CaseResult) -> str | None:
-    """Why whole turns, or the whole case, cannot be accepted; None where they can be."""
+    """Return why whole turns, or the whole case, cannot be accepted; None if they can."""
     wanted, given = len(case.conversation or ()), len(result.execution.turns)
     return explain_refusal(case, result) or (
         None if wanted == given else f"the case has {pluralise(wanted, 'turn')} and the agent was told {given}"
     )
 
 
-# Writes accepted hunks into a document.
+# Writing accepted hunks.
 
 
 def accept(document: EvalSetDocument, index: int, accepted: Sequence[Hunk], actual: Execution) -> None:
-    """Make what the agent did the expectation of the case at `index`, in these hunks: one step of undo.
+    """Make the actual side of these hunks the expectation of the case at `index`, in one step of undo.
 
-    The hunks must be of the case as it is in the document and of `actual`. Names and arguments are written without ids,
-    responses without thoughts; what tools gave back only where the case writes it down. Raises Refused where a hunk is
-    no difference any more, and StoreError where the edit cannot be made; nothing is changed then.
+    The hunks must be current differences between the document and `actual`. Names and arguments are written without
+    ids, responses without thoughts, and tool responses only if the case has some. Raises Refused if a hunk is no longer
+    a difference, and StoreError if the edit fails; then nothing is changed.
     """
     known = {hunk.key for hunk in find_hunks(document.case(index), actual)}
     if any(hunk.key not in known for hunk in accepted):
@@ -211,14 +211,14 @@ def _accept_in_turn(document: EvalSetDocument, index: int, accepted: Sequence[Hu
 
 
 def _holds_events(turn: Invocation, case: EvalCase) -> bool:
-    """Whether a turn is in the form of events; one that says nothing takes the form of the others in its case."""
+    """Whether a turn has the form of events. An empty turn takes the form of the other turns in its case."""
     forms = [turn.intermediate_data, *(other.intermediate_data for other in case.conversation or ())]
     said = next((form for form in forms if form is not None and form != IntermediateData()), None)
     return isinstance(said, InvocationEvents)
 
 
 def _accept_response(edit: TurnEdit, text: str | None) -> None:
-    """The final response: its text; where the agent gave none, none is expected."""
+    """Write the text of the final response, or remove the response if the agent gave none."""
     if edit.document.format is not DocumentFormat.CURRENT:
         edit.write(("reference",), text or "")
     elif text is None:
@@ -228,7 +228,7 @@ def _accept_response(edit: TurnEdit, text: str | None) -> None:
 
 
 def _accept_state(document: EvalSetDocument, index: int, hunk: Hunk, actual: Execution) -> None:
-    """One value of the final state; where the session ended without it, it is not expected."""
+    """Write one value of the final state, or remove it if the session ended without it."""
     path = hunk.difference.path
     given: Any = actual.final_state
     for step in path:
@@ -239,17 +239,17 @@ def _accept_state(document: EvalSetDocument, index: int, hunk: Hunk, actual: Exe
     document.set_value(("final_session_state", *path), given, case=index)
 
 
-# Accepting in a project: the checks that keep it from destroying anything, the edit, and what is scored again.
+# Acceptances of a project: checks, the edit, and scoring afterwards.
 
 _RUNS_LOOKED_AT = 20
-"""How many results of a case are looked through for the one that is accepted."""
+"""The number of results of a case to search for the accepted one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """What is to be accepted: of this result these hunks, found against the case as it is `shown`.
+    """The hunks to accept of a result, as differences from the `shown` case.
 
-    `is_whole`: they are all those of a turn or of the case, which is only for a conversation that took its course.
+    `is_whole`: they are all hunks of a turn or of the case, which needs a conversation with the expected turns.
     """
 
     shown: EvalCase
@@ -259,7 +259,7 @@ class Acceptance:
 
 
 class _Judgement(NamedTuple):
-    """What a result was judged by."""
+    """The scoring key and the criteria of a judgement."""
 
     scoring_key: str
     config: EvalConfig
@@ -270,13 +270,13 @@ class Acceptances:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._versions: dict[CaseKey, list[EvalCase]] = {}  # of a case: those that accepting started from and led to
-        self._judged: dict[CaseKey, tuple[EvalCase, CaseResult]] = {}  # how cases were when results were judged again
+        self._versions: dict[CaseKey, list[EvalCase]] = {}  # the cases before and after each acceptance
+        self._judged: dict[CaseKey, tuple[EvalCase, CaseResult]] = {}  # the case and the result of the last scoring
 
     def accept(self, wanted: Acceptance, *, label: str) -> EvalCase:
-        """Edit the document of the case in one step of undo, and save it; gives the case as it is now.
+        """Edit the document in one step of undo and save it; return the new case.
 
-        Raises Refused with the reason, FileChanged where the file changed meanwhile, and StoreError.
+        Raises Refused with the reason, FileChanged if the file changed meanwhile, and StoreError.
         """
         key, documents = wanted.result.case, self._workspace.documents
         document = documents.document(key.eval_set)
@@ -295,9 +295,9 @@ class Acceptances:
         return after
 
     def plan_rescoring(self, result: CaseResult, *, judged: EvalCase) -> Plan:
-        """The plan that judges a result, and the other repeats of its run, by the case as it is now.
+        """Plan to score a result, and the other repeats of its run, by the current case.
 
-        `judged` is the case that they were held against. Raises PlanError.
+        `judged` is the case of their last judgement. Raises PlanError.
         """
         newest = self._newest_judgement(result)
         return self._workspace.plan_rescoring(
@@ -307,9 +307,9 @@ class Acceptances:
         )
 
     def plans_after_undo(self, eval_sets: Collection[str]) -> Iterator[Plan]:
-        """The plans that judge the newest results of cases again where accepting was undone, or done again.
+        """Yield plans to score the newest results of cases after undo or redo of an acceptance.
 
-        Of any other edit there is none, nor where a result cannot be judged: its verdict stays what it was.
+        Other edits yield no plan, nor do results that cannot be judged.
         """
         for key, (judged, accepted) in list(self._judged.items()):
             now = self._read_case(key) if key.eval_set in eval_sets else None
@@ -325,7 +325,7 @@ class Acceptances:
                 continue
 
     def _read_case(self, key: CaseKey) -> EvalCase | None:
-        """A case as it is now; None where it has gone or cannot be read."""
+        """Return the current case; None if it is missing or unreadable."""
         try:
             document = self._workspace.documents.document(key.eval_set)
             return document.case(find_index(document, key))
@@ -346,7 +346,7 @@ class Acceptances:
             raise Refused("the case has changed since it was judged; run it again")
 
     def _has_changed(self, result: CaseResult, case: EvalCase, document: EvalSetDocument) -> bool:
-        """Whether the case is another than the result was judged by, as far as the history knows."""
+        """Whether the case differs from the one of the judgement, as far as the history knows."""
         target = self._workspace.project.targets.get(result.case.target)
         newest = self._newest_judgement(result)
         if newest is None or target is None or not newest.scoring_key:
@@ -355,21 +355,21 @@ class Acceptances:
         return context.plan_case(result.case, case).scoring_hash != newest.scoring_key
 
     def _newest_judgement(self, result: CaseResult) -> _Judgement | None:
-        """How a repeat of a case was judged in the newest run of the case; None where the history does not know."""
+        """Return the judgement of a repeat in the newest run of its case; None if the history has none."""
         try:
             with self._workspace.history() as history:
                 jobs = [found.job for found in history.list_executions(result.case, limit=_RUNS_LOOKED_AT)]
                 newest = [job for job in jobs if job.run_id == jobs[0].run_id and job.key.repeat == result.repeat]
                 config = history.run(jobs[0].run_id).criteria.get(result.case.eval_set) if newest else None
         except StoreError:
-            return None  # no history is kept: what is shown is all there is
+            return None  # without a history only the shown case is known
         return None if config is None else _Judgement(newest[0].scoring_key, config)
 
     def _find_repeats(self, result: CaseResult) -> Sequence[CaseResult]:
         return [other for other in self._read_newest_results(result.case) if other.repeat != result.repeat] + [result]
 
     def _read_newest_results(self, key: CaseKey) -> Sequence[CaseResult]:
-        """The results of a case in its newest run, as far as the history knows."""
+        """Return the results of a case in its newest run; empty if the history has none."""
         try:
             with self._workspace.history() as history:
                 return history.latest_results([key]).get(key, [])
@@ -378,7 +378,7 @@ class Acceptances:
 
 
 def find_index(document: EvalSetDocument, key: CaseKey) -> int:
-    """Where a case stands in its document. Raises Refused where it is gone."""
+    """Return the index of a case in its document. Raises Refused if it is missing."""
     for entry in document.entries:
         if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
             return entry.index

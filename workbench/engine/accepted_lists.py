@@ -1,4 +1,4 @@
-"""How accepted calls, events and lists are written into a case."""
+"""Writes accepted calls, events and lists into a case."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from workbench.report.turn_diff import (
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.json.json_path import Place, find_key
 
-# Where the items of a list go when some of them leave, move or come: shared by calls, responses and what was said.
+# The rearrangement of a list with removed, moved and added items: calls, responses or messages.
 
 _FEW = 16
-"""Edits of a list that are made one by one, each keeping the text of the item; more are made at once, for speed."""
+"""Up to this number of edits, items are edited one by one to keep their text; more rewrite the list, for speed."""
 
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """An item that the list does not have yet: the one at this position of the actual side."""
+    """An added item, from this position of the actual side."""
 
     actual: int
 
 
 Key = int | New
-"""An item of a list that is changed: its position before, or the position on the other side that it comes from."""
+"""An item of a changed list: its former position, or its position on the actual side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rearrangement:
-    """A list after the change: `order` holds all its items; `floating` are those that moved or came."""
+    """A changed list: `order` holds all items, `floating` the moved and added ones."""
 
     order: Sequence[Key]
     floating: frozenset[Key]
@@ -54,9 +54,9 @@ def rearrange(
     moving: Mapping[int, int] | None = None,
     coming: Iterable[int] = (),
 ) -> Rearrangement:
-    """The expected items in the order of the rows, after some have left, or moved to where they were made, or come.
+    """Arrange the expected items in the order of the rows, with removed, moved and added items.
 
-    `moving` leads from expected positions to actual ones; `coming` are actual positions.
+    `moving` maps expected positions to actual ones; `coming` are actual positions.
     """
     moving = moving or {}
     row_of_actual = {row.actual: number for number, row in enumerate(rows) if row.actual is not None}
@@ -70,7 +70,7 @@ def rearrange(
 
 
 def place_floating(staying: Sequence[Key], order: Sequence[Key], floating: Collection[Key]) -> list[Key]:
-    """A list in which each floating item stands behind the one that precedes it in `order`, else before the next."""
+    """Place each floating item after its predecessor in `order`, or else before its successor."""
     result = list(staying)
     for position, key in enumerate(order):
         if key in floating:
@@ -87,7 +87,7 @@ def write_list(
     arrangement: Rearrangement,
     new: Mapping[Key, Any],
 ) -> None:
-    """Give the list at a place, which has `items`, another order; what stays where it is keeps its text."""
+    """Rearrange the list of `items` at a place. Items that do not move keep their text."""
     order = arrangement.order
     leaving = [index for index in range(len(items)) if index not in set(order)]
     if not leaving and not arrangement.floating:
@@ -116,10 +116,10 @@ def write_list(
 def _find_position(
     position: int, order: Sequence[Key], present: Sequence[Key], *, ignoring: Collection[Key] = ()
 ) -> int:
-    """Where the item at `position` of the order belongs among those present.
+    """Find the index of the item at `position` of the order among the present items.
 
-    Behind the nearest one before it; there being none, before the nearest one after it that is not to be ignored (since
-    it will itself be moved); else at the end.
+    It goes after its nearest predecessor; else before its nearest successor that is not ignored (because it will move
+    itself); else at the end.
     """
     there = {key: index for index, key in enumerate(present)}
     before = next((there[key] for key in reversed(order[:position]) if key in there), None)
@@ -129,17 +129,17 @@ def _find_position(
     return len(present) if after is None else after
 
 
-# One turn of a document while hunks of it are accepted: its data, what is compared, and the edits it takes.
+# One turn of a document while its hunks are accepted.
 
 _ARGUMENTS = (DifferenceKind.ARGUMENT_MISSING, DifferenceKind.ARGUMENT_EXTRA, DifferenceKind.ARGUMENT_CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEdit:
-    """What is done to one turn.
+    """The edit of one turn.
 
-    `place` leads from the case to the turn; `expected` and `actual` are both sides before the edit, `accepted` the
-    differences that are to go. `has_tool_responses`: the case writes down what tools give back.
+    `place` is the path from the case to the turn. `expected` and `actual` are both sides before the edit, `accepted`
+    the differences to remove. `has_tool_responses`: the case contains tool responses.
     """
 
     document: EvalSetDocument
@@ -152,7 +152,7 @@ class TurnEdit:
     has_tool_responses: bool
 
     def of_kind(self, *kinds: DifferenceKind) -> list[Difference]:
-        """The accepted differences of some kinds."""
+        """Return the accepted differences of some kinds."""
         return [difference for difference in self.accepted if difference.kind in kinds]
 
     @property
@@ -161,23 +161,23 @@ class TurnEdit:
         return self.of_kind(*_ARGUMENTS)
 
     def raw(self, *steps: str | int) -> Any:
-        """A copy of the data at a place in the turn, None where there is nothing."""
+        """Return a copy of the data at a place in the turn; None if it is missing."""
         value = self.document.raw_case(self.case)
         for step in (*self.place, *steps):
             value = member(value, step)
         return deepcopy(value)
 
     def write(self, steps: Place, value: Any) -> None:
-        """Make the data at a place in the turn say this, touching only what differs."""
+        """Write data at a place in the turn, changing only the differences."""
         self.document.set_value((*self.place, *steps), value, case=self.case)
 
     def write_list(self, steps: Place, items: Sequence[Any], arrangement: Rearrangement, new: dict[Any, Any]) -> None:
-        """Make the list at a place in the turn, which has `items`, have another order."""
+        """Rearrange the list of `items` at a place in the turn."""
         place = (*self.place, *steps)
         write_list(self.document, self.case, place, items=items, arrangement=arrangement, new=new)
 
     def rearrange_calls(self) -> Rearrangement:
-        """The calls after those that were accepted have left, moved or come."""
+        """Arrange the calls by the accepted differences."""
         moving = [found.expected_call for found in self.of_kind(DifferenceKind.CALL_MOVED)]
         return rearrange(
             self.comparison.calls,
@@ -187,7 +187,7 @@ class TurnEdit:
         )
 
     def rearrange_messages(self) -> Rearrangement:
-        """What was said after what was accepted of it has left or come."""
+        """Arrange the intermediate messages by the accepted differences."""
         leaving = [found.expected_call for found in self.of_kind(DifferenceKind.INTERMEDIATE_MISSING)]
         coming = self._list_added(DifferenceKind.INTERMEDIATE_EXTRA)
         return rearrange(self.comparison.messages, leaving=leaving, coming=coming)  # type: ignore[arg-type]
@@ -196,12 +196,12 @@ class TurnEdit:
         return [found.actual_call for found in self.of_kind(kind) if found.actual_call is not None]
 
     def find_response(self, key: New) -> Any:
-        """What the tool gave back to a call that comes; None where that is not known or the case leaves it open."""
+        """Return the tool response of an added call; None if it is unknown or the case has no responses."""
         return self.comparison.actual.responses[key.actual] if self.has_tool_responses else None
 
 
 def member(value: Any, key: str | int) -> Any:
-    """A member of an object, its key in either style, or an item of a list; None where there is none."""
+    """Return a member of an object, with its key in either style, or an item of a list; None if it is missing."""
     if isinstance(value, dict) and isinstance(key, str):
         spelling = find_key(value, key, free=False)
         return None if spelling is None else value[spelling]
@@ -211,12 +211,12 @@ def member(value: Any, key: str | int) -> Any:
 
 
 def put(value: dict[str, Any], key: str, item: Any) -> None:
-    """Set a member of an object under the spelling that it has there, if any."""
+    """Set a member of an object, in its existing spelling if it has one."""
     value[find_key(value, key, free=False) or key] = item
 
 
 def parts_with_text(parts: Any, text: str) -> list[Any]:
-    """The parts of a message with this text in place of theirs. Thoughts go; parts that are no text stay."""
+    """Replace the text of a message. Thoughts are removed; parts without text stay."""
     parts = parts if isinstance(parts, list) else []
     first = next((i for i, part in enumerate(parts) if part.get("text") and not part.get("thought")), None)
     if first is None:
@@ -226,9 +226,9 @@ def parts_with_text(parts: Any, text: str) -> list[Any]:
 
 
 def change_arguments(call: Any, key: str, difference: Difference, given: Any) -> Any:
-    """A written call (as `{name, args}` in any spelling, or a bare name) with one difference in its arguments gone.
+    """Apply one difference in arguments to a written call (`{name, args}` in any spelling, or a bare name).
 
-    `key` is what it calls its arguments; `given` are those of the call that was made.
+    `key` is the key of its arguments; `given` are the actual arguments.
     """
     if isinstance(call, str):
         call = {"name": call}
@@ -255,16 +255,16 @@ def _plain(value: Any) -> Any:
     return deepcopy(dict(value)) if isinstance(value, dict) else deepcopy(value)
 
 
-# Accepting in a turn that holds its agents' events: `intermediate_data` with `invocation_events`.
+# Turns with events: `intermediate_data` with `invocation_events`.
 
 _EVENTS = ("intermediate_data", "invocation_events")
 _ANYBODY = "agent"
-"""The author of a call where neither side says who made it."""
+"""The author of a call if neither side has one."""
 
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """A part of an event; `call` and `answers` say which call it is, or gives the response of."""
+    """A part of an event. `call` identifies its call; `answers` the call that it is the response to."""
 
     data: dict[str, Any]
     call: Key | None = None
@@ -273,7 +273,7 @@ class _Part:
 
 @dataclass(slots=True, eq=False)
 class _Event:
-    """An event; `origin` is its position before the edit (None: it is new), `said` its place among what was said."""
+    """An event. `origin` is its former position (None: new), `said` its position among the messages."""
 
     origin: int | None
     data: dict[str, Any]
@@ -287,16 +287,16 @@ class _Event:
 
     @property
     def only_answers(self) -> bool:
-        """Whether it does nothing but give what tools gave back."""
+        """Whether it contains only tool responses."""
         return bool(self.parts) and all(part.answers is not None for part in self.parts)
 
     def write_parts(self) -> None:
-        """Have the data of the event say which parts it has now."""
+        """Write the current parts to the data of the event."""
         put(member(self.data, "content"), "parts", [part.data for part in self.parts])
 
 
 def accept_in_events(edit: TurnEdit) -> None:
-    """Accept the differences in calls, in what tools gave back and in what was said."""
+    """Accept the differences in calls, tool responses and messages."""
     events = _read(edit)
     raw = [event.data for event in events]  # those that change are changed in place
     _change_parts(edit, events)
@@ -334,7 +334,7 @@ def _read(edit: TurnEdit) -> list[_Event]:
 
 
 def _change_parts(edit: TurnEdit, events: Sequence[_Event]) -> None:
-    """Arguments, and what tools gave back."""
+    """Accept differences in arguments and tool responses."""
     arguments: dict[Key, list[Any]] = {}
     for found in edit.arguments:
         assert found.expected_call is not None
@@ -369,7 +369,7 @@ def _change_said(edit: TurnEdit, events: Sequence[_Event]) -> None:
 
 
 def _remove_calls(edit: TurnEdit, events: Sequence[_Event]) -> None:
-    """Calls that leave go with what their tools gave back."""
+    """Remove calls with their tool responses."""
     gone = {found.expected_call for found in edit.of_kind(DifferenceKind.CALL_MISSING)}
     for event in events:
         kept = [part for part in event.parts if part.call not in gone and part.answers not in gone] if gone else None
@@ -378,7 +378,7 @@ def _remove_calls(edit: TurnEdit, events: Sequence[_Event]) -> None:
 
 
 def _place_calls(edit: TurnEdit, events: list[_Event]) -> None:
-    """Calls that moved or came get events of their own, with what their tools gave back, in the order of the calls."""
+    """Put moved and added calls, with their tool responses, into separate events in the order of the calls."""
     arrangement = edit.rearrange_calls()
     taken: dict[Key, list[_Event]] = {}
     for key in arrangement.floating:
@@ -392,7 +392,7 @@ def _place_calls(edit: TurnEdit, events: list[_Event]) -> None:
 
 
 def _detach(key: Key, events: Sequence[_Event]) -> list[_Event]:
-    """Events of their own for a call and its response, which leave the events that they are in."""
+    """Move a call and its response from their events to new ones."""
     taken = []
     for event in events:
         mine = [part for part in event.parts if key in (part.call, part.answers)]
@@ -416,9 +416,9 @@ def _new_events(edit: TurnEdit, key: New, events: Sequence[_Event]) -> list[_Eve
 
 
 def _insert_call(new: _Event, order: Sequence[Key], position: int, events: list[_Event]) -> None:
-    """Put a call behind the one before it and what that gave back, else before the next one.
+    """Insert a call after its predecessor and the response to that, or else before its successor.
 
-    Between two calls of one event it becomes a part of that event, as calls made side by side are.
+    Between two calls of one event it becomes a part of that event, like parallel calls.
     """
     places = {part.call: number for number, event in enumerate(events) for part in event.parts if part.call is not None}
     before, after = _neighbours(order, position, places)
@@ -436,9 +436,9 @@ def _insert_call(new: _Event, order: Sequence[Key], position: int, events: list[
 
 
 def _insert_answer(new: _Event, order: Sequence[Key], position: int, events: list[_Event]) -> None:
-    """Put what a tool gave back behind its call and behind what the call before it gave back.
+    """Insert a tool response after its call and after the response to the call before.
 
-    So answers without ids keep the order of their calls, by which they are told apart.
+    Responses without ids are matched by the order of their calls.
     """
     call = next(number for number, event in enumerate(events) if any(p.call == order[position] for p in event.parts))
     places = {
@@ -464,7 +464,7 @@ def _join(event: _Event, new: _Event, *, behind: _Part) -> None:
 
 
 def _place_said(edit: TurnEdit, events: list[_Event]) -> None:
-    """What comes stands behind what was said before it, else before what was said next, else at the end."""
+    """Insert added messages after their predecessor, or else before their successor, or else at the end."""
     arrangement = edit.rearrange_messages()
     for key in arrangement.order:
         if not isinstance(key, New):
@@ -516,7 +516,7 @@ def _dump_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _author(edit: TurnEdit, key: New, events: Sequence[_Event]) -> str:
-    """Who made the call, as the actual side says; else whoever speaks in the case."""
+    """Return the author of a call on the actual side, or else the first author in the case."""
     data = edit.actual.intermediate_data
     if isinstance(data, InvocationEvents):
         count = 0
@@ -528,12 +528,12 @@ def _author(edit: TurnEdit, key: New, events: Sequence[_Event]) -> str:
     return events[0].author if events else _ANYBODY
 
 
-# Accepting in a turn that lists its calls: `intermediate_data` with `tool_uses`, and the formats before it.
+# Turns with lists of calls: `intermediate_data` with `tool_uses`, and older formats.
 
 
 @dataclass(frozen=True, slots=True)
 class ListForm:
-    """Where a turn lists what happened, and how an item is written."""
+    """The places of the lists of a turn, and the format of their items."""
 
     calls: Place
     said: Place
@@ -547,7 +547,7 @@ def _with_args(name: str, args: str, call: ToolCall) -> dict[str, Any]:
 
 
 def _change_pair(pair: Any, text: str) -> Any:
-    """What was said as the format has it: `[author, parts]`, or an object with both."""
+    """Change the text of a message, written as `[author, parts]` or as an object with both."""
     if isinstance(pair, list):
         return [pair[0], parts_with_text(pair[1], text)]
     put(pair, "parts", parts_with_text(member(pair, "parts"), text))
@@ -572,7 +572,7 @@ _RESPONSES = ("intermediate_data", "tool_responses")
 
 
 def accept_in_lists(edit: TurnEdit, form: ListForm) -> None:
-    """Accept the differences in calls, in what tools gave back and in what was said."""
+    """Accept the differences in calls, tool responses and messages."""
     _accept_calls(edit, form)
     if form is TOOL_USES:
         _accept_responses(edit)
@@ -592,12 +592,12 @@ def _accept_calls(edit: TurnEdit, form: ListForm) -> None:
     arrangement = edit.rearrange_calls()
     write = form.write_call
     if any(isinstance(call, dict) and "tool_name" in call for call in calls):
-        write = LEGACY.write_call  # some write the newer format with the older keys
+        write = LEGACY.write_call  # some files use the newer format with the older keys
     edit.write_list(form.calls, calls, arrangement, _new(arrangement, lambda i: write(edit.comparison.actual.calls[i])))
 
 
 def _accept_responses(edit: TurnEdit) -> None:
-    """What tools gave back stays with its call: it leaves, moves and comes with it."""
+    """Remove, move and add tool responses with their calls."""
     written = edit.raw(*_RESPONSES) or []
     owners = {
         index: call
@@ -616,7 +616,7 @@ def _accept_responses(edit: TurnEdit) -> None:
 def _rearrange_responses(
     edit: TurnEdit, owners: dict[int, int], *, length: int
 ) -> tuple[Rearrangement, dict[Any, Any]]:
-    """The responses in the order of their calls where those changed, and those that come."""
+    """Arrange the responses in the order of changed calls; also return the added ones."""
     calls = edit.rearrange_calls()
     new = {
         key: {"name": edit.comparison.actual.calls[key.actual].name, "response": dict(given)}

@@ -1,4 +1,4 @@
-"""Chats with agents, and conversations kept as cases."""
+"""Chats with agents, and conversations saved as cases."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ from workbench.store.evalsets.new_evalsets import create_eval_set
 from workbench.store.filetypes import EVAL_SET_SUFFIX
 from workbench.store.settings import RunSettings
 
-# Conversations by hand: one session with an agent in a process of its own, said to turn by turn.
+# Manual chats: one session with an agent in its own process.
 
 OpenSession = Callable[[OnSpan, OnOpened], Awaitable[AgentSession]]
 
-_PATIENCE = 5.0  # seconds a session has to tell its state, and to end by itself
+_PATIENCE = 5.0  # seconds for a session to report its state, and to end
 
 
 class ChatError(Exception):
-    """There is nothing to talk to; the message says why."""
+    """A chat cannot start; the message says why."""
 
 
 class Chat:
     """One session with an agent, from its first turn to its end. Every method may be called from any thread.
 
-    `session_input` is how it started: nothing in it is left open.
+    `session_input` is the complete initial session.
     """
 
     def __init__(self, target: Target, session_input: SessionInput, *, call_engine: Callable[..., None]) -> None:
@@ -65,31 +65,31 @@ class Chat:
         self._done: Future[None] | None = None
 
     def attach(self, conversation: Conversation, done: Future[None]) -> None:
-        """Connect the chat to what carries it out. For the engine."""
+        """Connect the chat to its conversation. For the engine."""
         self._conversation = conversation
         self._done = done
 
     def say(self, said: str | Content) -> None:
-        """Tell the agent something, after what was said before. Returns at once; nothing happens once it is over."""
+        """Queue a message to the agent. Returns at once; does nothing once the chat is over."""
         content = Content.of_text(said, role="user") if isinstance(said, str) else said
         if self._conversation is not None:
             self._call_engine(self._conversation.say, content)
 
     def events(self) -> AsyncIterator[ChatEvent]:
-        """Every event from the first on, for any number of listeners on any event loop."""
+        """Yield every event from the first on, for any number of listeners on any event loop."""
         return self.log.events()
 
     def iter_events(self) -> Iterator[ChatEvent]:
-        """Every event from the first on, waiting for those to come; for a thread without an event loop."""
+        """Yield every event from the first on and wait for new ones, on a thread without an event loop."""
         return self.log.iter_events()
 
     def cancel(self) -> None:
-        """Stop the turn that is under way; the session ends with it. Returns at once."""
+        """Cancel the running turn, which ends the session. Returns at once."""
         if self._conversation is not None:
             self._call_engine(self._conversation.cancel)
 
     def end(self) -> None:
-        """End the session, at once where a turn is under way. Returns before it has ended."""
+        """End the session, and cancel a running turn. Returns at once."""
         if self._conversation is not None:
             self._call_engine(self._conversation.end)
 
@@ -99,7 +99,7 @@ class Chat:
         return self._done is not None and self._done.done()
 
     def close(self) -> None:
-        """End the session and wait until nothing of it is left."""
+        """End the session and wait for its end."""
         self.end()
         if self._done is not None:
             self._done.result()
@@ -114,9 +114,9 @@ def start_chat(
     thread: EngineThread,
     tools: ToolDesk | None = None,
 ) -> Chat:
-    """Open a session for a conversation by hand. No process is started before the first turn. Raises ChatError.
+    """Start a manual chat. No process starts before the first turn. Raises ChatError.
 
-    What the session input leaves open is as where a case leaves it open. `tools` is asked before tools are called.
+    The session input has the defaults of a case. `tools` may answer tool calls.
     """
     if target.kind is AgentKind.RECORDED:
         raise ChatError(f"target {target.name!r} holds recorded sessions: there is no agent to talk to")
@@ -132,12 +132,12 @@ def start_chat(
         session_id=given.session_id,
         state=given.state,
         announce_spans=True,
-        alone=True,  # new code in every session, and a turn that is stopped stops nobody else
+        alone=True,  # current code in every session, and cancelling affects no other session
         tools=tools,
     )
 
     async def open_session(on_span: OnSpan, on_opened: OnOpened) -> AgentSession:
-        # The host that runs have: what they keep warm serves the chat too.
+        # The host of runs, which is kept warm.
         host = hosts.get_host(target, isolation=settings.isolation, concurrency=settings.concurrency)
         return await host.open(request, on_span=on_span, on_opened=on_opened)
 
@@ -148,7 +148,7 @@ def start_chat(
 
 
 class Conversation:
-    """The engine's side of a chat; used on its loop.
+    """A chat on the engine's loop.
 
     `timeout_seconds` is how long a turn may take, from the moment the agent is imported.
     """
@@ -157,7 +157,7 @@ class Conversation:
         self._log = log
         self._open_session = open_session
         self._timeout = timeout_seconds
-        self._said: asyncio.Queue[Content | None] = asyncio.Queue()  # None: nothing more will be said
+        self._said: asyncio.Queue[Content | None] = asyncio.Queue()  # None: the end
         self._turns = 0
         self._answering: asyncio.Task[TurnResult] | None = None
         self._opened = asyncio.Event()
@@ -177,7 +177,7 @@ class Conversation:
         self._said.put_nowait(None)
 
     async def run(self) -> None:
-        """Hold the session until it ends; whatever happens, nothing is left of it."""
+        """Run the session to its end, and kill its process in any case."""
         session = await self._open_session(lambda span: self._log.append(StepSeen(span=span)), self._opened.set)
         failure: Failure | None = None
         printed = SessionEnd()
@@ -198,7 +198,7 @@ class Conversation:
             )
 
     async def _converse(self, session: AgentSession) -> SessionEnd:
-        """Say one thing after the other until there is no more to say, or a turn fails."""
+        """Send the messages in order until the end, or until a turn fails."""
         while (content := await self._said.get()) is not None:
             failed = await self._turn(session, content)
             if failed is not None:
@@ -211,7 +211,7 @@ class Conversation:
             return await session.kill()
 
     async def _turn(self, session: AgentSession, content: Content) -> SessionEnd | None:
-        """One turn; where it fails, how the session ended."""
+        """Run one turn. If it fails, return the end of the session."""
         turn, self._turns = self._turns, self._turns + 1
         self._log.append(TurnBegan(turn=turn, content=content, at=datetime.now(UTC)))
         started = time.perf_counter()
@@ -238,10 +238,10 @@ class Conversation:
     async def _failure(
         self, session: AgentSession, answering: asyncio.Task[TurnResult], turn: int
     ) -> tuple[Failure | None, SessionEnd]:
-        """Why a turn has no answer (None: it was cancelled), and what its process printed."""
+        """Return the failure of a turn (None: it was cancelled), and the output of its process."""
         if answering.done() and not answering.cancelled():
             error = answering.exception()
-            if not isinstance(error, AgentError):  # of ours, not of the agent
+            if not isinstance(error, AgentError):  # a bug of workbench, not of the agent
                 raise error if error is not None else RuntimeError("the turn has an answer")
             failure = error.failure.model_copy(update={"turn": turn})
             return failure, SessionEnd(stdout_tail=error.stdout_tail, stderr_tail=error.stderr_tail)
@@ -255,7 +255,7 @@ class Conversation:
         return Failure(kind=FailureKind.TIMEOUT, message=message, turn=turn, stderr_tail=tail), printed
 
     async def _report_state(self, session: AgentSession) -> None:
-        """Tell what the state is after a turn. Raises AgentError."""
+        """Report the state after a turn. Raises AgentError."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 state = await session.state()
@@ -271,17 +271,17 @@ class Conversation:
                 yield content
 
 
-# A conversation by hand as an eval case, written as the cases beside it are.
+# A chat as an eval case, in the form of the other cases of the set.
 
-_LOOKED_AT = 20  # cases that tell how a set is written
+_LOOKED_AT = 20  # cases to detect the form from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseForm:
-    """How the cases of a set are written, for a new one among them.
+    """The form of the cases of a set.
 
-    `as_events`: what happened on the way is a list of events, not lists of calls and responses. `tool_responses`: the
-    cases hold what tools gave back, too.
+    `as_events`: intermediate data is a list of events, not lists of calls and responses. `tool_responses`: cases
+    contain tool responses.
     """
 
     format: DocumentFormat = DocumentFormat.CURRENT
@@ -291,9 +291,9 @@ class CaseForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCase:
-    """What is to be expected from now on: turns as the agent did them, and how the session starts.
+    """A new case: actual turns as expectations, and the initial session.
 
-    `final_state` is the state to expect at the end; None expects none.
+    `final_state` is the expected final state; None expects none.
     """
 
     eval_id: str
@@ -303,7 +303,7 @@ class NewCase:
 
 
 def detect_form(document: EvalSetDocument) -> CaseForm:
-    """The form that the first cases of a set have."""
+    """Detect the form of the first cases of a set."""
     as_events = tool_responses = False
     if document.format is DocumentFormat.CURRENT:
         invocations = list(_first_invocations(document))
@@ -314,8 +314,10 @@ def detect_form(document: EvalSetDocument) -> CaseForm:
 
 
 def write_case(document: EvalSetDocument, case: NewCase) -> None:
-    """Put a case at the end of a set, or in the place of the one that has its id. Raises StoreError, also where nobody
-    knows what is to be expected. Of an agent that tells nothing of its calls nothing of them is written."""
+    """Append a case to a set, or replace the one with its id. Calls are not written if the agent does not report any.
+
+    Raises StoreError, also if calls or arguments are unknown.
+    """
     told = [pair for pair in enumerate(case.turns) if not pair[1].has_no_call_report]
     unknown = next(filter(None, (explain_unknown_calls(turn, number) for number, turn in told)), None)
     if unknown is not None:
@@ -375,7 +377,7 @@ def _flat_data(turn: TurnResult, form: CaseForm) -> dict[str, Any]:
 
 
 def _events_data(invocation: Invocation, form: CaseForm) -> dict[str, Any]:
-    """The events with what is expected of them; an agent that reported lists has all its calls in one event."""
+    """Dump the expected parts of events. Lists of calls become one event."""
     found = invocation.intermediate_data
     if isinstance(found, InvocationEvents):
         told = [(event.author, (event.content and event.content.parts) or []) for event in found.invocation_events]
@@ -398,7 +400,7 @@ def _as_events(data: IntermediateData | None) -> Iterator[tuple[str, list[Part]]
 
 
 def _part(part: Part, form: CaseForm) -> dict[str, Any] | None:
-    """What is expected of a part; None for what no case expects: thoughts, and answers of tools where none has them."""
+    """Dump the expected part; None for thoughts, and for tool responses if the cases have none."""
     if part.function_call is not None:
         return {"function_call": _call(part.function_call.name or "", part.function_call.args)}
     if part.function_response is not None:
@@ -408,7 +410,7 @@ def _part(part: Part, form: CaseForm) -> dict[str, Any] | None:
 
 
 def _legacy_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
-    """An eval of the older format, which knows text alone and no final state."""
+    """Dump a case in the older format, which has only text and no final state."""
     if case.final_state is not None:
         raise StoreError(document.path, "the older format holds no final session state; migrate the file first")
     return {
@@ -439,7 +441,7 @@ def _session_data(session_input: SessionInput) -> dict[str, Any]:
 
 
 def _call(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
-    # No arguments are not the same as arguments that are empty.
+    # Missing arguments differ from empty arguments.
     return {"name": name} if args is None else {"name": name, "args": dict(args)}
 
 
@@ -459,17 +461,17 @@ def _dump_content(content: Content) -> dict[str, Any]:
     return {"role": dumped.pop("role", "user"), **dumped}
 
 
-# A conversation of a simulated user as a fixed case: the same words, and what the agent did as what is expected.
+# A simulated conversation as a fixed case, with the actual turns as expectations.
 
 
 def can_save(result: CaseResult) -> bool:
-    """Whether there is a conversation to keep: one that came to its end, or to its limit."""
+    """Whether the result has a complete simulated conversation, ended by the user or by the limit."""
     simulation = result.execution.simulation
     return simulation is not None and simulation.end is not None and result.execution.failure is None
 
 
 def make_fixed_case(result: CaseResult, case: EvalCase, *, taken: Collection[str]) -> NewCase:
-    """The conversation of a scenario as a case of its own, under an id that is not `taken`."""
+    """Make a fixed case of a simulated conversation, with an id that is not `taken`."""
     numbered = (f"{case.eval_id}_played{'' if number == 1 else f'_{number}'}" for number in count(1))
     given = case.session_input or SessionInput()
     session_input = SessionInput(
@@ -482,9 +484,9 @@ def make_fixed_case(result: CaseResult, case: EvalCase, *, taken: Collection[str
 
 
 def save_conversations(path: Path, results: Sequence[CaseResult], cases: Mapping[CaseKey, EvalCase]) -> Sequence[str]:
-    """Add the conversations that can be kept to an eval set, which is made where there is none; gives the new ids.
+    """Add the complete conversations to an eval set, which is created if missing; return the new ids.
 
-    `cases` has the scenarios. Raises StoreError; the set is then as it was.
+    `cases` has the scenarios. Raises StoreError and then changes nothing.
     """
     keepable = [result for result in results if can_save(result)]
     if not keepable:

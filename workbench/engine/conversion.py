@@ -31,36 +31,36 @@ from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.filetypes import EVAL_SET_SUFFIXES, derive_set_name
 
-# What a conversion cannot carry over: said before it is missed.
+# Losses of a conversion.
 
 
 class Losses:
-    """What is lost, in words, with the cases that lose it."""
+    """Kinds of loss, as messages, with the cases that they affect."""
 
     def __init__(self) -> None:
         self._cases: dict[str, dict[str, None]] = {}
-        self.unread = 0  # rows or cases that are lost as a whole, because they cannot be read
+        self.unread = 0  # rows or cases that are left out because they cannot be read
 
     def add(self, what: str, *, case: str) -> None:
-        """Note that a case loses something. `case` is a name that no other has: each counts once."""
+        """Add a loss of a case. `case` is a unique name; each counts once."""
         self._cases.setdefault(what, {})[case] = None
 
     def add_unread(self, what: str, *, reason: str, case: str) -> None:
-        """Note that a row or case cannot be read and is left out."""
+        """Add a row or case that cannot be read and is left out."""
         self.unread += 1
         self.add(f"a {what} that cannot be read is left out: {reason}", case=case)
 
     def lines(self) -> Iterator[str]:
-        """One line for each kind of loss: how many cases, and the first of them."""
+        """Yield one line for each kind of loss: the number of cases, and the first."""
         for what, cases in self._cases.items():
             first = next(iter(cases))
             yield f"{what} ({pluralise(len(cases), 'case')}{'' if len(cases) == 1 else ', the first'}: {first})"
 
 
-# Sessions: what datasets, eval sets and lists of messages have in common, and what each of them has besides.
+# Sessions, the common form of datasets, eval sets and lists of messages.
 
 Side = Literal["reference", "response"]
-"""What an agent should have done, or what it did."""
+"""The expected or the actual side of an agent."""
 
 COLUMNS: Mapping[Side, tuple[str, str, str]] = {
     "reference": ("reference", "reference_trajectory", REFERENCE_MESSAGES),
@@ -71,9 +71,9 @@ COLUMNS: Mapping[Side, tuple[str, str, str]] = {
 
 @dataclass
 class Session:
-    """A session by its id; `columns` are those of a row that say nothing of this side of it.
+    """A session. `columns` are those of its row that do not belong to this side.
 
-    `name` is what losses call it: sessions may have the same id.
+    `name` is its unique name in losses, because sessions may share an id.
     """
 
     eval_id: str
@@ -83,12 +83,12 @@ class Session:
 
 
 def choose_side(rows: Sequence[Row]) -> Side:
-    """The side that the rows of a dataset have: the reference, where any has one."""
+    """Return the side of a dataset: the reference if any row has one."""
     return "reference" if any(_has(row, "reference") for row in rows) else "response"
 
 
 def choose_reported_side(rows: Sequence[Row]) -> Side:
-    """The side that tells what happened: the response, where any row has one."""
+    """Return the side of the actual conversation: the response if any row has one."""
     return "response" if any(_has(row, "response") for row in rows) else "reference"
 
 
@@ -97,7 +97,7 @@ def _has(row: Row, side: Side) -> bool:
 
 
 def read_row_sessions(dataset: Dataset, *, side: Side, losses: Losses) -> Iterator[Session]:
-    """One side of the rows that can be read; the others are losses."""
+    """Yield one side of the readable rows; the others are losses."""
     answer, calls, messages = COLUMNS[side]
     for name, row in filter_readable(dataset, losses):
         conversation = read_conversation(row, side)
@@ -109,7 +109,7 @@ def read_row_sessions(dataset: Dataset, *, side: Side, losses: Losses) -> Iterat
 
 
 def filter_readable(dataset: Dataset, losses: Losses) -> Iterator[tuple[str, Row]]:
-    """The rows that can be read, each with its name for losses; the others are losses, each with its reason."""
+    """Yield the readable rows with their names for losses; add the others to the losses."""
     for name, row in zip(make_names(row.eval_id for row in dataset.rows), dataset.rows, strict=True):
         if row.problems:
             losses.add_unread("row", reason=str(row.problems[0]), case=name)
@@ -118,7 +118,7 @@ def filter_readable(dataset: Dataset, losses: Losses) -> Iterator[tuple[str, Row
 
 
 def make_names(eval_ids: Iterable[str]) -> Iterator[str]:
-    """What cases with these ids are called, each by a name of its own, also where one has `id#2` for its id."""
+    """Yield a unique name for each of these ids, even if one is `id#2`."""
     seen: Counter[str] = Counter()
     taken: set[str] = set()
     for eval_id in eval_ids:
@@ -129,7 +129,7 @@ def make_names(eval_ids: Iterable[str]) -> Iterator[str]:
 
 
 def read_conversation(row: Row, side: Side) -> Conversation:
-    """What was said on one side of a row: its messages, or the one turn that its columns are."""
+    """Return one side of a row: its messages, or the single turn of its columns."""
     answer, calls = (
         (row.reference, row.reference_trajectory) if side == "reference" else (row.response, row.predicted_trajectory)
     )
@@ -142,9 +142,9 @@ def read_conversation(row: Row, side: Side) -> Conversation:
 
 
 def read_set_sessions(path: Path, *, losses: Losses) -> Iterator[Session]:
-    """The sessions of an eval set that are conversations; the other cases are losses.
+    """Yield the conversations of an eval set; the other cases are losses.
 
-    Raises StoreError, also where the JSON around the cases is broken.
+    Raises StoreError, also if the JSON around the cases is broken.
     """
     document = EvalSetDocument.open(path)
     document.refuse_broken_json()
@@ -217,16 +217,16 @@ def _find_turn_losses(invocation: Invocation) -> Iterator[str]:
 # Conversion between datasets, eval sets and lists of messages, with a report of what the other cannot hold.
 
 Form = Literal["rows", "evalset", "openai", "langchain"]
-"""What a file holds: rows of a dataset, an eval set, or conversations as lists of messages."""
+"""The form of a file: rows of a dataset, an eval set, or conversations as lists of messages."""
 
 _WRITE_MESSAGES = {"openai": to_openai_messages, "langchain": to_langchain_messages}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """The file that a conversion gives; `losses` has a line for each kind of thing that it cannot hold.
+    """A converted file; `losses` has a line for each kind of loss.
 
-    `unread` is how many rows or cases are left out because they cannot be read; `losses` names them too.
+    `unread` is the number of rows or cases that are left out because they cannot be read; `losses` includes them.
     """
 
     content: bytes
@@ -236,18 +236,18 @@ class Converted:
 
 
 def guess_form(path: Path) -> Form:
-    """What a file of this name holds, where nobody says otherwise."""
+    """Guess the form of a file from its name."""
     return "evalset" if path.name.endswith(EVAL_SET_SUFFIXES) else "rows"
 
 
 def convert(
     source: Path | str, to: Path, *, form: Form, side: Side | None = None, columns: Columns | None = None
 ) -> Converted:
-    """The file `to` with what `source` holds, as `form`; nothing is written.
+    """Convert `source` to the content of the file `to` in a form; nothing is written.
 
-    `side` says which side of the rows an eval set or a conversation is, or becomes: by default the reference of rows
-    for an eval set, and what was answered for messages. `columns` as in `read_dataset`. Raises PlanError where there is
-    nothing to convert, and StoreError where a file cannot be read or written.
+    `side` is the side of rows that an eval set or conversation corresponds to: by default the reference for an eval
+    set, and the response for messages. `columns` as in `read_dataset`. Raises PlanError if there is nothing to convert,
+    and StoreError if a file cannot be read or written.
     """
     losses = Losses()
     if isinstance(source, Path) and not is_dataset(source):
@@ -280,7 +280,7 @@ def _as_file(to: Path, rows: list[Mapping[str, Any]], losses: Losses) -> Convert
 
 
 def _own_columns(columns: Mapping[str, Any], losses: Losses, *, case: str) -> Mapping[str, Any]:
-    """The columns of a row; messages are the columns that they say."""
+    """Return the columns of a row without messages, whose contents are in other columns."""
     for _, _, name in COLUMNS.values():
         if is_messages(columns.get(name)):
             losses.add(f"all of {name} but prompt, calls and answer", case=case)
@@ -289,7 +289,7 @@ def _own_columns(columns: Mapping[str, Any], losses: Losses, *, case: str) -> Ma
 
 
 def _build_rows(sessions: Iterable[Session], *, side: Side, losses: Losses) -> Iterator[Mapping[str, Any]]:
-    """A row for each turn."""
+    """Yield a row for each turn."""
     answer, calls, _ = COLUMNS[side]
     for session in sessions:
         turns = session.conversation.turns
@@ -354,7 +354,7 @@ def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Conve
 
 
 def _free_id(eval_id: str, taken: Counter[str]) -> str:
-    """An id of its own for a case: ids that others have too are numbered."""
+    """Return a unique id for a case: duplicates are numbered."""
     free = eval_id
     while taken[free]:
         taken[eval_id] += 1
@@ -374,7 +374,7 @@ def _build_case(session: Session) -> Mapping[str, Any]:
 
 
 def _build_invocation(turn: Turn) -> Mapping[str, Any]:
-    """The turn as an eval set has it; what is not known is absent."""
+    """Build a turn of an eval set; unknown fields are absent."""
     parts = [] if turn.prompt is None else [{"text": turn.prompt}]
     data: dict[str, Any] = {"user_content": {"role": "user", "parts": parts}}
     if turn.answer is not None:
@@ -390,7 +390,7 @@ def _build_invocation(turn: Turn) -> Mapping[str, Any]:
 
 
 def _tool_response(result: ToolResult) -> Mapping[str, Any]:
-    """What a tool gave back: an eval set has an object there, so that anything else becomes its `result`."""
+    """Build a tool response. Eval sets need an object, so any other value becomes its `result`."""
     try:
         response = json.loads(result.content)
     except (ValueError, RecursionError):

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 
-# Which versions a run was made with: what can change a score without any change in the project.
+# Versions that can change a score without a change in the project.
 
-# What computes scores, and the framework where agents run under our own interpreter.
+# Libraries that compute scores, and the framework of agents in our own interpreter.
 _PACKAGES = ("google-adk", "rouge-score", "sacrebleu")
 
 
 @cache
 def find_versions() -> dict[str, str]:
-    """By name: workbench, python, and those of the packages above that are installed."""
+    """Find the versions of workbench, Python, and installed packages, by name."""
     found = {"workbench": workbench.__version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -51,7 +51,7 @@ def find_versions() -> dict[str, str]:
     return found
 
 
-# Keeps the results of a run: in the history, and where ADK's own tools look for them.
+# Stores results in the history, and as result files of ADK.
 
 Written = TypeVar("Written")
 
@@ -74,7 +74,7 @@ class HistoryRecorder:
     ) -> None:
         """`warn` gets messages for the user; `lose` those that mean that results are not kept.
 
-        `stored` hears of all results that have been stored, together with others; it need not look at them.
+        `stored` receives the stored results lazily.
         """
         self._root = root
         self._warn = warn
@@ -88,7 +88,7 @@ class HistoryRecorder:
         self._replays = False
 
     def begin(self, run: Run) -> None:
-        """Store what the run sets out to do."""
+        """Store the start of the run."""
         self._run_id = run.run_id
         self._replays = run.plan.options.replay_calls is not None
         if not run.plan.options.history:
@@ -103,7 +103,7 @@ class HistoryRecorder:
         self._write(lambda history: history.reuse_results(self._run_id, run.plan.taken_from))
 
     def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None:
-        """Store what agents did, whose judges are being asked: nobody is shown it, a later run can judge it."""
+        """Store executions before they are judged, so that a later run can judge them."""
         if self._history is None:
             return
         jobs = [FinishedJob(result, execution_key=planned.execution_hash) for planned, result in results]
@@ -115,9 +115,9 @@ class HistoryRecorder:
         }
 
     def keep(self, results: Sequence[tuple[JobKey, PlannedCase, CaseResult]]) -> Sequence[bool]:
-        """Store results before anyone is shown them; whether each is kept.
+        """Store results before they are shown; return for each whether it is stored.
 
-        A cancelled job says nothing about its case and is not kept, but for what its agent had done.
+        A cancelled job is not stored, except for an execution that was stored before judging.
         """
         nothing = [False] * len(results)
         if self._history is None:
@@ -129,7 +129,7 @@ class HistoryRecorder:
             FinishedJob(
                 result,
                 execution_key=planned.execution_hash,
-                # Without the key that verdict never counts again: what the agent did is judged anew.
+                # Without the key the verdict is never reused; the execution is judged again.
                 scoring_key="" if result.has_outage or self._is_replayed(result) else planned.scoring_hash,
                 lacks_baseline=lacks_baseline(planned, result),
                 is_rescored=not planned.needs_agent or key in unjudged,
@@ -149,7 +149,7 @@ class HistoryRecorder:
         return [result.status is not CaseStatus.CANCELLED for _, _, result in results]
 
     def end(self, run: Run, finished: RunFinished) -> None:
-        """Store how the run came out; write ADK's result files for the sets of ADK agents that ran as a whole."""
+        """Store the end of the run; write ADK's result files for complete sets of ADK agents."""
         if run.plan.options.adk_results and not finished.interrupted:
             self._write_adk_results(run)
         self._write(
@@ -164,14 +164,14 @@ class HistoryRecorder:
             self._check_file()
 
     def tidy(self) -> None:
-        """Forget what is old, once everybody knows how the run came out; what cannot be now is after a later run."""
+        """Remove old data after the run; a later run retries what fails."""
         if self._history is not None:
             with contextlib.suppress(StoreError):
                 self._history.delete_old_results(self._run_id)
             self._history.close()
 
     def _is_replayed(self, result: CaseResult) -> bool:
-        """Whether models had a say in it that were not asked now: it counts for this run, and not as theirs."""
+        """Whether replayed calls of models shaped the result, which is then valid for this run only."""
         if not self._replays:
             return False
         asked = any(score.judgement is not None for metric in result.metrics for score in metric.per_invocation)
@@ -279,7 +279,7 @@ class HistoryRecorder:
             self._warn(f"no result file for adk web was written: {error}")
 
     def _whole_results(self, run: Run, eval_sets: frozenset[str]) -> Mapping[str, Sequence[CaseResult]]:
-        """The results of these sets with what the agent did, from the history where the run does not hold that."""
+        """Return the results of these sets with their executions, from the history if the run has dropped them."""
         whole: Iterable[CaseResult] = run.results()
         if run.holds is Holds.VERDICTS:
             stored = () if self._history is None else self._history.results(self._run_id)
@@ -320,13 +320,13 @@ def _get_folder(target: Target) -> Path:
     return target.path / target.location
 
 
-# The cases that stored results were held against: rows of datasets as they were, others as their sets are now.
+# The cases of stored results: rows as they were stored, other cases from the current sets.
 
 _Places = dict[tuple[str, int], int]
 
 
 class ExpectedCases:
-    """Finds the cases of results, each set opened once; those that are gone or broken are simply not there."""
+    """Finds the cases of results, opening each set once. Missing and broken cases are None."""
 
     def __init__(self, open_document: Callable[[str], EvalSetDocument]) -> None:
         """`open_document` opens the set of this name, relative to the project; it raises StoreError."""
@@ -334,7 +334,7 @@ class ExpectedCases:
         self._sets: dict[str, tuple[EvalSetDocument, _Places] | None] = {}
 
     def __call__(self, result: CaseResult) -> EvalCase | None:
-        """The case of a result, if it is still there."""
+        """Return the case of a result; None if it no longer exists."""
         if result.expected_by_row is not None:
             return result.expected_by_row
         key = result.case
@@ -348,7 +348,7 @@ class ExpectedCases:
             return None
 
     def place(self, key: CaseKey) -> tuple[int, str]:
-        """What to sort by: the place in the set, and the id for those that are no longer in it."""
+        """Return a sort key: the position in the set; for missing cases, the end and the id."""
         found = self._set(key.eval_set)
         places = {} if found is None else found[1]
         return places.get((key.eval_id, key.occurrence), len(places)), key.eval_id
@@ -365,9 +365,9 @@ class ExpectedCases:
         return self._sets[relative]
 
 
-# Names of runs: they sort by time, and are short enough to type.
+# Ids of runs: short, and sorted by time.
 
 
 def new_run_id(now: datetime) -> str:
-    """Such as `20261121-140207-5f3a`: the local second, and enough chance for two runs in one second."""
+    """Make an id such as `20261121-140207-5f3a`: local time, and random digits for runs in the same second."""
     return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

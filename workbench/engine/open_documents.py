@@ -1,4 +1,4 @@
-"""Eval sets that are open: edited together, undone together."""
+"""Open eval sets: edits, undo, saving and recovery."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from workbench.store.evalsets.recovery import Recovery, RecoveryFolder
 from workbench.store.files import Signature, make_folder, make_relative_name, read_bytes, read_signature
 from workbench.store.filetypes import is_dataset_name
 
-# One eval set that is open: its document, and how that stands to the file.
-
-# The eval sets of a project as they are being edited: read when they are asked for, kept while anything can be
-# undone.
+# The open eval sets of a project: read on first use, and kept for undo.
 
 T = TypeVar("T")
 
@@ -29,12 +26,11 @@ _NOT_SEEN: Signature = (-1,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentStatus:
-    """How an eval set stands between its file and its edits.
+    """The status of an open eval set.
 
-    `undoable` and `redoable` are what the next undo and redo would do, in words. `changed_on_disk`: there are unsaved
-    edits, and the file is no longer the one they were made to. `changed_cases`: the ids of cases with unsaved edits.
-    `problem`: why the file cannot be read as it is on disk now; what is shown is then its last good state.
-    `revision` is another number whenever the content is another.
+    `undoable` and `redoable` describe the next undo and redo. `changed_on_disk`: there are unsaved edits, and the file
+    changed since. `changed_cases`: the ids of cases with unsaved edits. `problem`: why the file cannot be read now; its
+    last good state is then shown. `revision` changes with the content.
     """
 
     dirty: bool
@@ -47,29 +43,29 @@ class DocumentStatus:
 
 
 class OpenDocument:
-    """A document, brought to where its file is by `refresh` as far as no edit is lost by that."""
+    """A document that `refresh` keeps in step with its file without losing edits."""
 
     def __init__(self, document: EvalSetDocument) -> None:
         self.document = document
         self.problem: StoreError | None = None  # why the file cannot be read now
-        self.has_news = False  # whether a look at the file made a difference that has not been told
-        self.edited_at = 0  # when it was edited, undone or redone last, in the order of its project
+        self.has_news = False  # whether a refresh found a change that was not polled yet
+        self.edited_at = 0  # the order number of the last edit, undo or redo
         self._in_conflict = False
-        self._seen = _NOT_SEEN  # the file when it was looked at last
-        self._saved_at_once: set[int] = set()  # steps, by their number, that went to disk when they were made
-        self._joint_edits: dict[int, Transaction] = {}  # steps, by their number, that are steps of other sets too
+        self._seen = _NOT_SEEN  # the signature of the file at the last refresh
+        self._saved_at_once: set[int] = set()  # numbers of steps that were saved when they were made
+        self._joint_edits: dict[int, Transaction] = {}  # transactions by the number of their step
 
     @classmethod
     def open(cls, path: Path) -> OpenDocument:
-        """Raises StoreError."""
+        """Open a file. Raises StoreError."""
         opened = cls(EvalSetDocument.open(path))
         opened._mark_saved()
         return opened
 
     def refresh(self) -> None:
-        """See what became of the file. Without unsaved edits its new content is taken, undoably where there are steps.
+        """Read the file if it changed. Without unsaved edits, take its content, as a step of undo if there are steps.
 
-        With unsaved edits they stay, in conflict with the file; where it cannot be read its last good state stays.
+        Unsaved edits stay, in conflict with the file. If the file cannot be read, its last good state stays.
         """
         signature = read_signature(self.document.path)
         if signature == self._seen and (self.document.is_dirty or not self._in_conflict):
@@ -83,13 +79,13 @@ class OpenDocument:
         self.has_news = self.has_news or self._sight() != before
 
     def poll_changed(self) -> bool:
-        """Look, and say whether a look made a difference to anything that can be seen since this was asked last."""
+        """Refresh, and return whether anything visible changed since the last call."""
         self.refresh()
         had, self.has_news = self.has_news, False
         return had
 
     def edit(self, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
-        """Change the document in one step; where `change` raises nothing remains of it."""
+        """Change the document in one step of undo. If `change` raises, the document is unchanged."""
         before = self.document.steps_done
         with self.document.step(label):
             result = change(self.document)
@@ -98,7 +94,7 @@ class OpenDocument:
         return result
 
     def edit_and_save(self, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
-        """As `edit`, saved at once, as undoing and redoing it will be. Where only saving fails the edit stays."""
+        """As `edit`, and save; undo and redo save too. If only saving fails, the edit stays."""
         before = self.document.steps_done
         result = self.edit(change, label=label)
         if self.document.steps_done > before:
@@ -107,7 +103,7 @@ class OpenDocument:
         return result
 
     def edit_as_part(self, joint: Transaction, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
-        """As `edit`, as part of an edit of several sets, which saves it; undoing and redoing it are saved too."""
+        """As `edit`, as part of a transaction, which saves it; undo and redo save too."""
         before = self.document.steps_done
         result = self.edit(change, label=label)
         if self.document.steps_done > before:
@@ -116,36 +112,36 @@ class OpenDocument:
         return result
 
     def joint_edit(self, number: int) -> Transaction | None:
-        """The edit of several sets that the step of this number is part of."""
+        """Return the transaction of a step; None if it has none."""
         return self._joint_edits.get(number)
 
     def undo(self) -> str | None:
-        """Take back the last step, and save that where the step was saved at once; gives what it was."""
+        """Undo the last step, and save if the step was saved; return its label."""
         return self._step(self.document.steps_done, self.document.undo)
 
     def redo(self) -> str | None:
-        """Do again what was undone last, and save that where it was saved at once; gives what it was."""
+        """Redo the step undone last, and save if the step was saved; return its label."""
         return self._step(self.document.steps_done + 1, self.document.redo)
 
     def save(self) -> None:
-        """Write unsaved edits. Raises FileChanged where the file is not what they were made to, and StoreError."""
+        """Save edits. Raises FileChanged if the file changed since they were made, and StoreError."""
         if self.document.is_dirty:
             self.document.save()
             self._mark_saved()
 
     def overwrite(self) -> None:
-        """Write the file, whatever is there now, with its folder where that is gone. Raises StoreError."""
+        """Overwrite the file, and create its folder if it is missing. Raises StoreError."""
         make_folder(self.document.path.parent)
         self.document.save(overwrite=True)
         self._mark_saved()
 
     def overwrite_version(self, theirs: bytes | None) -> None:
-        """Write the file in place of what was seen there. Raises FileChanged where it is another again."""
+        """Overwrite the version of the file that was shown. Raises FileChanged if it changed again."""
         self.document.replace_on_disk(theirs)
         self._mark_saved()
 
     def reload(self) -> None:
-        """Take what is on disk, as a step of undo. Raises StoreError."""
+        """Load the file as a step of undo. Raises StoreError."""
         before = self.document.steps_done
         self.document.reload()
         self._forget_steps_after(before)
@@ -159,11 +155,11 @@ class OpenDocument:
         self._seen = _NOT_SEEN
 
     def move(self, path: Path) -> None:
-        """The file has another name now."""
+        """Follow a rename of the file."""
         self.document.path = path
 
     def get_status(self) -> DocumentStatus:
-        """How it stands, as of the last look."""
+        """Return the status as of the last refresh."""
         document = self.document
         return DocumentStatus(
             dirty=document.is_dirty,
@@ -181,24 +177,24 @@ class OpenDocument:
     def _differs(self) -> bool:
         try:
             return self.document.has_changed_on_disk()
-        except StoreError:  # it is there and cannot be read
+        except StoreError:  # it exists and cannot be read
             return True
 
     def _load_file(self) -> None:
         try:
             if self.document.undo_label or self.document.redo_label:
                 self.reload()
-            else:  # nothing to undo is worth keeping the old content for
+            else:  # without steps of undo, the old content is not needed
                 self.document = EvalSetDocument.open(self.document.path)
                 self._mark_saved()
         except StoreError as error:
             self.problem = error
             self._in_conflict = False
             if isinstance(error.__cause__, OSError):
-                self._seen = _NOT_SEEN  # a permission may be given without a trace in what we compare
+                self._seen = _NOT_SEEN  # a new permission does not change the signature
 
     def _mark_saved(self) -> None:
-        """The document is as on disk now."""
+        """Note that the document equals its file."""
         stamp = self.document.stamp
         self._seen = stamp.signature if stamp is not None else _NOT_SEEN
         self._in_conflict = False
@@ -216,26 +212,26 @@ class OpenDocument:
         self._joint_edits = {step: joint for step, joint in self._joint_edits.items() if step <= number}
 
 
-# An edit of several eval sets at once, such as moving a case: saved as one, undone and done again as one.
+# Transactions: edits of several eval sets, such as moving a case, that are saved, undone and redone together.
 
 Change = Callable[[EvalSetDocument], Any]
 
 
 class Transaction:
-    """One step of undo in each of several open documents; none of them is taken back without the others."""
+    """One step of undo in each of several open documents, which are undone together."""
 
     def __init__(self) -> None:
         self._steps: list[tuple[OpenDocument, int]] = []
 
     @property
     def documents(self) -> Sequence[OpenDocument]:
-        """What was edited, in the order of the edits."""
+        """The edited documents, in the order of the edits."""
         return [opened for opened, _ in self._steps]
 
     def make(self, changes: Sequence[tuple[OpenDocument, Change]], *, label: str) -> None:
-        """Make the edits and save them in this order. Where anything fails nothing remains of it.
+        """Make the edits and save them in this order. If any fails, all are undone.
 
-        Raises StoreError, and FileChanged before anything is edited where a set is in conflict with its file.
+        Raises StoreError, and FileChanged before any edit if a set is in conflict with its file.
         """
         for opened, _ in changes:
             if opened.get_status().changed_on_disk:
@@ -255,14 +251,14 @@ class Transaction:
             raise
 
     def undo(self) -> None:
-        """Take back the edits, the last one first. Raises StoreError, before any, where one was edited since."""
+        """Undo the edits, the last one first. Raises StoreError before any if a document was edited since."""
         for opened, number in self._steps:
             self._check(opened, number, now=opened.document.steps_done)
         for opened, _ in reversed(self._steps):
             opened.undo()
 
     def redo(self) -> None:
-        """Make the edits again. Raises StoreError, before any, where that can no longer be in one of the documents."""
+        """Redo the edits. Raises StoreError before any if one cannot be redone."""
         for opened, number in self._steps:
             self._check(opened, number, now=opened.document.steps_done + 1)
         for opened, _ in self._steps:
@@ -279,9 +275,9 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEdits:
-    """Unsaved edits of an earlier session: of which set, and how its cases differ from the file.
+    """Unsaved edits of an earlier session, and the cases that differ from the file.
 
-    `differences` is None where the file is gone or broken; `problem` says why the edits themselves cannot be read.
+    `differences` is None if the file is missing or broken. `problem` says why the edits cannot be read.
     """
 
     recovery: Recovery
@@ -291,72 +287,72 @@ class FoundEdits:
 
 
 class OpenDocuments:
-    """The documents of one project, by their path relative to its root. Used from one thread at a time."""
+    """The documents of one project, by path relative to its root. Used from one thread at a time."""
 
     def __init__(self, root: Path, *, is_dataset: Callable[[str], bool] = is_dataset_name) -> None:
-        """`is_dataset` says of a set whether it is none, but a dataset; it may raise StoreError."""
+        """`is_dataset` is True if the entry is a dataset, not an eval set. It may raise StoreError."""
         self._root = root
         self._is_dataset = is_dataset
         self._open: dict[str, OpenDocument] = {}
-        self._unreadable: dict[str, Signature] = {}  # sets of which nothing could be read, with the file as it was then
-        self._gone: dict[int, OpenDocument] = {}  # of sets whose files an operation removed, by its number
+        self._unreadable: dict[str, Signature] = {}  # sets that could not be read, with the signature of the file
+        self._gone: dict[int, OpenDocument] = {}  # documents whose files were deleted, by number of the operation
         self._operations = SetOperations(root)
         self._recovery = RecoveryFolder(root)
-        self._kept: dict[Path, int] = {}  # the documents that have a recovery file, and the revision in it
+        self._kept: dict[Path, int] = {}  # documents with a recovery file, and its revision
         self._order = 0
 
     def document(self, eval_set: str) -> EvalSetDocument:
-        """An eval set with its unsaved edits; without any, as it is on disk now.
+        """Return an eval set with its unsaved edits, or as it is on disk.
 
-        Where the file can no longer be read the last good state is given, and `get_status` says what is wrong. Raises
-        StoreError where there is none.
+        If the file can no longer be read, returns the last good state, and `get_status` has the problem. Raises
+        StoreError if there is no good state.
         """
         return self._look(eval_set).document
 
     def document_on_disk(self, eval_set: str) -> EvalSetDocument:
-        """As `document`, for what must not go by a state that no file has: raises StoreError where there is none."""
+        """As `document`, but raise StoreError if the file cannot be read now."""
         opened = self._look(eval_set)
         if opened.problem is not None:
             raise opened.problem
         return opened.document
 
     def edit(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
-        """Change a document in one step of undo, unsaved. Where `change` raises, nothing remains of it."""
+        """Change a document in one step of undo, unsaved. If `change` raises, it is unchanged."""
         with self._changing(eval_set) as opened:
             return opened.edit(change, label=label)
 
     def edit_and_save(self, eval_set: str, change: Callable[[EvalSetDocument], T], *, label: str) -> T:
-        """As `edit`, saved at once, as undoing it and doing it again will be. Raises FileChanged and StoreError.
+        """As `edit`, and save; undo and redo save too. Raises FileChanged and StoreError.
 
-        Where only saving fails the edit stays, unsaved.
+        If only saving fails, the edit stays, unsaved.
         """
         with self._changing(eval_set) as opened:
             return opened.edit_and_save(change, label=label)
 
     def edit_together(self, changes: Sequence[tuple[str, Change]], *, label: str) -> None:
-        """Change several sets in one step and save them, in this order. Where anything fails nothing remains of it.
+        """Change several sets in one step and save them, in this order. If any fails, all are undone.
 
-        Raises StoreError, and FileChanged where one of them is in conflict with its file.
+        Raises StoreError, and FileChanged if one of them is in conflict with its file.
         """
         joint = Transaction()
         joint.make([(self._look(eval_set), change) for eval_set, change in changes], label=label)
         self._note_edited(joint)
 
     def undo(self, eval_set: str) -> str | None:
-        """Take back the last step of a set, in all sets that it was made to; gives what it was.
+        """Undo the last step of a set, in all sets of its transaction; return its label.
 
-        Where the step was saved at once this is saved too. Raises StoreError where another set stands against it.
+        If the step was saved, saves the undo too. Raises StoreError if another set prevents it.
         """
         done = self._undo(eval_set)
         return done.label if done is not None else None
 
     def redo(self, eval_set: str) -> str | None:
-        """Do again what was undone last in a set, in all sets that it was made to; saved as `undo` does."""
+        """Redo the step of a set undone last, in all sets of its transaction; saves as `undo` does."""
         done = self._redo(eval_set)
         return done.label if done is not None else None
 
     def undo_newest(self, eval_set: str | None) -> Done | None:
-        """Take back what was done last: in this set, or with the files of sets. None where there is nothing."""
+        """Undo the newest edit of this set or operation on files. Returns None without one."""
         opened = self._open.get(eval_set) if eval_set is not None else None
         edited_at = opened.edited_at if opened is not None and opened.document.undo_label else 0
         if self._operations.undo_order > edited_at:
@@ -364,7 +360,7 @@ class OpenDocuments:
         return self._undo(eval_set) if eval_set is not None else None
 
     def redo_newest(self, eval_set: str | None) -> Done | None:
-        """Do again what was undone last: in this set, or with the files of sets. None where there is nothing."""
+        """Redo the newest undo in this set or of an operation on files. Returns None without one."""
         opened = self._open.get(eval_set) if eval_set is not None else None
         edited_at = opened.edited_at if opened is not None and opened.document.redo_label else 0
         if self._operations.redo_order > edited_at:
@@ -372,9 +368,9 @@ class OpenDocuments:
         return self._redo(eval_set) if eval_set is not None else None
 
     def save(self, eval_set: str, *, overwrite: bool = False) -> None:
-        """Write a set with unsaved edits. Raises FileChanged where the file changed, unless `overwrite` is chosen.
+        """Save a set. Raises FileChanged if the file changed, and StoreError.
 
-        A file that is gone is written again where `overwrite` is chosen, with its folder. Raises StoreError.
+        With `overwrite`, writes the file in any case, and creates its folder if it is missing.
         """
         opened = self._look(eval_set)
         if overwrite:
@@ -384,21 +380,21 @@ class OpenDocuments:
         self._discard_recovery(opened)
 
     def overwrite_version(self, eval_set: str, theirs: bytes | None) -> None:
-        """Write a set in place of what was seen on disk (None: no file). Raises FileChanged where that changed too."""
+        """Overwrite the shown version of the file (None: no file). Raises FileChanged if it changed again."""
         opened = self._look(eval_set)
         opened.overwrite_version(theirs)
         self._discard_recovery(opened)
 
     def versions(self, eval_set: str) -> Versions:
-        """A set as it is here and as it is on disk. Raises StoreError where the file is there and cannot be read."""
+        """Compare a set with its file. Raises StoreError if the file exists and cannot be read."""
         document = self.document(eval_set)
         path = document.path
         return compare_versions(document, read_bytes(path)[0] if path.exists() else None)
 
     def find_changed_sets(self) -> frozenset[str]:
-        """The sets that are another than when this was asked last, because of their files, whoever saw it first.
+        """Return the sets that changed through their files since the last call.
 
-        As cheap as asking the file system. Sets that were never asked for are not looked at.
+        Reads only file signatures, and only those of sets that were opened.
         """
         now = {name: read_signature(self._root / name) for name in self._unreadable}
         others = [name for name, signature in now.items() if signature != self._unreadable[name]]
@@ -406,52 +402,52 @@ class OpenDocuments:
         return frozenset([name for name, opened in self._open.items() if opened.poll_changed()] + others)
 
     def reload(self, eval_set: str) -> None:
-        """Take what is on disk; an undo brings back the edits that were not saved. Raises StoreError."""
+        """Load the file; undo restores the unsaved edits. Raises StoreError."""
         with self._changing(eval_set) as opened:
             opened.reload()
             self._discard_recovery(opened)
 
     def get_status(self, eval_set: str) -> DocumentStatus:
-        """How a set stands. Raises StoreError where nothing of it could ever be read."""
+        """Return the status of a set. Raises StoreError if it could never be read."""
         return self._look(eval_set).get_status()
 
     def dirty(self) -> tuple[str, ...]:
-        """The sets with unsaved edits."""
+        """Return the sets with unsaved edits."""
         return tuple(sorted(name for name, opened in self._open.items() if opened.document.is_dirty))
 
-    # The files of sets.
+    # Operations on files.
 
     def create_set(self, eval_set: str, *, eval_set_id: str) -> None:
-        """Make an eval set without cases. Raises StoreError, also where the file is there already."""
+        """Create an eval set without cases. Raises StoreError, also if the file exists."""
         self._operations.create(eval_set, eval_set_id=eval_set_id, at=self._next())
 
     def duplicate_set(self, eval_set: str, copy: str) -> None:
-        """Write a set, with its unsaved edits, under another name too; its id becomes that name. Raises StoreError."""
+        """Write a copy of a set with its unsaved edits; the new name becomes its id. Raises StoreError."""
         self._operations.duplicate(self.document(eval_set), eval_set, copy, at=self._next())
 
     def rename_set(self, eval_set: str, new: str) -> None:
-        """Give the file of a set another name; unsaved edits and what can be undone go with it. Raises StoreError."""
+        """Rename the file of a set; its unsaved edits and steps of undo stay. Raises StoreError."""
         opened = self._open.get(eval_set)
         if opened is not None and opened.document.is_dirty and opened.document.is_named_by_file:
             raise StoreError(opened.document.path, "its case is named by the file: save its edits before renaming it")
         self._follow(self._operations.rename(eval_set, new, at=self._next()))
 
     def delete_set(self, eval_set: str) -> None:
-        """Remove the file of a set, which undo brings back, unsaved edits too. Raises StoreError."""
+        """Delete the file of a set. Undo restores it with its unsaved edits. Raises StoreError."""
         self._follow(self._operations.delete(eval_set, at=self._next()))
 
     def undo_operation(self) -> Done | None:
-        """Take back the last operation on files. Raises StoreError where that would cost anything written since."""
+        """Undo the last operation on files. Raises StoreError if that would lose later changes."""
         return self._follow(self._operations.undo(self._next()))
 
     def redo_operation(self) -> Done | None:
-        """Do again the operation on files that was undone last. Raises StoreError as `undo_operation` does."""
+        """Redo the operation on files undone last. Raises StoreError as `undo_operation` does."""
         return self._follow(self._operations.redo(self._next()))
 
-    # What outlives a crash.
+    # Recovery after a crash.
 
     def write_recovery_files(self) -> None:
-        """Bring the recovery files up to date: one for each set with unsaved edits. Raises StoreError."""
+        """Update the recovery files, one for each set with unsaved edits. Raises StoreError."""
         for opened in self._open.values():
             document = opened.document
             if not document.is_dirty:
@@ -461,13 +457,13 @@ class OpenDocuments:
                 self._kept[document.path] = document.revision
 
     def find_recoveries(self) -> list[FoundEdits]:
-        """What earlier sessions left unsaved, the newest first."""
+        """Find the unsaved edits of earlier sessions, the newest first."""
         return [self._compare_recovery(recovery) for recovery in self._recovery.list_recoveries()]
 
     def restore(self, recovery: Recovery) -> str:
-        """Take up unsaved edits of an earlier session as one step of undo; gives the set. Raises StoreError.
+        """Restore unsaved edits of an earlier session as one step of undo; return the set. Raises StoreError.
 
-        They are in a recovery file of this session before the old one goes.
+        The old recovery file is deleted only after this session has written its own.
         """
         eval_set = self._name(recovery)
         recovered = self._recovery.load(recovery)
@@ -483,12 +479,12 @@ class OpenDocuments:
         return eval_set
 
     def recovered_versions(self, recovery: Recovery) -> Versions:
-        """A set with the unsaved edits of an earlier session, and as it is on disk. Raises StoreError."""
+        """Compare the unsaved edits of an earlier session with the file. Raises StoreError."""
         path = recovery.document
         return compare_versions(self._recovery.load(recovery), read_bytes(path)[0] if path.exists() else None)
 
     def discard(self, recovery: Recovery) -> None:
-        """Throw away what an earlier session left. Raises StoreError."""
+        """Discard the unsaved edits of an earlier session. Raises StoreError."""
         self._recovery.discard(recovery)
 
     def _undo(self, eval_set: str) -> Done | None:
@@ -548,7 +544,7 @@ class OpenDocuments:
         return self._order
 
     def _follow(self, done: Done | None) -> Done | None:
-        """Let the open documents go where the files went."""
+        """Update the open documents after an operation on files."""
         if done is None:
             return None
         opened = self._gone.pop(done.number, None)
@@ -581,7 +577,7 @@ class OpenDocuments:
         return FoundEdits(recovery=recovery, eval_set=eval_set, differences=differences)
 
     def _name(self, recovery: Recovery) -> str:
-        """The name that the rest of the program has for the set."""
+        """Return the name of the set in this project."""
         return make_relative_name(recovery.document, self._root)
 
 

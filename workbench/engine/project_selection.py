@@ -1,6 +1,6 @@
-"""Projects made of what was named: these eval sets, this agent. Shared by the command line and by tests.
+"""Projects with selected eval sets or a selected agent, for the command line and for pytest.
 
-What was typed on a command line is taken apart there; here names are paths.
+The command line parses its arguments; this module takes paths.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MARKS = ("workbench.toml", ".git", "pyproject.toml")
 
 
 def find_common_root(paths: Sequence[Path]) -> Path:
-    """The one project that all paths belong to; without any, the one around the working directory.
+    """Find the root of the project of all paths; without paths, of the working directory.
 
-    A folder that nothing marks as a project is no better a root than the working directory, where that holds it.
-    Raises PlanError for paths of several projects.
+    A folder without a marker file is replaced by the project of the working directory that contains it. Raises
+    PlanError for paths of several projects.
     """
     here = Path.cwd()
     roots: dict[Path, Path] = {}
@@ -47,15 +47,15 @@ def find_common_root(paths: Sequence[Path]) -> Path:
 
 
 def is_marked(root: Path) -> bool:
-    """Whether a folder has a file that says that it is a project."""
+    """Whether a folder has a marker file of a project."""
     return any((root / mark).exists() for mark in _MARKS)
 
 
 def add_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> Project:
-    """The project with these sets too, which may be called otherwise than discovery looks for.
+    """Return the project with these sets added, whatever their names are.
 
-    A dataset is a target of its own, whose recordings it holds. With `target`, that agent runs all sets. Raises
-    PlanError where there is no such target, and StoreError where a file cannot be read.
+    A dataset becomes a recorded target. With `target`, that agent runs all sets. Raises PlanError if there is no such
+    target, and StoreError if a file cannot be read.
     """
     if target is not None:
         require_target(project, target)
@@ -67,7 +67,7 @@ def add_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> P
         if not path.is_file() or relative in entries:
             continue
         if is_dataset(path):
-            from workbench.engine.recorded_data import make_recorded_target  # with what plans them: not for other sets
+            from workbench.engine.recorded_data import make_recorded_target  # imported for datasets only
 
             dataset = make_recorded_target(path.resolve(), root=project.root)
             targets[dataset.name] = dataset
@@ -81,13 +81,13 @@ def add_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> P
         entries = {
             name: make_entry(entry.path, root=project.root, target=agent)
             for name, entry in entries.items()
-            if entry.address is None  # a dataset elsewhere is for no agent
+            if entry.address is None  # a dataset at an address has no agent
         }
     return project.model_copy(update={"eval_sets": tuple(entries.values()), "targets": targets})
 
 
 def make_entry(path: Path, *, root: Path, target: Target | None, reason: str | None = None) -> EvalSetEntry:
-    """A set that was named."""
+    """Make the entry of a selected set."""
     entry = EvalSetEntry(
         path=path.resolve(),
         relative=make_relative_name(path.resolve(), root),
@@ -99,7 +99,7 @@ def make_entry(path: Path, *, root: Path, target: Target | None, reason: str | N
 
 
 def require_target(project: Project, name: str) -> None:
-    """Raises PlanError where the project has no such target."""
+    """Raise PlanError if the project has no such target."""
     if name not in project.targets:
         if name in project.unusable:
             raise PlanError(project.unusable[name])
@@ -107,13 +107,13 @@ def require_target(project: Project, name: str) -> None:
 
 
 def make_project(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSettings]:
-    """A project of this agent and these sets alone: nothing else is looked for.
+    """Make a project of one agent and these sets, without discovery.
 
-    The agent is the target of workbench.toml that lives in this folder, if there is one, else the ADK agent in it.
+    The agent is the target of workbench.toml in this folder, or else the ADK agent in it.
     """
     root = find_common_root([agent])
     if root == agent.resolve():
-        root = root.parent  # where ADK keeps its agents, and looks for their .env
+        root = root.parent  # ADK's folder of agents, with their .env
     loaded = load_settings(root)
     target = _find_configured_target(agent, loaded, root=root) or make_adk_target(agent, root=root)
     entries = {entry.relative: entry for entry in (make_entry(path, root=root, target=target) for path in sets)}
@@ -122,12 +122,12 @@ def make_project(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSett
 
 
 def _find_configured_target(agent: Path, loaded: LoadedSettings, *, root: Path) -> Target | None:
-    """The first target of workbench.toml whose code lives in this folder."""
+    """Find the first target of workbench.toml with code in this folder."""
     for name, settings in loaded.settings.targets.items():
         try:
             target = described.make_configured_target(name, settings, root=root)
         except StoreError:
-            continue  # a target that is broken and lives elsewhere is not this agent
+            continue  # a broken target is not this agent
         folder = described.find_agent_folder(target)
         if folder is not None and folder.resolve() == agent.resolve():
             return target

@@ -1,4 +1,4 @@
-"""Recorded cases as a plan takes them: what an agent once did is judged, and no agent runs."""
+"""Recorded executions and datasets as cases of a plan: they are judged, and no agent runs."""
 
 from __future__ import annotations
 
@@ -30,39 +30,39 @@ _CASE, _EXECUTION = (vars(RecordedCase)[name] for name in ("case", "execution"))
 
 
 class Reading(NamedTuple):
-    """What was read of a set, or why it could not be, and `stamp`, which tells the state of it that was read."""
+    """The contents of a set or the error of reading it, and `stamp`, which identifies the version that was read."""
 
     stamp: _Stamp
     found: Recorded | StoreError
 
 
 def make_recorded_target(path: Path | str, *, root: Path, functions: Path | None = None) -> Target:
-    """The target that stands for a dataset of the project below `root`, which is called like its set.
+    """Make the target for a dataset of the project at `root`, with the name of its set.
 
-    Functions of the user are imported from `functions`, by default from there.
+    Functions of the user are imported from `functions`, by default from `root`.
     """
     name = shown_address(path) if isinstance(path, str) else make_relative_name(path.resolve(), root)
     return Target(name=name, kind=AgentKind.RECORDED, location=str(path), path=functions or root)
 
 
 class Recordings:
-    """What the recorded targets of a project hold: files as they are on disk now, addresses as they were read last.
+    """The contents of recorded targets: files as they are on disk, addresses as they were last read.
 
-    Used from one thread at a time, but for what `reader` gives.
+    Used from one thread at a time, except for the result of `make_reader`.
     """
 
     def __init__(self, project: Callable[[], Project]) -> None:
-        """`project` gives the project as it is now."""
+        """`project` returns the current project."""
         self._project = project
         self._known: dict[str, Reading] = {}
         self._are_rows: dict[str, tuple[_Stamp, bool]] = {}
         self._reads = 0
 
     def read(self, eval_set: str) -> Recorded:
-        """What was recorded for a set; a dataset is all of it.
+        """Read the recordings of a set, or a dataset.
 
-        Raises NotLoaded for an address that has not been read yet. Raises StoreError where nothing can be read or the
-        set is of no recorded target. What kept an address from being read holds until it is read again.
+        Raises NotLoaded for an address that was not read yet, and StoreError if it cannot be read or belongs to no
+        recorded target. The error of an address is kept until it is read again.
         """
         entry, target = self._find(eval_set)
         stamp = _stamp(entry, target)
@@ -78,7 +78,7 @@ class Recordings:
         return recorded
 
     def fetch(self, eval_set: str) -> Recorded:
-        """As `of`, but an address that has not been read yet is read."""
+        """As `read`, but read an address that was not read yet."""
         try:
             return self.read(eval_set)
         except NotLoaded:
@@ -86,14 +86,14 @@ class Recordings:
             return self.read(eval_set)
 
     def make_reader(self, eval_set: str) -> Callable[[], Reading]:
-        """What reads a set anew, on any thread, and gives what is wrong where it cannot: addresses take their time.
+        """Return a function that reads a set on any thread, because addresses are slow. It returns errors.
 
-        Raises StoreError where the set is of no recorded target, or has gone.
+        Raises StoreError if the set belongs to no recorded target or no longer exists.
         """
         return partial(_try_read, *self._find(eval_set))
 
     def keep(self, eval_set: str, reading: Reading) -> None:
-        """What `reader` has read counts from now on, unless the set has gone meanwhile or is another one."""
+        """Store the result of `make_reader`, unless the set has changed meanwhile."""
         try:
             stamp = _stamp(*self._find(eval_set))
         except StoreError:
@@ -103,20 +103,20 @@ class Recordings:
             self._known[eval_set] = reading
 
     def forget_addresses(self) -> None:
-        """What stands at addresses may be something else by now."""
+        """Forget the contents of addresses, which may have changed."""
         elsewhere = {entry.relative for entry in self._project().eval_sets if entry.address is not None}
         self._known = {name: known for name, known in self._known.items() if name not in elsewhere}
 
     def revision(self, eval_set: str) -> int:
-        """Another number after every change of a file, and after every reading of an address. Raises StoreError."""
+        """Return a number that changes with the file, and with every reading of an address. Raises StoreError."""
         entry, target = self._find(eval_set)
         return hash((_stamp(entry, target), self._reads if entry.address is not None else 0))
 
     def is_dataset(self, eval_set: str) -> bool:
-        """Whether a set is a dataset, whose rows are cases, and no eval set.
+        """True if the entry is a dataset, not an eval set.
 
-        Told by the name; of a `.json` file that a recorded target names, by what it holds. Raises StoreError where that
-        cannot be read.
+        The name decides, or the contents of a `.json` file of a recorded target. Raises StoreError if that cannot be
+        read.
         """
         if is_dataset_name(eval_set) or is_address(eval_set):
             return True
@@ -145,7 +145,7 @@ class Recordings:
 
 
 def _stamp(entry: EvalSetEntry, target: Target) -> _Stamp:
-    """What tells one state of a recording from another, as far as that is known without reading it."""
+    """Return a value that changes with a recording, without reading it."""
     if entry.address is not None:
         return target, entry.address
     own = find_recordings(target)
@@ -175,16 +175,16 @@ def _read(entry: EvalSetEntry, target: Target) -> Recorded:
 
 
 def check_columns(recorded: Recorded, config: EvalConfig, *, mapping: str) -> None:
-    """Raise PlanError where none of the criteria can say anything of any row, for want of columns.
+    """Raise PlanError if the columns that the criteria need are missing in all rows.
 
-    `mapping` is how columns of other names are told to whoever reads it, with COLUMN where one belongs.
+    `mapping` is the option that maps columns, with COLUMN as a placeholder.
     """
     columns = sorted({name for item in recorded.cases for name, value in item.columns.items() if value is not None})
     lacking = find_missing_columns(config, columns)
     if not columns or not lacking.covers_all_metrics:
         return
     mapped = [name for names in lacking.missing.values() for name in reversed(names) if name in KNOWN_COLUMNS]
-    how = f" (columns of other names are told by {mapping.replace('COLUMN', mapped[0])})" if mapped else ""
+    how = f" (map columns with other names by {mapping.replace('COLUMN', mapped[0])})" if mapped else ""
     raise PlanError(f"{shown_path(recorded.path)}: {lacking.describe(columns)}{how}")
 
 
@@ -196,10 +196,9 @@ def plan_recordings(
     criteria: PreparedCriteria,
     chosen: frozenset[CaseInSet] | None = None,
 ) -> Iterator[PlannedCase]:
-    """The cases of a recording (those `chosen`, None: all), to be judged by `criteria`.
+    """Plan the cases of a recording (those `chosen`, None: all), to be judged by `criteria`.
 
-    `name` is what their set is called in keys. A target that has an agent runs it: what was recorded of another does
-    not count.
+    `name` is the name of their set in keys. A target with an agent runs it and ignores recorded executions.
     """
     context = SetContext(eval_set_id=recorded.eval_set_id, target=target, criteria=criteria)
     for item in recorded.cases:

@@ -1,8 +1,8 @@
-"""Scoring again what an agent did in an earlier run, without running it.
+"""Plans that score executions of an earlier run again, without running agents.
 
-For expectations or criteria that changed: what a judge model said stands where it was about nothing that changed; else
-it is not asked again, which would cost, but its criterion is left without a score and says so. Or to judge again: then
-judges are asked for opinions of their own, and nothing is kept.
+After a change of expectations or criteria, verdicts of judge models are reused if nothing that they depend on changed.
+Otherwise the criterion has no score, as asking the model again would cost. A new judgement asks the models again and
+reuses nothing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from workbench.store.datasets.dataset_reader import Recorded, RecordedCase
 from workbench.store.history.history_queries import StoredRun
 
 COMMAND = "scored again"
-"""What the history says of a run that only scored."""
+"""The command in the history of a run that only scored."""
 
 JUDGEMENT = "judgement"
-"""The option of a run that says which judgement of the same answers it is."""
+"""The option of a run with the number of its judgement of the same answers."""
 
 _NOT_ASKED = (
     "not scored again: its criterion, or what it compares with, is not what was judged by, and asking anew costs; "
@@ -42,11 +42,10 @@ def plan_rescoring(
     judged: Mapping[CaseKey, EvalCase],
     criteria: Mapping[str, EvalConfig],
 ) -> Plan:
-    """The plan that judges these results by what their cases and criteria say now.
+    """Plan to score these results by the current cases and criteria.
 
-    `judged` holds the cases, `criteria` (by set) those as they were when they were judged, as far as that is known.
-    Results of which nothing is stored that could be judged are left out. Raises PlanError, also where that leaves
-    nothing.
+    `judged` are the cases, and `criteria` (by set) the criteria, of the last judgement, as far as they are known.
+    Results without a stored execution are left out. Raises PlanError, also if none remain.
     """
     plan, pairs = _plan_results(planner, results, RunOptions(runs=1, command=COMMAND, adk_results=False))
     former = {name: prepare(config) for name, config in criteria.items()}
@@ -58,11 +57,11 @@ def plan_rescoring(
 
 
 def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult], options: RunOptions) -> Plan:
-    """The plan that judges these results of a run anew, by its criteria or those of the options: judgements by others
-    would tell nothing about the judge. What was only played is judged by the criteria of now.
+    """Plan a new judgement of these results by the criteria of their run, or by those of the options.
 
-    Results of which nothing is stored are left out. Rows of a dataset are judged as they are stored: the dataset is not
-    read again. Raises PlanError, also where that leaves nothing, or no criterion asks a model.
+    Only judgements by the same criteria can be compared. A run without criteria is judged by the current ones. Results
+    without a stored execution are left out. Rows of a dataset are judged as stored. Raises PlanError, also if none
+    remain or no criterion asks a model.
     """
     usual = {name: config for name, config in run.criteria.items() if config.criteria}
     gone = sorted({result.case.eval_set for result in results} - planner.eval_sets)
@@ -81,7 +80,7 @@ def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult]
 
 
 def make_judging_options(run: StoredRun, options: RunOptions, *, time: int) -> RunOptions:
-    """The options to judge the answers of a run again, after the judgements that there were when it was made."""
+    """Make the options of a new judgement, numbered after the earlier ones."""
     judgement = int(run.options.get(JUDGEMENT, 0)) + time
     return options.model_copy(
         update={"runs": 1, "adk_results": False, "judges_again": run.run_id, JUDGEMENT: judgement}
@@ -95,7 +94,7 @@ def _plan_results(
     *,
     usual: Mapping[str, EvalConfig] | None = None,
 ) -> tuple[Plan, Sequence[tuple[PlannedCase, CaseResult]]]:
-    """A plan of the cases of these results, and each with the result that is to be judged. Raises PlanError."""
+    """Plan the cases of these results, and pair each case with its result. Raises PlanError."""
     usable = {(result.case, result.repeat): result for result in results if _can_be_judged(result)}
     if not usable:
         raise PlanError("nothing to score again: what the agent did is no longer stored")
@@ -111,9 +110,9 @@ def _plan_results(
 def _plan_stored_rows(
     planner: Planner, results: Sequence[CaseResult], options: RunOptions, *, config: EvalConfig | None
 ) -> Plan:
-    """The plan that judges stored rows of one dataset, by the criteria of the options or else `config`.
+    """Plan to judge stored rows of one dataset, by the criteria of the options or else `config`.
 
-    Columns that no metric of ours knows are not stored: a judge metric that needs one raises PlanError.
+    Unknown columns are not stored; if a judge metric needs one, raises PlanError.
     """
     if options.config is not None:
         config = planner.read_config(options.config)
@@ -138,7 +137,7 @@ def _plan_stored_rows(
 
 
 def _restore_columns(result: CaseResult) -> Mapping[str, Any]:
-    """The columns of a row, as far as they are stored: what was said, and the calls."""
+    """Restore the stored columns of a row: texts and calls."""
     said = result.execution.turns[0].invocation
     sides = {"predicted_trajectory": ("response", said)}
     if result.expected_by_row is not None and result.expected_by_row.conversation:
@@ -153,7 +152,7 @@ def _restore_columns(result: CaseResult) -> Mapping[str, Any]:
 
 
 def _restrict_plan(plan: Plan, planned: Sequence[PlannedCase]) -> Plan:
-    """The plan of these cases alone, each as the repeat that it was."""
+    """Restrict the plan to these cases, each with its repeat."""
     repeats = 1 + max((case.repeat or 0 for case in planned), default=0)
     limits = plan.limits.model_copy(update={"runs": repeats})
     return replace(plan, cases=tuple(planned), limits=limits, whole_sets=frozenset(), selections=())
@@ -174,7 +173,7 @@ def _plan_result(
 
 
 def _set_execution(case: PlannedCase, result: CaseResult) -> PlannedCase:
-    """A case of which what the agent did is known."""
+    """Return the case with the execution of its result."""
     if case.problem is not None or case.is_recorded:
         return replace(case, repeat=result.repeat)
     return replace(case, executed=result.execution, repeat=result.repeat)
@@ -183,7 +182,7 @@ def _set_execution(case: PlannedCase, result: CaseResult) -> PlannedCase:
 def _reuse_results(
     case: PlannedCase, result: CaseResult, *, judged: EvalCase | None, former: PreparedCriteria | None
 ) -> Iterator[MetricResult]:
-    """For each criterion that would have to ask: its old result, or one that says why there is none."""
+    """For each criterion that asks a model, yield the old result, or an undefined one with the reason."""
     before = {metric.name: metric for metric in result.metrics}
     for criterion in case.config.criteria:
         info = find_info(criterion.metric, case.config)
@@ -212,8 +211,7 @@ def _reuse_results(
 
 
 def _describe_judgement(metric: str, prepared: PreparedCriteria) -> tuple[object, ...]:
-    """What shapes the judgement of a metric: its criterion, its definition where that is in the configuration, the
-    models that are asked, and how many of their samples are needed."""
+    """Return everything that shapes the judgement of a metric: criterion, definition, models and quorum."""
     config = prepared.config
     criteria = tuple(criterion for criterion in config.criteria if criterion.metric == metric)
     models = tuple(dict.fromkeys(asked.model for asked in prepared.asked_models if asked.metric == metric))

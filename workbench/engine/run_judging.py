@@ -1,4 +1,4 @@
-"""Judges of a run, results judged again, and runs that are resumed."""
+"""Access to the models of a run, and resumed runs."""
 
 from __future__ import annotations
 
@@ -36,22 +36,18 @@ if TYPE_CHECKING:
     from workbench.engine.run import Run
 
 
-# The models of a workspace, which judge and play users: asked with the keys of the target, answers kept in the
-# project.
+# The models of a workspace, reached with the keys of each target. Replies are cached in the project.
 
 
 class Judges:
-    """Access to models, kept from run to run. Used on the engine's loop."""
+    """Access to models, shared by all runs. Used on the engine's loop."""
 
     def __init__(self, root: Path, *, warn: Callable[[str], None]) -> None:
         self._cache = Cache(root, warn=warn)
         self._models: dict[tuple[frozenset[tuple[str, str]], ModelOptions, Script | None], Models] = {}
 
     def models_for(self, target: Target, settings: JudgeSettings) -> Models:
-        """The models as this target's environment reaches them: what its `.env` says counts where nothing else does.
-
-        Raises StoreError for a script of it that cannot be read.
-        """
+        """Return the models with the environment of a target. Raises StoreError if its script cannot be read."""
         options = ModelOptions(
             concurrency=settings.concurrency,
             per_minute=settings.requests_per_minute,
@@ -66,14 +62,14 @@ class Judges:
         return self._models[key]
 
     async def close(self) -> None:
-        """Give connections and the file of answers back."""
+        """Close connections and the cache."""
         models, self._models = list(self._models.values()), {}
         await asyncio.gather(*(each.close() for each in models))
         await self._cache.close()
 
 
 class RunJudges:
-    """How the judges of one run are asked: on its account, and from a file or into one where it says so."""
+    """The models of one run: with its account, and with recording or replay of calls."""
 
     def __init__(
         self,
@@ -85,9 +81,9 @@ class RunJudges:
         warn: Callable[[str], None],
         waits: Callable[[str, float], None],
     ) -> None:
-        """`changed` hears of everything that is asked, `waits` of a model that is not asked for so many seconds.
+        """`changed` is called after each call, `waits` with a model and the seconds it waits for its quota.
 
-        Raises StoreError where the file of calls will not do.
+        Raises StoreError if the file of calls cannot be used.
         """
         budget = Budget(calls=plan.limits.max_model_calls, cost=plan.limits.max_model_cost)
         self._account = Account(
@@ -102,7 +98,7 @@ class RunJudges:
         self._replay = None if replay is None else Replay(replay)
 
     def get_ask(self, target: Target) -> Ask:
-        """What asks the models of a target."""
+        """Return the function that asks the models of a target."""
         if self._replay is not None:
             return _number_samples(self._ask_replay(self._replay), self._judgement)
         models = self._judges().models_for(target, self._settings)
@@ -110,13 +106,13 @@ class RunJudges:
         return _number_samples(ask if self._recording is None else self._recording.wrap(ask), self._judgement)
 
     def list_spending(self) -> tuple[ModelSpending, ...]:
-        """What was asked so far, without what the plan says was spent before."""
+        """List the calls of this run, without the earlier spending of the plan."""
         return self._account.list_spending()
 
     def _ask_replay(self, replay: Replay) -> Ask:
         async def ask(request: ModelRequest) -> ModelReply:
             reply = await replay.ask(request)
-            if not request.renewed:  # the same once more
+            if not request.renewed:  # a renewed request counts once
                 self._account.book_cached(request.model)
             return reply
 
@@ -124,7 +120,7 @@ class RunJudges:
 
 
 def _number_samples(ask: Ask, judgement: int) -> Ask:
-    """Asks for the samples of this judgement: those of another have other numbers, and other answers in the cache."""
+    """Return `ask` with the sample numbers of a judgement, so that each judgement has its own cached replies."""
 
     async def ask_numbered(request: ModelRequest) -> ModelReply:
         return await ask(request.model_copy(update={"sample": request.sample + judgement * MOST_SAMPLES}))
@@ -132,13 +128,13 @@ def _number_samples(ask: Ask, judgement: int) -> Ask:
     return ask_numbered if judgement else ask
 
 
-# How models are asked, by runs and beside them: opened with the first request, and what befalls the cache of all.
+# Access to models inside and outside runs.
 
 
 def open_lazily(open_models: Callable[[], Ask]) -> Ask:
-    """Asks through what `open_models` gives, which is called with the first request.
+    """Return a function that calls `open_models` for the first request.
 
-    A file that will not do there (StoreError) is a ModelError for whoever asks.
+    A StoreError of `open_models` becomes a ModelError.
     """
     opened: Ask | None = None
 
@@ -155,44 +151,41 @@ def open_lazily(open_models: Callable[[], Ask]) -> Ask:
 
 
 def open_standalone_ask(target: Target, settings: JudgeSettings, *, judges: Callable[[], Judges]) -> Ask:
-    """Asks the models of a target within the budgets of the settings, which count for this alone."""
+    """Return a function that asks the models of a target, with its own budget from the settings."""
     account = Account(build_prices(settings), Budget(calls=settings.max_calls, cost=settings.max_cost))
     return open_lazily(lambda: partial(judges().models_for(target, settings).ask, account=account))
 
 
-# What befalls the cache of models' answers, which all runs of a project share.
+# Problems of the cache of replies, which all runs of a project share.
 
 
 class CacheWarnings:
-    """What goes wrong with the cache that all share: told to the run that asks models, else to the next that does."""
+    """Reports problems of the shared cache to the current run, or else to the next run that asks models."""
 
     def __init__(self) -> None:
         self._run: Run | None = None
-        self._untold: list[str] = []
+        self._pending: list[str] = []
 
     def report(self, message: str) -> None:
-        """Something went wrong, for whomever it was used."""
+        """Report a problem to the current run, or keep it for the next."""
         if self._run is None or self._run.is_over:
-            self._untold.append(message)
+            self._pending.append(message)
         else:
             self._run.warn(message)
 
     def attach(self, run: Run) -> None:
-        """This run asks models from now on."""
+        """Set the current run, and report pending problems to it."""
         self._run = run
-        untold, self._untold = self._untold, []
-        for message in untold:
+        pending, self._pending = self._pending, []
+        for message in pending:
             run.warn(message)
 
 
-# Scoring again what an agent did in an earlier run, without running it.
-
-
-# Going on with an earlier run: which one is meant, what it was to do, and which of its results still count.
+# Resumed runs: the run, its options, and its current results.
 
 LATEST = "latest"
 
-_ASKED = "asked"  # options that change what happens, as they were given
+_ASKED = "asked"  # the key of stored options
 _KEPT = (
     "config",
     "simulate_tools",
@@ -202,11 +195,11 @@ _KEPT = (
     "max_model_cost",
     "require_all_samples",
 )
-_SELECTIONS = "selections"  # in the options that a run keeps, beside the mark of the process that carries it out
+_SELECTIONS = "selections"  # the key of stored selections
 
 
 def dump_resume_options(plan: Plan) -> dict[str, Any]:
-    """What a run must keep besides its limits to be gone on with."""
+    """Dump the selections and options that a run needs to be resumed."""
     options = plan.options.model_dump(include={*_KEPT, "unrecorded"}, exclude_none=True)
     given = {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in options.items()}
     selections = [selection.model_dump() for selection in plan.selections]
@@ -214,11 +207,11 @@ def dump_resume_options(plan: Plan) -> dict[str, Any]:
 
 
 def find_run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
-    """The run that is meant by `name`: its id or the start of it, or "latest".
+    """Find a run by its id, the start of its id, or "latest".
 
-    The latest one is the newest that was interrupted, whose process died, or whose judges could not all be asked; with
-    `eval_sets` one that had any of them.
-    Raises PlanError where there is none, or where it is still going on, and StoreError for an unknown id.
+    "latest" is the newest run that was interrupted, whose process died, or that lacks verdicts of judges. With
+    `eval_sets`, it must contain one of them. Raises PlanError if there is none or it is still running, and StoreError
+    for an unknown id.
     """
     if name != LATEST:
         run = history.run(name)
@@ -238,29 +231,28 @@ def find_run_to_resume(history: History, name: str, *, eval_sets: Collection[str
 
 
 def _lacks_verdicts(history: History, run: StoredRun) -> bool:
-    """Whether a judge could not be asked about some of its cases."""
+    """Whether some cases lack a verdict because a judge could not be asked."""
     return run.summary.error > 0 and any(_may_lack_verdict(job) for job in history.jobs(run.run_id))
 
 
 def _may_lack_verdict(job: StoredJob) -> bool:
-    """Whether its agent came to the end and its judges did not: such results are stored without a scoring key."""
+    """Whether the agent finished but not its judges. Such results have no scoring key."""
     return job.status is CaseStatus.ERROR and job.failure is None and not job.scoring_key
 
 
 def find_stopped_run(history: History) -> StoredRun | None:
-    """The newest run of eval cases, if it was interrupted or its process died; None if it ended or goes on."""
+    """Find the newest run of eval cases if it was interrupted or its process died; None if it ended or is running."""
     newest = next((run for run in history.runs() if get_selections(run)), None)
     return newest if newest is not None and _was_stopped(newest) else None
 
 
 def get_selections(run: StoredRun) -> Sequence[Selection]:
-    """What a run was to do; nothing where it judged recordings."""
+    """Return the selections of a run; empty if it judged recordings."""
     return [Selection.model_validate(kept) for kept in run.options.get(_SELECTIONS, ())]
 
 
 def restore_options(options: RunOptions, run: StoredRun) -> RunOptions:
-    """The options with those of the run that is gone on with, where they say nothing else: no tool is called for real
-    that was simulated before."""
+    """Complete options with those of the resumed run, so that simulated tools stay simulated."""
     kept = run.options.get(_ASKED, {})
     told = {name: kept[name] for name in _KEPT if name in kept and getattr(options, name) is None}
     if "replay_tools" in told and "unrecorded" in kept:
@@ -269,11 +261,7 @@ def restore_options(options: RunOptions, run: StoredRun) -> RunOptions:
 
 
 def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:
-    """The plan as a continuation of a run: without the jobs that it has a verdict of, on the same case and criteria.
-
-    Where the run was stopped while judges were being asked, or they could not be asked, what the agent had done by then
-    is judged.
-    """
+    """Return the plan that resumes a run: its current verdicts are reused, and unjudged executions are judged."""
     hashes = {case.key: (case.execution_hash, case.scoring_hash) for case in plan.cases}
     decided, jobs = history.finished_jobs(run.run_id), history.jobs(run.run_id)
     unchanged = {
@@ -305,5 +293,5 @@ def _was_stopped(run: StoredRun) -> bool:
 
 
 def _is_ongoing(run: StoredRun) -> bool:
-    """Whether the process that carries the run out is still there."""
+    """Whether the process of the run is still alive."""
     return not run.ended and run.options.get("session") != SESSION and is_running(run.options)

@@ -1,4 +1,4 @@
-"""What runs share: the thread of the engine, hosts of agents, services of metrics."""
+"""Resources that runs share: the engine thread, agent hosts, and services of metrics."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from workbench.engine.run_judging import Judges
 
 
-# The agents' hosts of a workspace: started when first needed, warm from run to run.
+# The agent hosts of a workspace, started on first use and kept warm between runs.
 
-_ROUNDS_TO_START = 3  # of the event loop: to begin, to listen for those who will call in, to start the process
+_ROUNDS_TO_START = 3  # of the event loop: begin, listen for workers, start the process
 
 
 class Hosts:
-    """One host for each target and way of running it. Used on the engine's loop."""
+    """One host for each target, isolation and concurrency. Used on the engine's loop."""
 
     def __init__(self) -> None:
         self._hosts: dict[tuple[Target, Isolation, int], AgentHost] = {}
 
     def get_plan_host(self, target: Target, plan: Plan) -> AgentHost:
-        """The host that runs a target within the limits of a plan."""
+        """Return the host of a target within the limits of a plan."""
         return self.get_host(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
 
     def get_host(self, target: Target, *, isolation: Isolation, concurrency: int) -> AgentHost:
-        """The host of a target that is used in this way."""
+        """Return the host of a target."""
         key = (target, isolation, concurrency)
         if key not in self._hosts:
             from workbench.agents.worker_host import create_host
@@ -55,20 +55,14 @@ class Hosts:
         return self._hosts[key]
 
     async def start_interpreters(self, targets: Iterable[Target], limits: Limits) -> None:
-        """Start the interpreters of these agents, which a plan within these limits will most likely need.
-
-        Returns when they have been started, long before they are up.
-        """
+        """Start the interpreters of these agents in advance. Returns before they are ready."""
         for target in targets:
             self.get_host(target, isolation=limits.isolation, concurrency=limits.concurrency).prepare(cases=0)
         for _ in range(_ROUNDS_TO_START):
             await asyncio.sleep(0)
 
     def prepare(self, plan: Plan) -> None:
-        """Start what the plan's agents need.
-
-        They, and the user's metrics, run code as it is now, which may have changed since last time.
-        """
+        """Start the processes of a plan. They run the current code of agents and of the user's metrics."""
         cases: Counter[Target] = Counter()
         for key, planned in plan.jobs:
             if key not in plan.stored:
@@ -85,13 +79,13 @@ class Hosts:
         await asyncio.gather(*(host.close() for host in hosts))
 
 
-# The engine's own thread and event loop, so that a front end that is busy never holds up a run.
+# The thread and event loop of the engine, so that a busy front end does not block runs.
 
 T = TypeVar("T")
 
 
 class EngineThread:
-    """An event loop that runs in a thread of its own until it is closed."""
+    """An event loop in its own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -99,16 +93,16 @@ class EngineThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine there; the future is this side's handle on it."""
+        """Run a coroutine on the loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, function: Callable[..., object], *args: Any) -> None:
-        """Call a function there soon; nothing happens where the loop has been closed."""
+        """Call a function on the loop soon; do nothing if the loop is closed."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *args)
 
     def close(self, *, patience: float | None = None) -> None:
-        """Stop the loop and wait for the thread; after `patience` (seconds) it is left alone, whatever holds it up."""
+        """Stop the loop and wait for the thread, at most `patience` seconds."""
         if self._loop.is_closed():
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -121,11 +115,11 @@ class EngineThread:
         self._loop.run_forever()
 
 
-# What the runs of a project share: an event loop in a thread, processes of agents, what compares texts, judges.
+# The shared resources of a project.
 
 
 def find_agents(project: Project, selections: Iterable[Selection]) -> list[Target]:
-    """The targets of these cases that have an agent to run."""
+    """Find the targets of these cases that have an agent."""
     wanted = {selection.eval_set for selection in selections}
     named = {entry.target for entry in project.eval_sets if entry.relative in wanted}
     targets = [target for name, target in project.targets.items() if name in named]
@@ -133,7 +127,7 @@ def find_agents(project: Project, selections: Iterable[Selection]) -> list[Targe
 
 
 class Resources:
-    """Made when first needed, kept from run to run until `close`, which leaves no process behind."""
+    """Created on first use and kept until `close`, which ends all processes."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -145,21 +139,20 @@ class Resources:
 
     @property
     def thread(self) -> EngineThread:
-        """Where the engine works; hosts and judges may be used there alone."""
+        """The engine thread. Hosts and judges may only be used on it."""
         if self._thread is None:
             self._thread = EngineThread()
         return self._thread
 
     @property
     def are_idle(self) -> bool:
-        """Whether nothing was ever started."""
+        """Whether nothing was started."""
         return self._thread is None
 
     def start_interpreters(self, agents: Collection[Target], limits: Limits) -> None:
-        """Start the interpreters that these agents need, which come up while others are busy.
+        """Start the interpreters of these agents in advance. No code of the agents runs.
 
-        Nothing of an agent's own runs. Waits until they have been started: once planning keeps this process busy, the
-        engine's thread would hardly get to it.
+        Waits until the processes are started, because planning would then block the engine thread.
         """
         if agents:
             from workbench.agents.worker_host import preload_host_modules
@@ -168,20 +161,20 @@ class Resources:
             self.thread.submit(self.hosts.start_interpreters(agents, limits)).result()
 
     def prepare_text(self, plan: Plan) -> None:
-        """Start what compares texts, which takes time, so that it is ready when the first case needs it."""
+        """Start the slow text process in advance if the criteria need it."""
         if any("text" in criteria.needs for criteria in plan.criteria):
             self.text.start()
 
     def open_judges(self) -> Judges:
-        """Made when the first model is asked, whoever asks it."""
-        from workbench.engine.run_judging import Judges  # with what asks models: not before one is asked
+        """Return the access to models, created on first use."""
+        from workbench.engine.run_judging import Judges  # imported when the first model is asked
 
         if self._judges is None:
             self._judges = Judges(self._root, warn=self.cache_warnings.report)
         return self._judges
 
     def close(self) -> None:
-        """End every process. Blocking; nothing may be running any more."""
+        """End every process. Blocking; call it after all runs have ended."""
         if self._thread is None:
             return
         self._thread.submit(self._close_processes()).result()
@@ -196,11 +189,11 @@ class Resources:
             await judges.close()
 
 
-# What metrics may call on: the text helper, and the target's worker for functions of the user.
+# Services for metrics: the text process, models, and the worker for functions of the user.
 
 
 class RunServices:
-    """The services of one run for the cases of one target. The host is only asked for when a function must run."""
+    """The services of one run for the cases of one target. The host is created when a function must run."""
 
     def __init__(
         self,
@@ -211,7 +204,7 @@ class RunServices:
         left: Callable[[], LeftByAgents],
         ask: Callable[[], Ask],
     ) -> None:
-        """`left` gives what agents had left when the run began; `ask` gives what asks models, when one is needed."""
+        """`left` returns the files that agents wrote before the run; `ask` opens the access to models."""
         self.text = text
         self._host = host
         self._timeout_seconds = timeout_seconds
@@ -219,14 +212,11 @@ class RunServices:
         self._ask = open_lazily(ask)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """Ask a model, or whoever answers in its place. Raises ModelError."""
+        """Ask a model, a recording or a script. Raises ModelError."""
         return await self._ask(request)
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
-        """Run a metric function in the target's worker, for as long as a case may take.
-
-        Raises AgentError where it could not do its work.
-        """
+        """Run a metric function in the target's worker, with the timeout of a case. Raises AgentError."""
         try:
             async with asyncio.timeout(self._timeout_seconds) as deadline:
                 return await self._host().score(replace(request, left=self._left()))

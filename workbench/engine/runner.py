@@ -1,4 +1,4 @@
-"""A plan carried out: jobs started, results judged and stored."""
+"""Runs the jobs of a plan, judges them, and stores the results."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ if TYPE_CHECKING:
     from workbench.engine.run_judging import RunJudges
 
 
-# Results of jobs: of one that never began, and as they are held and told when they have been stored.
+# Results and events of jobs.
 
 _finished = make_fast_constructor(CaseFinished, CaseFinished.model_fields.keys() - {"kind"})
 
 
 def drop_dependencies(result: CaseResult) -> CaseResult:
-    """A result as it is held and shown: what it depended on is in the history, and large by the ten thousand."""
+    """Drop the dependencies of a result to save memory: they are in the history."""
     if result.execution.dependencies is None:
         return result
     metrics = tuple(
@@ -87,7 +87,7 @@ def drop_dependencies(result: CaseResult) -> CaseResult:
 def make_finished_event(
     key: JobKey, result: CaseResult, *, source: Literal["executed", "stored"], in_history: bool, is_judged: bool
 ) -> CaseFinished:
-    """What is said of a job that ended."""
+    """Make the event for a job that ended."""
     return _finished(
         {
             "case": key.case,
@@ -106,18 +106,18 @@ def make_finished_event(
 def make_unexecuted_result(
     planned: PlannedCase, key: JobKey, status: CaseStatus, failure: Failure | None = None
 ) -> CaseResult:
-    """The result of a job in which no agent did anything."""
+    """Make the result of a job without an execution."""
     facts: dict[str, Any] = {"failure": failure, "execution": Execution(failure=failure)}
-    if failure is not None:  # without one there is nothing to look at
+    if failure is not None:  # without a failure, nothing is shown
         facts["expected_by_row"] = planned.expected_by_row
     return CaseResult(case=key.case, eval_set_id=planned.eval_set_id, repeat=key.repeat, status=status, **facts)
 
 
-# Results of jobs on their way: gathered, stored together, and shown once they are stored.
+# The buffer of results: stored together first, then shown.
 
 _TOGETHER_SECONDS = 0.01
 
-# Enough to make the cost of a transaction small, unless that would hold up who waits for results.
+# A batch is stored at this size, or after this time so that listeners need not wait.
 _ENOUGH = 1024
 _LONG_SECONDS = 0.2
 
@@ -125,23 +125,23 @@ Ended = tuple[JobKey, PlannedCase, CaseResult]
 
 
 class Recorder(Protocol):
-    """Keeps results where the next start finds them. What cannot be kept is said once, as a notice."""
+    """Stores results persistently. It reports once if they cannot be stored."""
 
     def begin(self, run: Run) -> None: ...
 
     def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None: ...
 
     def keep(self, results: Sequence[Ended]) -> Sequence[bool]:
-        """Whether it has kept each of these."""
+        """Store results; return for each whether it is stored."""
 
     def end(self, run: Run, finished: RunFinished) -> None: ...
 
     def tidy(self) -> None:
-        """Whatever takes its time and nobody waits for. The last that is asked."""
+        """Clean up after the run. The last call."""
 
 
 class ResultBuffer:
-    """The results of one run that are not shown yet. Used on the engine's loop."""
+    """The results of one run until they are stored. Used on the engine's loop."""
 
     def __init__(self, run: Run, recorder: Recorder) -> None:
         self._run = run
@@ -151,23 +151,23 @@ class ResultBuffer:
         self._stored_at = time.perf_counter()
 
     def add(self, key: JobKey, planned: PlannedCase, result: CaseResult) -> None:
-        """A job has ended: it is stored soon."""
+        """Add the result of a job, which is stored soon."""
         self._store_soon()
         self._ended.append((key, planned, result))
 
     def add_unjudged(self, key: JobKey, planned: PlannedCase, result: CaseResult) -> None:
-        """An agent has done its work: asking judges takes its time, and what ends that must not cost the work."""
+        """Add an execution before it is judged, so that it is not lost if judging is interrupted."""
         self._store_soon()
         self._unjudged[key] = planned, result
 
     def add_batch(self, ended: Iterable[Ended]) -> None:
-        """As `add` for jobs that end by the thousand: `store` has to be called after the last batch."""
+        """Add many results. Call `store` after the last batch."""
         self._ended += ended
         if len(self._ended) >= _ENOUGH or time.perf_counter() - self._stored_at > _LONG_SECONDS:
             self.store()
 
     def store(self) -> None:
-        """Store what there is, then show it."""
+        """Store the buffered results, then send their events."""
         self._stored_at = time.perf_counter()
         ended, self._ended = self._ended, []
         if self._unjudged:
@@ -177,7 +177,7 @@ class ResultBuffer:
         are_kept: Sequence[bool] = [False] * len(ended)
         try:
             are_kept = self._recorder.keep(ended)
-        except Exception as error:  # a fault of our own: whatever it is, the verdicts must still be shown
+        except Exception as error:  # a bug of workbench must not hide the verdicts
             self._run.report_lost_results(f"results could not be stored because workbench itself failed: {error!r}")
         is_judged = self._run.plan.options.scores
         for (key, _, stored), is_kept in zip(ended, are_kept, strict=True):
@@ -187,7 +187,7 @@ class ResultBuffer:
             self._run.log.append(event)
 
     def _store_soon(self) -> None:
-        """Whatever comes in the next few milliseconds is stored together, in one transaction."""
+        """Schedule a transaction for everything of the next few milliseconds."""
         if not self._ended and not self._unjudged:
             asyncio.get_running_loop().call_later(_TOGETHER_SECONDS, self.store)
 
@@ -203,7 +203,7 @@ class ResultBuffer:
                 )
 
 
-# Judging all but what is kept: results of an earlier judgement that still hold, beside those that are made anew.
+# Reused results of an earlier judgement.
 
 _SLOW_NEEDS = frozenset({"judge", "service", "worker"})
 
@@ -214,7 +214,7 @@ def has_slow_judges(criteria: PreparedCriteria) -> bool:
 
 
 def criteria_to_judge(planned: PlannedCase) -> PreparedCriteria:
-    """The criteria of a planned case without those whose results are kept."""
+    """Return the criteria of a case without those with reused results."""
     return (
         planned.criteria.exclude({metric.name for metric in planned.reused_results})
         if planned.reused_results
@@ -223,13 +223,13 @@ def criteria_to_judge(planned: PlannedCase) -> PreparedCriteria:
 
 
 def merge_reused_results(metrics: tuple[MetricResult, ...], planned: PlannedCase) -> tuple[MetricResult, ...]:
-    """Results with those that were kept, in the order of the criteria; measures that nobody asked for come last."""
+    """Merge new and reused results in the order of the criteria, with additional measures last."""
     if not planned.reused_results:
         return metrics
     places = {criterion.metric: place for place, criterion in enumerate(planned.config.criteria)}
 
     def place(metric: MetricResult) -> int:
-        # A criterion with several results calls them `name(detail)` or `name/detail`.
+        # A criterion names several results `name(detail)` or `name/detail`.
         name = next(
             (name for name in places if metric.name == name or metric.name.startswith((f"{name}(", f"{name}/"))), ""
         )
@@ -238,14 +238,14 @@ def merge_reused_results(metrics: tuple[MetricResult, ...], planned: PlannedCase
     return tuple(sorted((*metrics, *planned.reused_results), key=place))
 
 
-# Carries out a plan: jobs in lanes, tried again where the infrastructure failed, judged as soon as they have run.
+# The runner: runs jobs in parallel lanes, retries after infrastructure errors, and judges each finished job.
 
 _result = make_fast_constructor(CaseResult, {*CaseResult.model_fields})
 
 _TELL_SECONDS = 0.25
-_SLOW_IMPORT = 0.5  # seconds until it is worth to say that an agent is being imported
+_SLOW_IMPORT = 0.5  # seconds until an import is reported
 
-# Few enough to be cancelled soon, and to let others on the engine's loop have their turn.
+# Small, so that cancelling and other tasks on the loop do not wait.
 _RECORDINGS_AT_ONCE = 256
 
 
@@ -264,10 +264,10 @@ class Runner:
         spending: Callable[[], tuple[ModelSpending, ...]] = lambda: (),
         load: Callable[[Plan], None] = lambda _: None,
     ) -> None:
-        """`look_at_leftovers` gives what agents have left in earlier runs, as much as can be told.
+        """`look_at_leftovers` returns the files that agents wrote in earlier runs.
 
-        `load` reads, in a thread, what `prepare` and judging need: imports would hold up the event loop. `spending` is
-        what models were asked so far; `schedule_spending_report` is to be called when that is more.
+        `load` imports in a thread what `prepare` and judging need, so that the event loop is not blocked. `spending`
+        returns the calls to models so far. Call `schedule_spending_report` when they change.
         """
         self._run = run
         self._plan = run.plan
@@ -276,7 +276,7 @@ class Runner:
         self._recorder = recorder
         self._prepare = prepare
         self._planned: Mapping[JobKey, PlannedCase] = dict(run.plan.jobs)
-        # Ordered dictionaries: thousands may be taken out of the middle at once.
+        # Ordered dictionaries, because thousands may be removed from the middle.
         self._recordings: OrderedDict[JobKey, PlannedCase] = OrderedDict()
         self._waiting: OrderedDict[JobKey, PlannedCase] = OrderedDict()
         stored = run.plan.stored
@@ -286,7 +286,7 @@ class Runner:
                 (self._waiting if waits else self._recordings)[key] = planned
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
-        self._lanes = 0  # until everything is ready for jobs to run
+        self._lanes = 0  # until jobs may start
         self._all_have_ended = asyncio.Event()
         self._results = ResultBuffer(run, recorder)
         self._look_at_leftovers = look_at_leftovers
@@ -295,19 +295,19 @@ class Runner:
         self._will_tell_spending = False
         self._not_judged: set[JobKey] = set()
         self.left_by_agents = LeftByAgents()
-        """What agents had left when the run began."""
+        """The files that agents had written before the run."""
         self._watched: Mapping[Target, frozenset[Dependency]] = {}
-        self._opening: dict[JobKey, tuple[str, float]] = {}  # sessions to come: their target, and since when
-        self._importing: tuple[str, ...] = ()  # what listeners know of it
+        self._opening: dict[JobKey, tuple[str, float]] = {}  # sessions being opened: their target and start time
+        self._importing: tuple[str, ...] = ()  # as last reported
 
     async def run(self) -> None:
-        """Run every job; RunFinished is sent whatever happens."""
+        """Run every job. Sends RunFinished in any case."""
         started = time.perf_counter()
         try:
             await asyncio.to_thread(self._read_watched_files)
             self._begin()
             await self._run_all()
-        except Exception as error:  # a fault of our own: it must be seen, and every listener must see the end
+        except Exception as error:  # a bug of workbench must be visible, and listeners need the last event
             self._run.warn(f"the run ended early because workbench itself failed: {error!r}")
             self._run.interrupted = True
         finally:
@@ -327,12 +327,12 @@ class Runner:
                     f"the end of the run could not be stored because workbench itself failed: {error!r}"
                 )
             self._send(finished)
-            with contextlib.suppress(Exception):  # as above, but nobody listens any more
+            with contextlib.suppress(Exception):  # as above, after the last event
                 self._recorder.tidy()
             self._run.detach()
 
     def schedule_spending_report(self) -> None:
-        """Models were asked: listeners are told soon, together with what is asked until then."""
+        """Report calls to models soon, together with those that follow until then."""
         if not self._will_tell_spending:
             self._will_tell_spending = True
             asyncio.get_running_loop().call_later(_TELL_SECONDS, self._report_spending)
@@ -344,7 +344,7 @@ class Runner:
             self._send(ModelsAsked(models=self._run.models))
 
     def _report_not_judged(self) -> None:
-        """Say how cases that no judge answered about come to a verdict, once for all of them."""
+        """Report the cases that were not judged, and how to judge them."""
         if not self._not_judged:
             return
         can_resume = bool(self._plan.selections) and self._plan.options.history
@@ -352,7 +352,7 @@ class Runner:
         self._run.warn(f"{pluralise(len(self._not_judged), 'case')} not judged; {how}")
 
     def _read_watched_files(self) -> None:
-        """Before any case runs: what changes later makes their verdicts stale."""
+        """Fingerprint watched files before any case runs, so that later changes make verdicts stale."""
         self._load(self._plan)
         targets = {planned.target for planned in self._plan.cases if planned.needs_agent and planned.target.watch}
         self._watched = {target: fingerprint_watched_paths(target) for target in targets}
@@ -405,7 +405,7 @@ class Runner:
             await self._all_have_ended.wait()
 
     def _fill_lanes(self) -> None:
-        """Begin what can begin, at once where something has ended: with many lanes each round of the loop counts."""
+        """Start jobs on free lanes, without waiting for the next round of the loop."""
         while self._waiting and len(self._running) < self._lanes:
             key, _ = self._waiting.popitem(last=False)
             task = asyncio.get_running_loop().create_task(self._run_job(key))
@@ -415,15 +415,15 @@ class Runner:
             self._all_have_ended.set()
 
     async def _judge_recordings(self) -> None:
-        """Judge what waits for nobody, batch by batch: a task and a transaction for each row would cost far more."""
+        """Judge recordings with fast metrics in batches: a task and a transaction for each row would be slow."""
         while self._recordings:
             count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
             batch = [self._recordings.popitem(last=False) for _ in range(count)]
             self._results.add_batch(
                 [(key, planned, await self._produce_result(planned, key)) for key, planned in batch]
             )
-            await asyncio.sleep(0)  # whoever wants to cancel gets a word in
-            await self._run.log.let_listener_catch_up()  # printing takes longer than judging
+            await asyncio.sleep(0)  # lets cancellation run
+            await self._run.log.let_listener_catch_up()  # printing is slower than judging
         self._results.store()
 
     def _handle_job_end(self, key: JobKey, task: asyncio.Task[None]) -> None:
@@ -436,12 +436,12 @@ class Runner:
         self._fill_lanes()
 
     def _finish_failed_job(self, key: JobKey, task: asyncio.Task[None]) -> None:
-        """A job that was cancelled, or in which we failed, has no result of its own."""
+        """Add the result of a job that was cancelled, or that failed by a bug of workbench."""
         planned = self._planned[key]
         if task.cancelled():
             self._results.add(key, planned, make_unexecuted_result(planned, key, CaseStatus.CANCELLED))
         elif (error := task.exception()) is not None:
-            # A fault of our own must cost this case only, and must be seen.
+            # A bug of workbench fails only this case, visibly.
             failure = Failure(kind=FailureKind.CRASH, message=f"workbench itself failed: {error!r}")
             self._results.add(key, planned, make_unexecuted_result(planned, key, CaseStatus.ERROR, failure))
 
@@ -499,10 +499,10 @@ class Runner:
         if any(metric.has_outage for metric in metrics) and not is_answered_from_file:
             self._not_judged.add(key)
         else:
-            self._not_judged.discard(key)  # it may have run before
+            self._not_judged.discard(key)  # an earlier attempt may have added it
 
     async def _execute(self, planned: PlannedCase, key: JobKey) -> Execution:
-        """Run the agent, again after infrastructure errors, and alone where another case broke the shared process."""
+        """Run the agent. Retry after infrastructure errors, and alone if another case broke the shared process."""
         tries = 1
         attempt = await self._attempt(planned, key, number=tries, alone=False)
         while attempt.execution.failure is not None:
@@ -517,7 +517,7 @@ class Runner:
         return attempt.execution
 
     async def _attempt(self, planned: PlannedCase, key: JobKey, *, number: int, alone: bool) -> Attempt:
-        expected = planned.case  # made once for all that follows
+        expected = planned.case  # may be lazy: compute it once
         assert expected is not None
         case, repeat = key.case, key.repeat
         self._send(CaseStarted(case=case, repeat=repeat, turns=planned.turns, attempt=number))
@@ -566,7 +566,7 @@ class Runner:
         return replace(attempt, execution=attempt.execution.model_copy(update={"dependencies": dependencies}))
 
     def _report_importing(self) -> None:
-        """Report which agents are being imported, where that takes a moment and is news."""
+        """Report slow imports of agents if they changed."""
         slow = time.monotonic() - _SLOW_IMPORT * 0.99
         importing = tuple(sorted({name for name, since in self._opening.values() if since < slow}))
         if importing != self._importing:
@@ -574,7 +574,7 @@ class Runner:
             self._send(AgentsImporting(targets=importing))
 
     def _store_before_judging(self, planned: PlannedCase, key: JobKey, execution: Execution) -> None:
-        """Note what an agent did: asking judges takes its time, and what ends that must not cost the agent's work."""
+        """Store an execution before it is judged, so that it is not lost if judging is interrupted."""
         result = make_unexecuted_result(planned, key, CaseStatus.NOT_EVALUATED)
         done = {
             "execution": execution,
@@ -585,7 +585,7 @@ class Runner:
         self._results.add_unjudged(key, planned, result.model_copy(update=done))
 
     async def _record_tools(self, planned: PlannedCase, tools: CaseTools, failure: Failure | None) -> None:
-        """Keep the calls of tools where that is wanted; those of an attempt that was cut short say too little."""
+        """Record tool calls if the plan says so, except those of an incomplete attempt."""
         path = None if planned.tools is None else planned.tools.record
         if path is None or (failure is not None and failure.kind is not FailureKind.AGENT):
             return
@@ -599,11 +599,11 @@ class Runner:
 
 
 def _backoff_seconds(tries: int) -> float:
-    """1, 2, 4 ... s, at most 30, give or take a quarter so that cases that failed together do not return together."""
+    """Return 1, 2, 4 ... s, at most 30, varied by a quarter so that failed cases do not retry together."""
     return min(2.0 ** (tries - 1), 30.0) * random.uniform(0.75, 1.25)
 
 
-# How a run comes about: what carries a plan out, put together from what the runs of a project share.
+# The start of a run, from the shared resources of a project.
 
 
 def start_run(
@@ -616,7 +616,7 @@ def start_run(
     resources: Resources,
     verdicts: StoredVerdicts,
 ) -> Run:
-    """Start to carry out a plan in the project at `root`. See `Workspace.start`, for what it raises too."""
+    """Start a run of a plan in the project at `root`. See `Workspace.start`, also for errors."""
     run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=resources.thread.call, holds=holds)
 
     def host_of(target: Target) -> AgentHost:
@@ -628,7 +628,7 @@ def start_run(
             resources.hosts.prepare(plan)
 
     def open_judges() -> RunJudges:
-        from workbench.engine.run_judging import RunJudges  # with what asks models: not before one is asked
+        from workbench.engine.run_judging import RunJudges  # imported when the first model is asked
 
         resources.cache_warnings.attach(run)
         return RunJudges(plan, judge, judges=resources.open_judges, changed=changed, warn=run.warn, waits=waits)
@@ -637,7 +637,7 @@ def start_run(
         run.log.append(QuotaWait(model=model, seconds=seconds))
 
     def changed() -> None:
-        with suppress(ReferenceError):  # the run is over, and nobody is told any more
+        with suppress(ReferenceError):  # the run is over
             running.schedule_spending_report()
 
     judges = cache(open_judges)
@@ -659,16 +659,16 @@ def start_run(
         spending=lambda: judges().list_spending(),
         load=_load,
     )
-    # What it holds asks it in turn, and must not keep it: a run may be large, and nobody looks for cycles soon.
+    # A weak reference avoids a cycle: runs are large, and garbage collection is late.
     running = proxy(runner)
     if plan.options.record_calls is not None or plan.options.replay_calls is not None:
-        judges()  # a file that will not do is said before anything runs
+        judges()  # reports an unusable file before anything runs
     run.attach(runner, resources.thread.submit(runner.run()))
     return run
 
 
 def _load(plan: Plan) -> None:
-    """Import what carrying out a plan needs. Blocking."""
+    """Import what a run of the plan needs. Blocking."""
     find_versions()
     if any(case.needs_agent for case in plan.cases):
         from workbench.agents.worker_host import preload_host_modules

@@ -1,4 +1,4 @@
-"""Agents described, and scenarios generated for them."""
+"""Descriptions of agents, and scenarios generated for them."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from workbench.simulation.scenario_writer import Generated, GenerationError, Sce
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.settings import Settings
 
-# What an agent says of itself: told by its process, without running it.
+# The description of an agent by its process, without a run.
 
 _HANDS_OVER = "transfer_to_agent"
-"""The tool by which an ADK agent hands over to one below it; it has no declaration."""
+"""The tool by which an ADK agent transfers to a sub-agent; it has no declaration."""
 
 
 class NotDescribed(Exception):
-    """An agent could not say what it is, for the reason that the text gives."""
+    """An agent could not be described; the text gives the reason."""
 
 
 async def describe_agent(target: Target, host: AgentHost, *, timeout_seconds: float) -> AgentDescription:
-    """What the agent says of itself, in a process that ends with that. Raises NotDescribed."""
+    """Describe an agent in its own process, which then ends. Raises NotDescribed."""
     request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False, alone=True)
     session: AgentSession | None = None
     try:
-        async with asyncio.timeout(None) as deadline:  # the import of the agent has a limit of its own
+        async with asyncio.timeout(None) as deadline:  # the import of the agent has its own limit
 
             def begin() -> None:
                 deadline.reschedule(asyncio.get_running_loop().time() + timeout_seconds)
@@ -58,7 +58,7 @@ async def describe_agent(target: Target, host: AgentHost, *, timeout_seconds: fl
 
 
 def list_tools(description: AgentDescription) -> frozenset[str]:
-    """The names of all tools of an agent and those below it. Raises NotDescribed where it told of none."""
+    """List the names of all tools of an agent and its sub-agents. Raises NotDescribed if it lists none."""
     tools = frozenset(str(tool["name"]) for part in description.agents for tool in part.tools if "name" in tool)
     if not tools:
         name = description.agents[0].name
@@ -67,7 +67,7 @@ def list_tools(description: AgentDescription) -> frozenset[str]:
 
 
 def _select_tools(target: Target, description: AgentDescription) -> AgentDescription:
-    """Of the functions of the agent's modules those alone that the target says are its tools, where it says so."""
+    """Keep only the functions that the target declares as tools, if it declares any."""
     names = {each.rpartition(":")[2].rpartition(".")[2] for each in target.tools}
     if not names:
         return description
@@ -78,14 +78,14 @@ def _select_tools(target: Target, description: AgentDescription) -> AgentDescrip
     return description.model_copy(update={"agents": tuple(map(with_these, description.agents))})
 
 
-# Scenarios written by a model for one agent: the agent's process tells what it is, the model writes.
+# Scenarios written by a model from the description of an agent.
 
 _IN_INSTRUCTION = re.compile(r"{(\w+)}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskOptions:
-    """How the model is asked: through the cache or anew, with what it answers written to a file or taken from one."""
+    """Options of the calls to the model: cache, and files to record or replay them."""
 
     use_cache: bool = True
     record: Path | None = None
@@ -93,30 +93,30 @@ class AskOptions:
 
 
 class Generation:
-    """Scenarios that are being written. Every method may be called from any thread."""
+    """A running generation of scenarios. Every method may be called from any thread."""
 
     def __init__(self, work: _Work, thread: EngineThread) -> None:
         self._work = work
         self._call_engine = thread.call
         self.done: Future[Generated | None] = thread.submit(work.carry_out())
-        """What comes of it, None where it was cancelled. Raises GenerationError."""
+        """The result, None if it was cancelled. Raises GenerationError."""
 
     @property
     def progress(self) -> str:
-        """What is going on, in a few words."""
+        """The current step, in a few words."""
         return self._work.progress
 
     def cancel(self) -> None:
-        """Stop it. Returns at once."""
+        """Cancel the generation. Returns at once."""
         self._call_engine(self._work.cancel)
 
     def close(self) -> None:
-        """Stop it, and wait until nothing of it is left."""
+        """Cancel the generation and wait for its end."""
         self.cancel()
         wait([self.done])
 
     def list_spending(self) -> tuple[ModelSpending, ...]:
-        """What the model was asked so far, and what that cost."""
+        """List the calls to the model so far, with their cost."""
         return self._work.account.list_spending()
 
 
@@ -132,9 +132,9 @@ def start_generation(
     options: AskOptions,
     thread: EngineThread,
 ) -> Generation:
-    """Have scenarios written for the target of this name that are not among `known`.
+    """Start to generate scenarios for a target, other than the `known` ones.
 
-    Raises GenerationError where there is no such target, and StoreError where the file of calls will not do.
+    Raises GenerationError if there is no such target, and StoreError if the file of calls cannot be used.
     """
     target = targets.get(name)
     if target is None:
@@ -174,13 +174,13 @@ def start_generation(
 
 
 def known_scenarios(document: EvalSetDocument) -> Sequence[ConversationScenario]:
-    """The scenarios in a set; cases that cannot be read have none."""
+    """Return the scenarios in a set, without unreadable cases."""
     cases = (document.case(entry.index) for entry in document.entries if entry.problem is None)
     return [case.conversation_scenario for case in cases if case.conversation_scenario is not None]
 
 
 class _Work:
-    """The engine's side of it; used on its loop."""
+    """The generation on the engine's loop."""
 
     def __init__(self, write: Callable[[Callable[[str], None]], Awaitable[Generated]], account: Account) -> None:
         self._write = write
@@ -206,5 +206,5 @@ class _Work:
 
 
 def _find_state_keys(description: AgentDescription) -> list[str]:
-    """The keys of the state that instructions name: ADK refuses to run where one is missing."""
+    """Find the state keys in instructions, without which ADK refuses to run."""
     return [key for part in description.agents for key in _IN_INSTRUCTION.findall(part.instruction)]

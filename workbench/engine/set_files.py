@@ -1,4 +1,4 @@
-"""Eval-set files created, renamed, deleted; their versions, and how these are merged."""
+"""Operations on eval-set files, comparison and merge of versions, and validation."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from workbench.store.filetypes import EVAL_SET_SUFFIXES, derive_set_name
 from workbench.store.project_discovery import CRITERIA_FILE, EvalSetEntry, discover, find_root
 from workbench.store.settings import Settings, load_settings
 
-# Operations on the files of eval sets, each of which can be taken back until the end of the session.
+# Operations on files of eval sets, with undo until the end of the session.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """Something was undone or done again: what, and where the file of the set was and is, where that changed.
+    """The result of an operation, undo or redo: its label, and the file of the set before and after it.
 
-    `before` is None where no file was there, `after` where none is now; both are None for an edit inside sets, which
-    are named by `eval_sets`. `number` stays with an operation when it is undone and redone, 0 for an edit inside a set.
+    `before` is None if no file existed, `after` if none exists now. Both are None for an edit inside `eval_sets`.
+    `number` identifies an operation on files; it is 0 for an edit.
     """
 
     label: str
@@ -42,22 +42,22 @@ class Done:
 
 @dataclass
 class _Operation:
-    """A file came (`before` is None), went (`after` is None) or got another name. `kept` is what came or went."""
+    """A file was created (no `before`), deleted (no `after`) or renamed. `kept` is the created or deleted file."""
 
     label: str
     before: str | None
     after: str | None
     kept: FileSnapshot | None
-    number: int  # when it was done first, in the order of the project
-    at: int  # when it was done, undone or redone last
+    number: int  # the order number of the first time
+    at: int  # the order number of the last time
 
     def make_result(self, before: str | None, after: str | None) -> Done:
-        """What carrying it out in one direction came to."""
+        """Make the result of doing or undoing the operation."""
         return Done(label=self.label, number=self.number, before=before, after=after)
 
 
 class SetOperations:
-    """What was done with the files below a folder, and how to go back."""
+    """The operations on files below a folder, with undo and redo."""
 
     def __init__(self, root: Path) -> None:
         self._files = SetFiles(root)
@@ -66,21 +66,21 @@ class SetOperations:
 
     @property
     def undo_order(self) -> int:
-        """The order of the operation that the next undo takes back; 0 where there is none."""
+        """The order number of the operation to undo next; 0 without one."""
         return self._done[-1].at if self._done else 0
 
     @property
     def redo_order(self) -> int:
-        """The order of the undo that the next redo reverts; 0 where there is none."""
+        """The order number of the undo to redo next; 0 without one."""
         return self._undone[-1].at if self._undone else 0
 
     def create(self, eval_set: str, *, eval_set_id: str, at: int) -> None:
-        """Make an eval set without cases. Raises StoreError."""
+        """Create an eval set without cases. Raises StoreError."""
         content = make_new_set_content(self._files.get_path(eval_set), eval_set_id)
         self._put(f"create {eval_set}", eval_set, content, at)
 
     def duplicate(self, document: EvalSetDocument, eval_set: str, copy: str, *, at: int) -> None:
-        """Write what a document is now under another name, with that name as its id. Raises StoreError."""
+        """Write a document under another name, with that name as its id. Raises StoreError."""
         path = self._files.get_path(copy)
         duplicate = EvalSetDocument(path, document.content(), None)
         if duplicate.format is DocumentFormat.CURRENT:
@@ -88,17 +88,17 @@ class SetOperations:
         self._put(f"duplicate {eval_set}", copy, duplicate.content(), at)
 
     def rename(self, eval_set: str, new: str, *, at: int) -> Done:
-        """Give a file another name. Raises StoreError."""
+        """Rename a file. Raises StoreError."""
         self._files.move(eval_set, new)
         return self._note(_Operation(f"rename {eval_set}", eval_set, new, None, at, at))
 
     def delete(self, eval_set: str, *, at: int) -> Done:
-        """Remove a file. Raises StoreError."""
+        """Delete a file. Raises StoreError."""
         kept = self._files.remove(eval_set)
         return self._note(_Operation(f"delete {eval_set}", eval_set, None, kept, at, at))
 
     def undo(self, at: int) -> Done | None:
-        """Take back the last operation; None where there is none. Raises StoreError, and stays as it was."""
+        """Undo the last operation; return None without one. Raises StoreError and then changes nothing."""
         if not self._done:
             return None
         operation = self._done[-1]
@@ -108,7 +108,7 @@ class SetOperations:
         return operation.make_result(operation.after, operation.before)
 
     def redo(self, at: int) -> Done | None:
-        """Do the operation again that was undone last; None where there is none. Raises StoreError."""
+        """Redo the operation undone last; return None without one. Raises StoreError."""
         if not self._undone:
             return None
         operation = self._undone[-1]
@@ -136,18 +136,17 @@ class SetOperations:
             operation.kept = self._files.remove(before, expect=operation.kept.data)
 
 
-# Merging edits with what became of their file meanwhile, where the two are about different cases.
+# Merge of edits with a changed file, if they concern different cases.
 
 _Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """What each side did to what both began from, and both in one.
+    """The changes of each side since the common base, and the merged content.
 
-    In the differences "only in ours" is a case that the side added, "only in theirs" one that it removed. `in_both` are
-    the ids of the cases that both sides changed, each in its own way. `content` is None where there is no telling what
-    the file would have to be.
+    In the differences, "only in ours" is a case that the side added, "only in theirs" one that it removed. `in_both`
+    are the ids of cases that both sides changed differently. `content` is None if they cannot be merged.
     """
 
     ours: tuple[CaseDifference, ...]
@@ -157,7 +156,7 @@ class Merge:
 
 
 def merge(base: EvalSetDocument, ours: EvalSetDocument, theirs: EvalSetDocument) -> Merge:
-    """Merge two versions of an eval set that both began from `base`."""
+    """Merge two versions of an eval set with the common base `base`."""
     mine, other = find_differing_cases(ours, base), find_differing_cases(theirs, base)
     texts = [_texts(document) for document in (ours, theirs)]
     changed_by_others = {_key(item) for item in other}
@@ -167,7 +166,9 @@ def merge(base: EvalSetDocument, ours: EvalSetDocument, theirs: EvalSetDocument)
         if _key(item) in changed_by_others and texts[0].get(_key(item)) != texts[1].get(_key(item))
     )
     content = None
-    if not in_both and not any(item.occurrence for item in (*mine, *other)):  # the second of an id may become the first
+    if not in_both and not any(
+        item.occurrence for item in (*mine, *other)
+    ):  # duplicates are identified by position, which may change
         content = _reapply(mine, ours, base, theirs) or _reapply(other, theirs, base, ours)
     return Merge(ours=tuple(mine), theirs=tuple(other), in_both=in_both, content=content)
 
@@ -175,12 +176,12 @@ def merge(base: EvalSetDocument, ours: EvalSetDocument, theirs: EvalSetDocument)
 def _reapply(
     changes: list[CaseDifference], side: EvalSetDocument, base: EvalSetDocument, onto: EvalSetDocument
 ) -> bytes | None:
-    """The changes of a side, made on another document; None where case by case they are not all that the side did."""
+    """Apply the changes of a side to another document; None if it has changes outside cases."""
     try:
         if _apply_changes(changes, side, base) != side.content():
             return None
         return _apply_changes(changes, side, onto)
-    except StoreError:  # something in the text around a case leaves no safe place for it
+    except StoreError:  # the text around a case leaves no safe place for it
         return None
 
 
@@ -206,7 +207,7 @@ def _apply_changes(changes: list[CaseDifference], side: EvalSetDocument, onto: E
 
 
 def _insert(document: EvalSetDocument, side: EvalSetDocument, key: _Key, *, after: list[_Key]) -> None:
-    """Insert a case of a side after the nearest of those before it that the document has."""
+    """Insert a case of a side after its nearest predecessor in the document."""
     places = _places(document)
     index = next((places[before] + 1 for before in reversed(after) if before in places), 0)
     source = _places(side)[key]
@@ -226,15 +227,15 @@ def _key(difference: CaseDifference) -> _Key:
     return difference.eval_id, difference.occurrence
 
 
-# Two versions of an eval set side by side: the one that is edited here, and the one that is on disk.
+# Comparison of the edited version of an eval set with the file.
 
 MOST_PARTS = 200
-"""How many parts that differ are held side by side; the others are only named."""
+"""The number of different parts to compare in detail; the others are only named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionPart:
-    """A part of the file that differs, as text; None where a version does not have it."""
+    """A different part of the file as text; None if a version lacks it."""
 
     title: str
     ours: str | None
@@ -243,11 +244,11 @@ class VersionPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """`theirs` is the content of the file on disk, None where there is none.
+    """The edited version and the file.
 
-    `differences` are the cases that differ, None where theirs is no eval set, which `problem` then explains. `parts`
-    are the first of what differs, the whole file where theirs is no eval set. `merge` says who did what, None where it
-    is not known what both began from.
+    `theirs` is the content of the file, None without a file. `differences` are the different cases; None if the file is
+    no eval set, which `problem` explains. `parts` are the first different parts, or the whole file if it is no eval
+    set. `merge` is None if the common base is unknown.
     """
 
     ours: bytes
@@ -301,12 +302,11 @@ def _indices(document: EvalSetDocument) -> dict[tuple[str, int], int]:
     return {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
 
 
-# Validation of files with what only the engine knows: metrics and their options, and which agent a set belongs to.
+# Validation of files, including metrics and agents.
 
 
 def files_to_validate(path: Path) -> list[Path]:
-    """The file itself; of a folder the eval sets and `test_config.json` files in it, and the criteria files that the
-    settings name for those sets."""
+    """Return the file itself, or all eval sets and criteria files of a folder, including those named by settings."""
     below = {realpath(file): file for file in list_files([path])}
     entries = _find_entries(below.values()) if path.is_dir() else ()
     configs = {realpath(each.config): each.config for each in entries if each.config and realpath(each.path) in below}
@@ -314,7 +314,7 @@ def files_to_validate(path: Path) -> list[Path]:
 
 
 def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Problem]:
-    """What is wrong with files, as `validate` of the store says, and what a run would refuse of configurations."""
+    """Validate files as `validate` of the store does, and configurations as a run does."""
     files = list(list_files(paths))
     agents = {realpath(entry.path): entry.target for entry in _find_entries(files)}
     problems = validate(files, strict=strict, agent_of=lambda path: agents.get(realpath(path)))
@@ -326,7 +326,7 @@ def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Probl
 
 
 def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
-    """The unknown metrics and options, and the wrong values, of a configuration. Raises StoreError."""
+    """Yield unknown metrics and options, and wrong values, of a configuration. Raises StoreError."""
     loaded = read_json(path)
     config = complete_config(parse_config(loaded), settings)
     invalid = list(find_config_problems(prepare(config)))
@@ -346,7 +346,7 @@ def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
 
 
 def _judges_eval_set(path: Path) -> bool:
-    """True if a configuration is that of an eval set beside it, whose cases have no columns of a dataset."""
+    """True if a configuration judges an eval set beside it, whose cases have no columns."""
     return path.name == CRITERIA_FILE and any(each.name.endswith(EVAL_SET_SUFFIXES) for each in path.parent.iterdir())
 
 
@@ -358,7 +358,7 @@ def _load_settings(path: Path) -> Settings:
 
 
 def _find_entries(files: Iterable[Path]) -> list[EvalSetEntry]:
-    """The eval sets of the projects that files are in, as far as discovery finds them."""
+    """Find the eval sets of the projects of these files."""
     entries: list[EvalSetEntry] = []
     for root in {find_root(path) for path in files if path.exists()}:
         with contextlib.suppress(StoreError):

@@ -1,4 +1,4 @@
-"""All stored verdicts by case, and the files that agents write."""
+"""The index of stored verdicts, and the files that agents write."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from workbench.store.history.history_queries import AgentWrittenFile, StoredVerd
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.history.history_writer import MAX_TRACES_PER_VARIANT
 
-# What agents have left in folders: names that do not count where one is listed, as long as nobody else touches them.
+# Files written by agents. Folder listings ignore them unless something else changes them.
 
-_LATELY = 64  # executions of which it is looked whether they ran at the same time
+_LATELY = 64  # recent executions, checked for overlap
 
 
 class _FileStates:
-    """What agents have made of one file: states that one agent after another made of the same thing belong together."""
+    """The states in which agents left one file, connected if one was derived from another."""
 
     __slots__ = ("_lately", "_parents", "blind", "told")
 
     def __init__(self) -> None:
         self.told: dict[str, float] = {}
-        """By state, when it was left so for the last time."""
+        """By state, the last time an agent left the file in it."""
         self.blind: set[str] = set()
-        """States that do not depend on what was there before."""
+        """States that were written without reading the file before."""
         self._parents: dict[str, str] = {}
         self._lately: deque[AgentWrittenFile] = deque(maxlen=_LATELY)
 
@@ -49,7 +49,7 @@ class _FileStates:
             self.blind.add(state)
         else:
             self._join(left.previous_fingerprint, state)
-        for other in self._lately:  # of agents that ran at the same time either may have found what the other was at
+        for other in self._lately:  # parallel agents may have seen each other's states
             if other.recorded_at >= left.started_at and other.started_at <= left.recorded_at:
                 self._join(other.fingerprint, state)
         self._lately.append(left)
@@ -68,21 +68,21 @@ class _FileStates:
 
 
 class LeftFiles:
-    """In which states agents have left files, and when."""
+    """The states in which agents left files, with times."""
 
     def __init__(self) -> None:
         self._work: dict[str, _FileStates] = {}
 
     def add(self, left: Iterable[AgentWrittenFile]) -> None:
-        """Learn of more, in the order in which it was told."""
+        """Add states, in the order in which they were reported."""
         for each in left:
             self._work.setdefault(each.path, _FileStates()).add(each)
 
     def is_agent_change(self, path: str, *, left: str, now: str, since: float) -> bool:
-        """Whether a file is `now` as agents made it of how another one `left` it, which began at `since`.
+        """True if the state `now` descends from `left` through writes of agents only.
 
-        So that what all agents do to it together concerns none of them. What somebody else has put there concerns all
-        that ran before, whatever agents have made of it then: only agents that write without reading begin anew.
+        The execution that left it began at `since`. Such changes do not make verdicts stale. A change from elsewhere
+        does, even if agents modify the file afterwards, unless an agent replaced it without reading.
         """
         work = self._work.get(path)
         if work is None or work.told.get(now, -1.0) < since:
@@ -90,27 +90,27 @@ class LeftFiles:
         return now in work.blind or work.is_connected(left, now)
 
     def newest(self, path: str) -> str | None:
-        """The state in which an agent left it last; None where none has written it."""
+        """Return the state in which an agent left the file last; None if none has written it."""
         work = self._work.get(path)
         return None if work is None else max(work.told, key=work.told.__getitem__)
 
     def list_presence(self) -> dict[str, bool]:
-        """For each file that an agent wrote, whether it was there when an agent was last done with it."""
+        """For each file written by agents, return whether it existed when an agent last left it."""
         return {path: self.newest(path) != ABSENT for path in self._work}
 
 
 class Names(NamedTuple):
-    """Names in a folder that agents wrote and left there: those that are there, and those that are not any more."""
+    """Names of files that agents left in a folder: those that exist, and those that were deleted since."""
 
     there: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
 
 
 class AgentWrittenFiles:
-    """How things are now. Looks into each folder once."""
+    """The files written by agents as they are now. Reads each folder once."""
 
     def __init__(self, are_there: Mapping[str, bool]) -> None:
-        """`are_there`: see `LeftFiles`."""
+        """`are_there`: see `LeftFiles.list_presence`."""
         self._by_folder: dict[str, list[tuple[str, bool]]] = {}
         for path, is_there in are_there.items():
             folder, name = os.path.split(path)
@@ -118,7 +118,7 @@ class AgentWrittenFiles:
         self._names: dict[str, Names] = {}
 
     def names(self, folder: str) -> Names:
-        """What does not count in a folder, and what counts as deleted."""
+        """Return the names to ignore in a folder, and the names that count as deleted."""
         known = self._names.get(folder)
         if known is None:
             there, gone = set(), set()
@@ -132,11 +132,11 @@ class AgentWrittenFiles:
         return known
 
     def list_written(self, folder: str) -> frozenset[str]:
-        """All that agents ever wrote in a folder."""
+        """Return the names of all files that agents ever wrote in a folder."""
         return frozenset(name for name, _ in self._by_folder.get(folder, ()))
 
     def summarise(self, listed: Collection[str], *, most: int) -> LeftByAgents:
-        """At most so many names, first those in folders that are known to be `listed`."""
+        """Return at most `most` names, first those in folders that are known to be `listed`."""
         there: dict[str, tuple[str, ...]] = {}
         gone: dict[str, tuple[str, ...]] = {}
         left = most
@@ -151,18 +151,18 @@ class AgentWrittenFiles:
         return LeftByAgents(there, gone)
 
 
-# Every verdict that may still hold, with what each depended on: read from the history once, then kept up by runs.
+# All verdicts that may be current, with their dependencies: read from the history once, then updated by runs.
 
 _NOTHING: array[int] = array("L")
 _JUDGEMENTS = 10
-"""How many verdicts on one execution are kept: whoever edits criteria comes back to those of a moment ago."""
+"""Verdicts to keep for one execution, as users may undo edits of criteria."""
 _LATELY_USED = 1_000  # sets
 _LEFT = frozenset({DependencyKind.STATE, DependencyKind.WRITTEN})
 _NO_VERDICTS: list[StoredVerdict] = []
 
 
 class Asked(NamedTuple):
-    """What an agent was asked: executions that were asked the same are samples of the same thing."""
+    """The input of an execution. Executions with equal input are samples of the same distribution."""
 
     target: str
     execution_key: str
@@ -170,7 +170,7 @@ class Asked(NamedTuple):
 
 
 class Verdicts:
-    """The newest verdicts of a project, by what was asked. Any thread may use it."""
+    """The newest verdicts of a project, by input of the agent. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -181,14 +181,14 @@ class Verdicts:
         self._sets: dict[int, array[int]] = {}
         self._uses: Counter[int] = Counter()  # of sets
         self._unused: deque[int] = deque()
-        self._offset = 0  # of the numbers of sets and executions, from those of the history
+        self._offset = 0  # added to the numbers of sets and executions in the history
         self._highest = 0  # of these numbers
         self._left = LeftFiles()
-        self._listed: set[str] = set()  # folders that something depends on as a list of names
+        self._listed: set[str] = set()  # folders whose listing is a dependency
 
     @classmethod
     def read(cls, history: History) -> Verdicts:
-        """What the history holds. Raises StoreError."""
+        """Read the verdicts of a history. Raises StoreError."""
         verdicts = cls()
         with pause_gc():
             stored = history.last_verdicts()
@@ -202,7 +202,7 @@ class Verdicts:
         return verdicts
 
     def add_new(self, history: History) -> None:
-        """Add what other processes have stored since. Raises StoreError."""
+        """Add verdicts that other processes have stored since. Raises StoreError."""
         with self._lock:
             known = {_place(verdict) for verdicts in self._by_asked.values() for verdict in verdicts}
             new = [verdict for verdict in reversed(history.last_verdicts()) if _place(verdict) not in known]
@@ -211,7 +211,7 @@ class Verdicts:
                 found.setdefault(number, set()).add(self._number(row))
             former = {number: self._sets.get(number + self._offset) for number in found}
             if any(rows is not None and {*rows} != found[number] for number, rows in former.items()):
-                self._offset = self._highest + 1  # the file was deleted and begun anew, where numbers start from 1
+                self._offset = self._highest + 1  # a new file, with numbers from 1
             for number, numbers in found.items():
                 self._sets.setdefault(number + self._offset, array("L", sorted(numbers)))
             for verdict in new:
@@ -219,7 +219,7 @@ class Verdicts:
             self._left.add(history.list_agent_written_files())
 
     def add(self, stored: StoredVerdict, result: CaseResult) -> None:
-        """A run has stored a result."""
+        """Add a result that a run has stored."""
         told = result.execution.dependencies
         with self._lock:
             if self._is_of_another_history(stored, told):
@@ -236,65 +236,65 @@ class Verdicts:
                     self._left.add(_find_left_files(each, stored))
 
     def find(self, asked: Asked) -> Sequence[StoredVerdict]:
-        """The verdicts on what was asked, the newest first."""
-        return self._by_asked.get(asked, _NO_VERDICTS)[::-1]  # a copy, made at once
+        """Return the verdicts for an input, the newest first."""
+        return self._by_asked.get(asked, _NO_VERDICTS)[::-1]  # a copy, made atomically
 
     def for_job(self, job: JobKey, asked: Asked) -> Sequence[StoredVerdict]:
-        """The same, and at the end the job's own newest where so many others asked the same that it is not there."""
+        """As `find`, but always with the newest verdict of the job, last if many other jobs had the same input."""
         with self._lock:
             known, own = self.find(asked), self._newest.get(job)
-        if own is None or (known and known[0] is own):  # nearly always
+        if own is None or (known and known[0] is own):  # the usual case
             return known
         if _make_question(own) != asked or any(each is own for each in known):
             return known
         return [*known, own]
 
     def newest(self, job: JobKey) -> StoredVerdict | None:
-        """The newest verdict on a case, whatever was asked then."""
+        """Return the newest verdict of a job, whatever its input was."""
         with self._lock:
             return self._newest.get(job)
 
     def list_rows(self, number: int) -> Sequence[int]:
-        """The numbers of the rows in a set; none where the set has been forgotten."""
+        """List the numbers of the rows in a set; empty if the set was forgotten."""
         with self._lock:
             return self._sets.get(number, _NOTHING)
 
     def has_set(self, number: int) -> bool:
-        """Whether a set has not been forgotten."""
+        """Whether a set is still known."""
         return number in self._sets
 
     def row(self, number: int) -> Dependency:
-        """A row by its number."""
+        """Return a row by its number."""
         return self._rows[number]
 
     @property
     def row_count(self) -> int:
-        """Rows are numbered from 0 up to this, without it. Numbers never change."""
+        """The number of rows. They are numbered from 0, and numbers never change."""
         return len(self._rows)
 
     def is_agent_change(self, path: str, *, left: str, now: str, since: float) -> bool:
-        """See `LeftFiles`."""
+        """See `LeftFiles.is_agent_change`."""
         with self._lock:
             return self._left.is_agent_change(path, left=left, now=now, since=since)
 
     def find_last_state(self, path: str) -> str | None:
-        """The state in which an agent left a file last; None where none has written it."""
+        """Return the state in which an agent left a file last; None if none has written it."""
         with self._lock:
             return self._left.newest(path)
 
     def list_agent_files(self) -> AgentWrittenFiles:
-        """What agents have left, as it is now."""
+        """Return the files written by agents, as they are now."""
         with self._lock:
             return AgentWrittenFiles(self._left.list_presence())
 
     @property
     def listed_folders(self) -> Collection[str]:
-        """The folders that something depends on as a list of names."""
+        """The folders whose listing is a dependency."""
         with self._lock:
             return frozenset(self._listed)
 
     def _is_of_another_history(self, stored: StoredVerdict, told: Dependencies | None) -> bool:
-        """Whether numbers mean others than they did: the file was deleted and begun anew, where they start from 1."""
+        """Whether the file was deleted and created again, so that numbers start from 1 and mean others."""
         stored = _renumber(stored, self._offset)
         if stored.execution is not None and stored.execution < self._highest - _LATELY_USED:
             return all(each.execution != stored.execution for each in self.find(_make_question(stored)))
@@ -309,7 +309,7 @@ class Verdicts:
         asked = _make_question(stored)
         known = self._by_asked.setdefault(asked, [])
         for number in _list_sets(stored):
-            self._uses[number] += 2  # as the newest of its job, and as one of those on what was asked
+            self._uses[number] += 2  # as the newest of its job, and by its input
         if former is not None:
             self._release(_list_sets(former))
         gone = _find_outdated(known, stored) if len(known) >= MAX_TRACES_PER_VARIANT else _NO_VERDICTS
@@ -320,7 +320,7 @@ class Verdicts:
         known.append(stored)
 
     def _release(self, sets: Iterable[int]) -> None:
-        """Forget sets that nothing uses any more; a while later, as somebody may just be looking at them."""
+        """Forget unused sets, with a delay because another thread may be reading them."""
         self._uses.subtract(sets)
         self._unused.extend(number for number in sets if not self._uses[number])
         while len(self._unused) > _LATELY_USED:
@@ -372,20 +372,20 @@ def _list_sets(verdict: StoredVerdict) -> list[int]:
 
 
 def _find_outdated(known: Sequence[StoredVerdict], new: StoredVerdict) -> list[StoredVerdict]:
-    """Verdicts on what the agent did in executions that are about to be forgotten, and old ones on the newest."""
+    """Find verdicts on old executions, and old verdicts on the newest execution."""
     executions = sorted({each.execution for each in (*known, new) if each.execution is not None})
     kept = (*executions[-MAX_TRACES_PER_VARIANT:], None)
     judged = [each for each in known if each.execution == new.execution]
     return [*judged[: 1 - _JUDGEMENTS], *(each for each in known if each.execution not in kept)]
 
 
-# The verdicts of earlier runs, read once and kept up while runs go on; and what agents have left behind in them.
+# The verdicts of a project, read on first use; and the files that its agents wrote.
 
-_MOST_LEFT = 2_000  # names that every session is told of
+_MOST_LEFT = 2_000  # names for each session
 
 
 class StoredVerdicts:
-    """Those of one project. Every method may be called from any thread."""
+    """The verdicts of one project. Thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -393,7 +393,7 @@ class StoredVerdicts:
         self._lock = threading.Lock()
 
     def read(self) -> Verdicts:
-        """The verdicts that may still hold. Raises StoreError where they cannot be read."""
+        """Return the verdicts that may be current. Raises StoreError if they cannot be read."""
         with self._lock:
             if self._verdicts is None:
                 if get_history_path(self._root).exists():
@@ -404,20 +404,20 @@ class StoredVerdicts:
             return self._verdicts
 
     def read_new(self) -> None:
-        """Take in what other processes have stored. An unreadable history has nothing new."""
+        """Add verdicts that other processes have stored. An unreadable history adds nothing."""
         verdicts = self.read()
         with contextlib.suppress(StoreError), History.open(self._root) as history:
             verdicts.add_new(history)
 
     def note(self, stored: Iterable[tuple[StoredVerdict, CaseResult]]) -> None:
-        """Verdicts were stored."""
-        with self._lock:  # what is being read meanwhile has them, or gets them now
+        """Add stored verdicts."""
+        with self._lock:  # a concurrent read has them already, or they are added now
             if self._verdicts is not None:
                 for verdict, result in stored:
                     self._verdicts.add(verdict, result)
 
     def left_by_agents(self) -> LeftByAgents:
-        """What agents have left so far; an unreadable history knows nothing of it."""
+        """Return the files written by agents so far; empty if the history is unreadable."""
         with self._lock:
             verdicts = self._verdicts
         if verdicts is not None:
@@ -431,33 +431,33 @@ class StoredVerdicts:
                 return AgentWrittenFiles(files.list_presence()).summarise(
                     history.list_folder_dependencies(), most=_MOST_LEFT
                 )
-        except StoreError:  # the run itself will say so, and go on without
+        except StoreError:  # the run itself will report it
             return LeftByAgents()
 
 
-# What `watch = [...]` of a target names: files and folders whose change concerns all of its cases.
+# Watched paths of a target (`watch = [...]`), which all of its cases depend on.
 
 
 def fingerprint_watched_paths(target: Target) -> frozenset[Dependency]:
-    """A row for each path that the target names, as it is now."""
+    """Return a dependency for each watched path, with its current fingerprint."""
     paths = list_watched_paths(target)
     return frozenset(Dependency(DependencyKind.TREE.value, path, fingerprint_of_tree(path)) for path in paths)
 
 
 def list_watched_paths(target: Target) -> frozenset[str]:
-    """The paths that the target names, absolute."""
+    """Return the watched paths, absolute."""
     return frozenset(os.path.normpath(target.path / path) for path in target.watch)
 
 
 def add_watched(told: Dependencies | None, watched: frozenset[Dependency]) -> Dependencies | None:
-    """What a case depended on, with what its target names."""
+    """Add watched paths to the dependencies of a case."""
     if told is None or not watched:
         return told
     return told.model_copy(update={"rows": told.rows | watched})
 
 
 def fingerprint_of_tree(path: str, *, file: Callable[[str], str] = fingerprints.of_file) -> str:
-    """What a file holds, or all files below a folder, with their names. `file` gives the fingerprint of one."""
+    """Fingerprint a file, or all files below a folder with their names. `file` fingerprints one file."""
     if not os.path.isdir(path):  # noqa: PTH112 - thousands of them
         return file(path)
     found = []

@@ -1,4 +1,4 @@
-"""The workspace: one project opened, with everything that front ends need of it."""
+"""The workspace: one open project, as all front ends use it."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """One project: its settings, targets, eval sets, history, and the runs that it carries out.
+    """One project: its settings, targets, eval sets, history and runs.
 
-    Opening is cheap: processes, threads and the history come with the first run. Agents are kept warm from run to run
-    until `close`, which leaves no process behind.
+    Opening is cheap: processes, threads and the history are opened by the first run. Agents stay warm between runs
+    until `close`, which ends all processes.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class Workspace:
         narrow: Callable[[Project], Project] = lambda project: project,
         resources: Resources | None = None,
     ) -> None:
-        """`narrow` makes of a project that was looked at again what this workspace is about. `resources` may have
-        started something before; from now on they are the workspace's."""
+        """`narrow` restricts a refreshed project to the part that this workspace shows. The workspace takes over
+        `resources`, which may have started already."""
         self._project = project
         remove_leftovers(_list_written_folders(project))
         mask_secrets(project.targets.values())
@@ -86,7 +86,7 @@ class Workspace:
 
     @classmethod
     def open(cls, path: Path) -> Workspace:
-        """The project around a path. Raises StoreError where its settings cannot be read."""
+        """Open the project around a path. Raises StoreError if its settings cannot be read."""
         path = path.resolve()
         if not path.exists():
             raise StoreError(path, "there is no such file or folder")
@@ -108,64 +108,64 @@ class Workspace:
 
     @property
     def project(self) -> Project:
-        """Its targets and eval sets."""
+        """The targets and eval sets."""
         return self._project
 
     @property
     def documents(self) -> OpenDocuments:
-        """Its eval sets as they are being edited."""
+        """The open eval sets, with unsaved edits."""
         return self._documents
 
     @property
     def typed_texts(self) -> TypedTexts:
-        """What is typed into its cases and not applied, kept through a crash."""
+        """Typed texts that are not applied yet. They survive a crash."""
         return self._typed_texts
 
     @property
     def acceptances(self) -> Acceptances:
-        """What turns what an agent did into what is expected of it."""
+        """Accepts executions as expectations."""
         return self._acceptances
 
     @property
     def settings(self) -> Settings:
-        """What its `workbench.toml` and the user's say."""
+        """The settings of the project and of the user."""
         return self._loaded.settings
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is odd about settings and agents, for people."""
+        """Problems of settings and agents, as messages."""
         return (*self._loaded.problems, *self._project.problems)
 
     def stay_offline(self) -> None:
-        """Fetch no dataset from an address for plans: they have a notice in place of its rows."""
+        """Do not fetch datasets from addresses for plans; plans then have a notice instead of the rows."""
         self._recorded = self._recordings.read
 
     def find_tool_problems(self) -> Sequence[str]:
-        """What is wrong with the files that say which tools are simulated. They are read for that."""
+        """Read the files that define simulated tools and find their problems."""
         return find_tool_problems(self._project.targets.values())
 
     def refresh(self) -> None:
-        """Look again what there is."""
+        """Read the settings again and discover the project again."""
         self._loaded = load_settings(self.root)
-        # What marks its root may be gone for a moment: then it is no part of what lies around it.
+        # Keep the root: its marker file may be missing for a moment.
         self._project = self._narrow(discover(self.root, self._loaded, root=self.root))
         mask_secrets(self._project.targets.values())
 
     def document(self, relative: str) -> EvalSetDocument:
-        """An eval set with its unsaved edits, else as it is on disk now. Raises StoreError."""
+        """Return an eval set with its unsaved edits, or as on disk now. Raises StoreError."""
         with self._documents_lock:
             return self._documents.document_on_disk(relative)
 
     @property
     def recordings(self) -> Recordings:
-        """What its recorded targets hold: recorded sessions, and the rows of datasets."""
+        """The recorded sessions and dataset rows of recorded targets."""
         return self._recordings
 
     def plan(self, selections: Sequence[Selection], options: RunOptions, *, config: EvalConfig | None = None) -> Plan:
-        """What a run of these cases would do; without selections but with a run to resume, of that run's cases.
+        """Plan a run of these cases; without selections, of the cases of the run to resume.
 
-        `config` counts before every configuration file. Raises PlanError, and StoreError where the history that a run
-        is resumed from cannot be read.
+        `config` replaces every configuration file. Raises PlanError, and StoreError if the history of the run to resume
+        cannot be read.
         """
         if options.resume is None:
             return self._planner().plan(selections, options, config=config)
@@ -177,9 +177,9 @@ class Workspace:
             return resume_plan(planned, history, run)
 
     def start_interpreters(self, selections: Sequence[Selection], options: RunOptions) -> None:
-        """Start the interpreters that the agents of these cases need, which come up while the plan is made.
+        """Start the interpreters for these cases while the plan is made. Planning reports problems.
 
-        What is wrong is for the plan to say. See `Resources.start_interpreters`.
+        See `Resources.start_interpreters`.
         """
         with contextlib.suppress(PlanError):
             agents = find_agents(self._project, selections)
@@ -193,10 +193,10 @@ class Workspace:
         *,
         config: EvalConfig | None = None,
     ) -> Plan:
-        """The plan for all cases of these sets, which need not be on disk.
+        """Plan all cases of these documents, which need not be on disk.
 
-        `documents` are by name; `project` has their targets and criteria and need not be the one that is open here.
-        `config` counts before every configuration file. Raises PlanError.
+        `documents` are by name. `project` has their targets and criteria and may be another than the open one. `config`
+        replaces every configuration file. Raises PlanError.
         """
         planner = Planner(
             project,
@@ -208,24 +208,24 @@ class Workspace:
         return planner.plan([Selection(eval_set=name) for name in documents], options, config=config)
 
     def plan_existing_cases(self, selections: Sequence[Selection], options: RunOptions) -> Plan:
-        """The plan for these cases, which may be none: more may come. Raises PlanError."""
+        """Plan these cases. There may be none, as cases may be added later. Raises PlanError."""
         return self._planner().plan_existing_cases(selections, options)
 
     def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
-        """The cases of a set by what they may be called. Raises PlanError and StoreError where it cannot be read."""
+        """Map the possible names of cases to the cases of a set. Raises PlanError and StoreError."""
         return self._planner().cases_by_name(eval_set)
 
     def estimate(self, plan: Plan) -> PlanCost:
-        """What a plan will take, as far as the plan and earlier runs tell; an unreadable history tells nothing."""
+        """Estimate the cost of a plan from earlier runs; an unreadable history is ignored."""
         prices = build_prices(self.settings.judge)
         if not get_history_path(self.root).exists():
-            # Opening the history would make one, and looking at a plan must not write.
+            # Opening the history would create the file, and planning must not write.
             return estimate_cost(plan, prices=prices)
         try:
             with self.history() as history:
                 jobs = history.latest_jobs()
                 return estimate_cost(plan, earlier=jobs, results_of=history.latest_results, prices=prices)
-        except StoreError:  # the run itself will say so, and go on without
+        except StoreError:  # the run itself will report it
             return estimate_cost(plan, prices=prices)
 
     def plan_recorded(
@@ -237,11 +237,11 @@ class Workspace:
         columns: Mapping[str, str] | None = None,
         config: EvalConfig | None = None,
     ) -> Plan:
-        """What judging a dataset would do; no agent runs. See `Planner.plan_recorded`. Raises PlanError, StoreError."""
+        """Plan to judge a dataset; no agent runs. See `Planner.plan_recorded`. Raises PlanError and StoreError."""
         return self._planner().plan_recorded(path, options, expected=expected, columns=columns, config=config)
 
     def plan_rows(self, recorded: Recorded, options: RunOptions, *, target: Target, config: EvalConfig) -> Plan:
-        """What judging rows would do, of which an agent may have to run first. See `Planner.plan_rows`."""
+        """Plan to judge rows, after a run of the target's agent if it has one. See `Planner.plan_rows`."""
         return self._planner().plan_rows(recorded, options, target=target, config=config)
 
     def plan_rescoring(
@@ -251,9 +251,8 @@ class Workspace:
         judged: Mapping[CaseKey, EvalCase],
         criteria: Mapping[str, EvalConfig],
     ) -> Plan:
-        """What judging these results again would do, by what their cases and criteria say now; no agent runs.
+        """Plan to score these results by the current cases and criteria; no agent runs. See `plan_rescoring`.
 
-        `judged` holds the cases, `criteria` (by set) those as they were when they were judged, as far as that is known.
         Raises PlanError.
         """
         return plan_rescoring(self._planner(), results, judged=judged, criteria=criteria)
@@ -261,7 +260,7 @@ class Workspace:
     def plan_judging(
         self, run: StoredRun, results: Sequence[CaseResult], options: RunOptions, *, time: int = 1
     ) -> Plan:
-        """What judging these results of a run anew would do, the first or a later time; no agent runs.
+        """Plan a new judgement of these results of a run, number `time`; no agent runs.
 
         Raises PlanError and StoreError.
         """
@@ -277,14 +276,14 @@ class Workspace:
         )
 
     def _open_history(self) -> History | None:
-        """Opening the history would make one, and looking at a plan must not write."""
+        """Open the history if its file exists: planning must not create it."""
         return self.history() if get_history_path(self.root).exists() else None
 
     def start(self, plan: Plan, *, holds: Holds = Holds.EVERYTHING, host: AgentHost | None = None) -> Run:
-        """Carry out a plan; the run goes on whether or not anybody listens to it.
+        """Start a run of a plan. It runs with or without listeners.
 
-        `host` is where agents and metric functions run that are not to run in processes of this workspace; the caller
-        closes it. Raises StoreError where calls of models are to be in a file that will not do.
+        `host` runs agents and metric functions instead of processes of this workspace; the caller closes it. Raises
+        StoreError if the file of model calls cannot be used.
         """
         run = start_run(
             plan,
@@ -295,16 +294,19 @@ class Workspace:
             resources=self._resources,
             verdicts=self._verdicts,
         )
-        self._runs = [*(other for other in self._runs if not other.is_over), run]  # a run holds all its results
+        self._runs = [
+            *(other for other in self._runs if not other.is_over),
+            run,
+        ]  # runs hold their results: drop finished ones
         return run
 
     def prepare_agents(self, plan: Plan) -> None:
-        """Start what this plan's agents need, so that a run of some of it begins at once."""
+        """Start the processes of a plan in advance, so that its runs start at once."""
         self._resources.thread.call(self._resources.prepare_text, plan)
         self._resources.thread.call(self._resources.hosts.prepare, plan)
 
     def chat(self, target: str, *, session_input: SessionInput | None = None) -> Chat:
-        """Open a session for a conversation by hand with the agent of a target, by its name. Raises ChatError."""
+        """Open a manual chat with the agent of a target. Raises ChatError."""
         found = self._project.targets.get(target)
         if found is None:
             raise ChatError(f"there is no target {target!r}{suggest_name(target, self._project.targets)}")
@@ -320,9 +322,9 @@ class Workspace:
         return chat
 
     def list_tools(self, target: str) -> frozenset[str]:
-        """The names of the tools that the agent of a target has, as its process tells without running it. Blocking.
+        """List the names of an agent's tools, from a description by its process. Blocking.
 
-        Raises PlanError where there is no such target, or its tools are not known.
+        Raises PlanError if there is no such target or its tools are unknown.
         """
         from workbench.engine.scenario_generation import NotDescribed, describe_agent, list_tools
 
@@ -340,9 +342,9 @@ class Workspace:
     def generate(
         self, target: str, wanted: ScenarioRequest, *, known: Sequence[ConversationScenario], options: AskOptions
     ) -> Generation:
-        """Have a model write scenarios for the agent of a target. See `start_generation`, for what it raises too."""
+        """Let a model write scenarios for the agent of a target. See `start_generation`, also for errors."""
         from workbench.engine.scenario_generation import (
-            start_generation,  # with what asks models: not before one is asked
+            start_generation,  # imported when the first model is asked
         )
 
         generation = start_generation(
@@ -360,7 +362,7 @@ class Workspace:
         return generation
 
     def _create_chat_tools(self, target: Target) -> ToolDesk | None:
-        """What answers for the target's simulated tools, with a state and an account of its own. Raises ChatError."""
+        """Create the simulated tools of a chat, with their own state and account. Raises ChatError."""
         ask = open_standalone_ask(target, self.settings.judge, judges=self._resources.open_judges)
         try:
             return create_standalone_tools(target, model=self.settings.simulation.model, ask=ask)
@@ -368,20 +370,20 @@ class Workspace:
             raise ChatError(str(error)) from error
 
     def history(self) -> History:
-        """The stored results, for reading; the caller closes it. Raises StoreError."""
+        """Open the stored results for reading; the caller closes them. Raises StoreError."""
         return History.open(self.root)
 
     def read_new_verdicts(self) -> None:
-        """Have `verdicts` know what other processes have stored since they were read."""
+        """Add to `verdicts` those that other processes have stored since."""
         self._verdicts.read_new()
 
     @property
     def verdicts(self) -> Verdicts:
-        """The verdicts that may still hold, kept up while runs go on. Raises StoreError where they cannot be read."""
+        """The verdicts that may be current, updated by runs. Raises StoreError if they cannot be read."""
         return self._verdicts.read()
 
     def close(self) -> None:
-        """Stop what is running and end every process."""
+        """Stop all runs and chats, and end every process."""
         if self._resources.are_idle:
             return
         for chat in self._chats:
@@ -399,7 +401,7 @@ class Workspace:
 
 
 def _list_written_folders(project: Project) -> set[Path]:
-    """The folders in which this program saves files of the project."""
+    """List the folders of the project in which this program saves files."""
     own = project.root / ".workbench"
     sets = {entry.path.parent for entry in project.eval_sets}
     configs = {entry.config.parent for entry in project.eval_sets if entry.config is not None}
