@@ -231,7 +231,7 @@ VARIANTS = (
     ),
     Variant(
         "whatever agents ever left",
-        lambda patch: patch.setattr(LeftFiles, "goes_on", _was_ever_left),
+        lambda patch: patch.setattr(LeftFiles, "is_agent_change", _was_ever_left),
         ("journal",),
         ("journal_begun_anew", "journal_brought_back"),
     ),
