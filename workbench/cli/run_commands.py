@@ -463,7 +463,7 @@ def _collect_facts(run: Run, *, started_at: datetime | None, finished: RunFinish
         "summary": finished.summary,
         "criteria": {case.key.eval_set: case.config for case in run.plan.cases},
         "options": run.plan.limits.model_dump(mode="json"),
-        "find_versions": find_versions(),
+        "versions": find_versions(),
     }
 
 

@@ -123,7 +123,7 @@ from workbench.engine.open_documents import OpenDocuments
 documents = OpenDocuments(Path(sys.argv[1]))
 documents.edit("sets/lights.evalset.json", lambda document: document.set_value(("name",), "recovered"), label="x")
 documents.edit("sets/lights.evalset.json", lambda document: document.remove_case(0), label="x")
-documents.keep()
+documents.write_recovery_files()
 os._exit(9)
 """
 
