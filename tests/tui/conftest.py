@@ -177,9 +177,9 @@ class FakeDocuments:
     def dirty(self) -> Sequence[str]:
         return ()
 
-    found = look_again = dirty
+    find_recoveries = find_changed_sets = dirty
 
-    def standing(self, eval_set: str) -> Any:
+    def get_status(self, eval_set: str) -> Any:
         return SimpleNamespace(changed_on_disk=False, problem=None)
 
     def document(self, eval_set: str) -> Any:

@@ -72,7 +72,7 @@ recovery.datetime = Frozen
 documents = OpenDocuments(Path(sys.argv[1]))
 case = {"eval_id": "kept", "conversation": []}
 documents.edit("lights.evalset.json", lambda document: document.insert_case(0, case), label="x")
-documents.keep()
+documents.write_recovery_files()
 os._exit(9)
 """
 

@@ -164,7 +164,7 @@ documents = OpenDocuments(Path(sys.argv[1]))
 for name in ("lights", "other"):
     case = {"eval_id": "rescued", "conversation": []}
     documents.edit(f"{name}.evalset.json", lambda document: document.insert_case(0, case), label="x")
-documents.keep()
+documents.write_recovery_files()
 os._exit(9)
 """
 SCENARIOS = [{"starting_prompt": f"Lamp {n} [b]!", "conversation_plan": f"You want lamp {n} on."} for n in range(3)]

@@ -19,7 +19,7 @@ from workbench.engine.open_documents import OpenDocuments
 documents = OpenDocuments(Path(sys.argv[1]))
 case = {"eval_id": "rescued", "conversation": []}
 documents.edit("lights.evalset.json", lambda document: document.insert_case(0, case), label="x")
-documents.keep()
+documents.write_recovery_files()
 os._exit(9)
 """
 
