@@ -22,7 +22,7 @@ from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
 from workbench.tui.panes.trace_pane import TracePane
 from workbench.tui.screen_messages import SessionWanted
-from workbench.tui.state.browser_state import Pinned
+from workbench.tui.state.browser_state import PinnedResult
 from workbench.tui.themes import load_themes, theme_folders
 
 pytestmark = pytest.mark.skipif(
@@ -54,7 +54,7 @@ def session(title: str, *of: Span) -> SessionWanted:
     case = CaseKey(target="t", eval_set="s", eval_id=title)
     execution = Execution(spans=of)
     result = CaseResult(case=case, eval_set_id="s", status=CaseStatus.PASSED, execution=execution)
-    return SessionWanted(Pinned(title, None, result), tab="trace")
+    return SessionWanted(PinnedResult(title, None, result), tab="trace")
 
 
 @pytest.mark.parametrize("count", [50, 5_000])

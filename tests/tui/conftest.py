@@ -48,8 +48,8 @@ from workbench.store.settings import LoadedSettings, Settings, load_settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
 from workbench.tui.screens.main_screen import MainScreen
-from workbench.tui.state.browser_list import CaseContent, ListedSet, case_row, content_of
-from workbench.tui.state.browser_state import ReadCase
+from workbench.tui.state.browser_list import CaseContent, ListedSet, index_case, make_case_row
+from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.project_state import OpenedProject, ProjectState
 from workbench.tui.themes import load_themes, theme_folders
 
@@ -223,12 +223,12 @@ class FakeBackend:
     def add(self, *cases: EvalCase, eval_set: str = "sets/lights.evalset.json", target: str = "home") -> None:
         keys = [key(item.eval_id, eval_set=eval_set, target=target) for item in cases]
         self.cases.update(zip(keys, cases, strict=True))
-        self.sets[eval_set] = ListedSet(eval_set, target, tuple(case_row(item) for item in keys))
+        self.sets[eval_set] = ListedSet(eval_set, target, tuple(make_case_row(item) for item in keys))
 
     async def open(self) -> OpenedProject:
         if self.refuses_to_open is not None:
             raise self.refuses_to_open
-        unread = [ListedSet(s.relative, s.target, unpaired=s.unpaired) for s in self.sets.values()]
+        unread = [ListedSet(s.relative, s.target, pairing_problem=s.pairing_problem) for s in self.sets.values()]
         return OpenedProject("/project", self.targets, unread, self.problems)
 
     reload = open
@@ -239,10 +239,10 @@ class FakeBackend:
     async def list_set(self, listed: ListedSet) -> ListedSet:
         return self.sets[listed.relative]
 
-    async def read_case(self, case_key: CaseKey, *, stored: bool, earlier: Mapping[JobKey, Any]) -> ReadCase:
+    async def read_case(self, case_key: CaseKey, *, stored: bool, earlier: Mapping[JobKey, Any]) -> LoadedCase:
         found = self.cases.get(case_key)
         results = self.stored[case_key] if stored else ()
-        return ReadCase(case_key, found, "" if found is not None else "it is gone", results)
+        return LoadedCase(case_key, found, "" if found is not None else "it is gone", results)
 
     async def read_stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored.items()}
@@ -277,7 +277,7 @@ class FakeBackend:
         return run, jobs
 
     async def read(self, listed: ListedSet) -> AsyncIterator[Sequence[CaseContent]]:
-        yield [content_of(item, self.cases[item]) for item in listed.keys if item in self.cases]
+        yield [index_case(item, self.cases[item]) for item in listed.case_keys if item in self.cases]
 
     @property
     def contents(self) -> FakeBackend:

@@ -328,7 +328,7 @@ class WorkbenchApp(App[None]):
 
     def _list_problems(self, messages: Sequence[str]) -> None:
         files = find_named_files(messages, root=Path())
-        self._main.state.problems.show_messages(Source.APPEARANCE, messages, files=files)
+        self._main.state.problems.set_messages(Source.APPEARANCE, messages, files=files)
 
 
 def _with_keys(screen: Screen[object]) -> list[DOMNode]:

@@ -16,7 +16,7 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey, JobKey
 from workbench.tui.backend.backend import Backend
-from workbench.tui.state.browser_state import Pinned
+from workbench.tui.state.browser_state import PinnedResult
 from workbench.tui.state.project_state import ProjectState
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class TabWanted(Message):
 class SessionWanted(Message):
     """The user wants to look at this session in place of the newest result."""
 
-    pinned: Pinned
+    pinned: PinnedResult
     tab: str | None = None
 
 

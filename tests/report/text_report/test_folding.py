@@ -7,7 +7,7 @@ from collections.abc import Callable
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.report.run_report import ReportedCase
 from workbench.report.text_report import explain_at_length, fold_library_frames
-from workbench.tui.state.case_scores import metric_blocks
+from workbench.tui.state.case_scores import describe_result
 from workbench.tui.state.text_layout import render_blocks
 
 PACKAGES = "/venv/lib/python3.11/site-packages"
@@ -76,7 +76,7 @@ def test_tracebacks_of_custom_metrics_are_folded_in_reports_and_on_the_screen(
     folded = [line.strip() for line in FOLDED.split("\n") if line.strip()]
 
     told = explain_at_length(make_case("a", CaseStatus.ERROR, metrics=(metric,)))
-    screen = render_blocks(list(metric_blocks(metric, ())), width=200, side_by_side=False)
+    screen = render_blocks(list(describe_result(metric, ())), width=200, side_by_side=False)
 
     assert told[0] == "traceback of own:"
     assert [line.strip() for line in told[1:] if line.strip()] == folded

@@ -17,11 +17,11 @@ from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen
 from workbench.tui.key_table import PLACES
-from workbench.tui.state.browser_list import ListedSet, case_row
+from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.state.browser_state import Browser
-from workbench.tui.state.case_board import Board
+from workbench.tui.state.case_status import StatusBoard
 from workbench.tui.themes import load_themes, theme_folders
-from workbench.tui.widgets.inputs import KeyLine, labels_for
+from workbench.tui.widgets.inputs import KeyLine, shorten_labels
 from workbench.tui.widgets.row_lists import CaseList
 
 CASES = [
@@ -58,17 +58,17 @@ async def test_the_screen_is_found_again_as_it_was_left(make_project: Callable[.
         await until(app, lambda: len(app._main.state.browser.rows) == 9)
         await app.pilot.press("j", "j", "j", "o", "escape", "3")  # case two of lights, run pane, trace
         await app.pilot.press("h")
-        app._main.state.browser.go_to_set(app._main.state.browser.sets[1])
+        app._main.state.browser.select_set(app._main.state.browser.sets[1])
         await app.pilot.press("h", "k", "k")
         left = app.layout_now
 
     async with left_as(path, left) as app:
         browser = app._main.state.browser
         await until(app, lambda: len(browser.rows) == 6)
-        await until(app, lambda: browser.selected is not None and browser.selected.case is not None)
+        await until(app, lambda: browser.selected_row is not None and browser.selected_row.case is not None)
 
-        assert browser.selected is not None
-        assert browser.selected.place == left.selected
+        assert browser.selected_row is not None
+        assert browser.selected_row.key == left.selected
         assert [row.label for row in browser.rows] == ["pinger", "lights", "one", "two", "three", "sounds"]
         assert app._main.query_one("#pane-run").display
         assert app._main.query_one("#pane-trace").display
@@ -81,12 +81,12 @@ async def test_the_screen_is_found_again_as_it_was_left(make_project: Callable[.
 def test_who_moves_the_cursor_while_the_project_is_read_keeps_it(make: Any) -> None:
     browser = make.backend()  # only its builders are needed here
     keys = [make.key(name) for name in ("one", "two", "three")]
-    browser = Browser(Board())
-    browser.return_to(folded=[], selected=("home", "sets/lights.evalset.json", keys[2]))
-    browser.show(["home"], [ListedSet("sets/lights.evalset.json", "home")])
+    browser = Browser(StatusBoard())
+    browser.restore_view(folded=[], selected=("home", "sets/lights.evalset.json", keys[2]))
+    browser.replace_sets(["home"], [ListedSet("sets/lights.evalset.json", "home")])
 
-    browser.move_to(1)
-    browser.show_set(ListedSet("sets/lights.evalset.json", "home", tuple(case_row(key) for key in keys)))
+    browser.set_cursor(1)
+    browser.update_set(ListedSet("sets/lights.evalset.json", "home", tuple(make_case_row(key) for key in keys)))
 
     assert browser.cursor == 1
 
@@ -255,7 +255,7 @@ async def test_the_terminal_may_change_its_size_at_any_time(
 def test_tabs_keep_their_names_as_long_as_there_is_room(width: int, wanted: str) -> None:
     names = ("Case", "Diff", "Trace", "Scores", "History", "Chat")
 
-    assert "".join(labels_for(names, open_index=1, marked=(), width=width)) == wanted
+    assert "".join(shorten_labels(names, open_index=1, marked=(), width=width)) == wanted
 
 
 @pytest.mark.parametrize(("opening", "part"), [((), "#left"), (("2",), "#right"), (("o",), "#drawer")])

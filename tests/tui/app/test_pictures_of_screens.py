@@ -219,7 +219,7 @@ def project(make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr(history, "time", SimpleNamespace(time=AT.timestamp))
-    monkeypatch.setattr(Freshness, "judged", lambda self, hashes: None)  # the hashes below are of nothing
+    monkeypatch.setattr(Freshness, "set_verdict_hashes", lambda self, hashes: None)  # the hashes below are of nothing
     path = make_project(lights=[{"eval_id": name, "conversation": turns} for name, turns in EXPECTED.items()])
     (path / "broken.evalset.json").write_text('{"eval_set_id": "broken",\n "eval_cases": [}', encoding="utf-8")
     first = [
@@ -287,7 +287,7 @@ async def run_under_way(screen: Screen) -> None:
     run = screen.make.run(jobs)
     main = screen.app._main
     main._runs.follow(FollowedRun(run, jobs, main.state.begin_run(run.run_id, total=len(jobs), now=98.0)))
-    main.state.expect(jobs)
+    main.state.add_jobs(jobs)
     run.begin()
     run.finish(result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0))
     await screen.pilot.press("o")

@@ -21,12 +21,12 @@ from workbench.tui.backend.document_calls import (
     rename_case,
 )
 from workbench.tui.state.case_filter import (
-    case_id_problem,
-    copied_set_path,
-    free_name,
-    set_id_of,
-    set_path,
-    set_path_problem,
+    check_case_id,
+    check_set_path,
+    complete_set_path,
+    derive_set_id,
+    find_free_name,
+    propose_copy_path,
 )
 
 CASE = '{"eval_id": "a", /* why */ "conversation": []}'
@@ -109,33 +109,33 @@ def test_a_case_that_is_gone_is_named(tmp_path: Path, make: Any) -> None:
     ],
 )
 def test_ids_that_would_not_do_are_named(eval_id: str, problem: str) -> None:
-    assert problem in (case_id_problem(eval_id, {"old"}) or "")
-    assert case_id_problem("new [/b] 两", {"old"}) is None
+    assert problem in (check_case_id(eval_id, {"old"}) or "")
+    assert check_case_id("new [/b] 两", {"old"}) is None
 
 
 @pytest.mark.parametrize(
     "path", ["", "/etc/x", "../x", "a/../../x", "a\\b", "C:/x", ".hidden/x", "a/", "old", "old.evalset.json", " x"]
 )
 def test_paths_outside_the_project_hidden_taken_or_odd_are_refused(path: str) -> None:
-    assert set_path_problem(path, {"old.evalset.json"})
+    assert check_set_path(path, {"old.evalset.json"})
 
 
 def test_a_path_gets_the_ending_that_makes_it_an_eval_set() -> None:
-    assert set_path("a/b") == "a/b.evalset.json"
-    assert set_path("./b.test.json") == "b.test.json"
-    assert set_path_problem("a/new", {"old.evalset.json"}) is None
-    assert set_id_of("a/my set-1.evalset.json") == "my_set_1"
-    assert copied_set_path("a/x.test.json", {"a/x.test.json", "a/x_copy.test.json"}) == "a/x_copy_2.test.json"
+    assert complete_set_path("a/b") == "a/b.evalset.json"
+    assert complete_set_path("./b.test.json") == "b.test.json"
+    assert check_set_path("a/new", {"old.evalset.json"}) is None
+    assert derive_set_id("a/my set-1.evalset.json") == "my_set_1"
+    assert propose_copy_path("a/x.test.json", {"a/x.test.json", "a/x_copy.test.json"}) == "a/x_copy_2.test.json"
 
 
 @given(st.text(max_size=20), st.sets(st.text(max_size=5), max_size=4))
 def test_a_path_that_is_accepted_stays_within_the_project(path: str, taken: set[str]) -> None:
-    if set_path_problem(path, taken) is None:
-        whole = Path("/project") / set_path(path)
+    if check_set_path(path, taken) is None:
+        whole = Path("/project") / complete_set_path(path)
         assert "/project" in map(str, whole.parents)
-        assert set_path(path) not in taken
+        assert complete_set_path(path) not in taken
 
 
 @given(st.text(max_size=3), st.sets(st.text(max_size=5), max_size=6))
 def test_a_free_name_is_free(wanted: str, taken: set[str]) -> None:
-    assert free_name(wanted, taken) not in taken
+    assert find_free_name(wanted, taken) not in taken

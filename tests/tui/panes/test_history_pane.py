@@ -76,10 +76,10 @@ async def test_what_changed_between_runs_and_since_is_told(make_ran: Open, open_
         await screen.press("j", "j", "5")
         await screen.until(
             "changed since the run before it",
-            "what it is held against",
+            "expectations of the case, or criteria",
             "threshold 1 became threshold",
             "changed since then, up to now",
-            "what the agent is asked",
+            "agent input",
         )
 
 

@@ -15,7 +15,7 @@ from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, 
 from workbench.model.trace import Span, SpanKind
 from workbench.tui.panes.trace_pane import DetailView, SearchInput, SpanList, TracePane
 from workbench.tui.screen_messages import SessionWanted
-from workbench.tui.state.browser_state import Pinned
+from workbench.tui.state.browser_state import PinnedResult
 from workbench.tui.state.trace_tree import SpanNode
 
 SAMPLES = Path(__file__).parents[3] / "sample_agents"
@@ -36,7 +36,7 @@ def pinned(spans: Sequence[Span], *turns: TurnResult, failure: Failure | None = 
         failure=failure,
         execution=Execution(turns=turns, spans=tuple(spans)),
     )
-    return SessionWanted(Pinned("a chat", None, result), tab="trace")
+    return SessionWanted(PinnedResult("a chat", None, result), tab="trace")
 
 
 LIGHTS = (

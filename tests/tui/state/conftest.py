@@ -9,7 +9,7 @@ import pytest
 
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseStatus
-from workbench.tui.state.browser_list import Hashes, ListedSet, case_row, content_of
+from workbench.tui.state.browser_list import Hashes, ListedSet, index_case, make_case_row
 from workbench.tui.state.project_state import ProjectState
 
 SET = "sets/lights.evalset.json"
@@ -27,19 +27,19 @@ class Listed:
         return self._make.key(eval_id, eval_set=SET)
 
     def list_cases(self, *eval_ids: str) -> None:
-        listed = ListedSet(SET, "home", tuple(case_row(self.key(eval_id)) for eval_id in eval_ids))
-        self.browser.show(["home"], [ListedSet(SET, "home")])
+        listed = ListedSet(SET, "home", tuple(make_case_row(self.key(eval_id)) for eval_id in eval_ids))
+        self.browser.replace_sets(["home"], [ListedSet(SET, "home")])
         self.state.list_set(listed)
 
     def read(self, *cases: EvalCase, hashes: Hashes | None = None) -> None:
-        self.browser.show_contents(content_of(self.key(case.eval_id), case, hashes) for case in cases)
+        self.browser.update_contents(index_case(self.key(case.eval_id), case, hashes) for case in cases)
         self.browser.refresh()
 
     def store(self, **statuses: CaseStatus) -> None:
         """Results of earlier sessions, judged by other criteria than anybody has now."""
         for eval_id, status in statuses.items():
             job = self._make.stored_job(self._make.result(self.key(eval_id), status))
-            self.state.show_stored({self.key(eval_id): [job._replace(execution_key="e", scoring_key="old")]})
+            self.state.load_stored({self.key(eval_id): [job._replace(execution_key="e", scoring_key="old")]})
 
     @property
     def ids(self) -> list[str]:
@@ -47,7 +47,7 @@ class Listed:
         return [row.case.eval_id for row in self.browser.rows if row.case is not None]
 
     def select(self, eval_id: str) -> None:
-        assert self.browser.go_to(self.key(eval_id))
+        assert self.browser.select_case(self.key(eval_id))
 
     def marked(self) -> list[str]:
         return [key.eval_id for key in self.browser.marks]

@@ -9,14 +9,14 @@ from rich.cells import cell_len
 
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import AgentsImporting
-from workbench.tui.state.browser_rows import border_subtitle, border_title, line_of
+from workbench.tui.state.browser_rows import format_border_subtitle, format_border_title, format_row
 
 SET = "sets/lights.evalset.json"
 
 
 def drawn(project: Any, eval_id: str, width: int = 46) -> str:
     project.select(eval_id)
-    line = line_of(project.state.row_view(project.browser.cursor), width)
+    line = format_row(project.state.row_view(project.browser.cursor), width)
     assert sum(cell_len(piece.text) for piece in line) == width
     return "".join(piece.text for piece in line)
 
@@ -43,7 +43,7 @@ def test_an_agent_shows_that_it_is_being_imported(listed: Any) -> None:
     run = state.begin_run("r1", total=1, now=0.0)
 
     def row_of_agent() -> list[str]:
-        return "".join(piece.text for piece in line_of(state.row_view(0), 46)).split()
+        return "".join(piece.text for piece in format_row(state.row_view(0), 46)).split()
 
     run.apply(AgentsImporting(targets=("home",)), now=1.0)
     assert row_of_agent() == ["▾", "home", "0/1", "importing"]
@@ -54,7 +54,7 @@ def test_an_agent_shows_that_it_is_being_imported(listed: Any) -> None:
 def test_marks_and_unsaved_edits_have_symbols_of_their_own(listed: Any) -> None:
     project = listed(["a", "b"])
     project.browser.marks.add([project.key("a")])
-    project.browser.show_edited(SET, frozenset({"a"}))
+    project.browser.set_edited_cases(SET, frozenset({"a"}))
 
     assert drawn(project, "a").startswith("   ◆○ a *")
     assert drawn(project, "b").startswith("    ○ b ")
@@ -73,10 +73,13 @@ def test_where_there_is_little_room_the_words_go_first_and_then_the_end_of_the_n
 
 def test_the_frame_says_how_many_are_listed_and_marked_and_in_which_order(listed: Any) -> None:
     project = listed(["a", "b"])
-    assert (border_title(project.browser), border_subtitle(project.browser)) == ("eval sets", "file order")
+    assert (format_border_title(project.browser), format_border_subtitle(project.browser)) == (
+        "eval sets",
+        "file order",
+    )
 
     project.browser.filter("a")
     project.browser.mark_listed()
 
-    assert border_title(project.browser) == "eval sets · 1 of 2"
-    assert border_subtitle(project.browser) == "◆ 1 marked · file order"
+    assert format_border_title(project.browser) == "eval sets · 1 of 2"
+    assert format_border_subtitle(project.browser) == "◆ 1 marked · file order"

@@ -12,10 +12,10 @@ from workbench.engine.plan import Selection
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, CaseStarted
-from workbench.tui.state.browser_list import ListedSet, case_row
+from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.state.browser_state import Browser
-from workbench.tui.state.case_board import Board
 from workbench.tui.state.case_filter import Order
+from workbench.tui.state.case_status import StatusBoard
 
 SET = "sets/lights.evalset.json"
 
@@ -52,7 +52,7 @@ def test_before_a_case_is_read_it_is_found_by_its_id(listed: Any, make: Any) -> 
 def test_status_and_traits_filter_together_with_text(listed: Any, make: Any) -> None:
     project = listed(["a1", "a2", "b1"])
     project.store(a1=CaseStatus.FAILED, a2=CaseStatus.PASSED, b1=CaseStatus.FAILED)
-    project.browser.show_edited(SET, frozenset({"a2"}))
+    project.browser.set_edited_cases(SET, frozenset({"a2"}))
 
     project.browser.filter("!failed a")
     assert project.ids == ["a1"]
@@ -106,7 +106,7 @@ def test_the_cursor_stays_on_its_case_when_the_order_changes(listed: Any) -> Non
 
     project.browser.sort(Order.ID)
 
-    assert project.browser.selected.case.eval_id == "b"
+    assert project.browser.selected_row.case.eval_id == "b"
     assert project.ids == ["a", "b"]
 
 
@@ -114,7 +114,7 @@ def test_going_through_the_orders_comes_back_to_the_first() -> None:
     order, seen = Order.FILE, []
     for _ in Order:
         seen.append(order)
-        order = order.following
+        order = order.next
 
     assert seen == list(Order)
     assert order is Order.FILE
@@ -125,7 +125,7 @@ def test_a_mark_moves_on_and_survives_a_filter(listed: Any) -> None:
     project.select("a")
 
     project.browser.toggle_mark()
-    assert project.browser.selected.case.eval_id == "b"
+    assert project.browser.selected_row.case.eval_id == "b"
     project.browser.filter("c")
     project.browser.toggle_mark()
 
@@ -148,7 +148,7 @@ def test_a_range_is_marked_from_the_last_mark_to_the_cursor(listed: Any) -> None
 def test_marking_a_set_marks_what_is_listed_of_it_and_again_unmarks_it(listed: Any) -> None:
     project = listed(["a1", "b1", "a2"])
     project.browser.filter("a")
-    project.browser.move_to(1)
+    project.browser.set_cursor(1)
 
     project.browser.toggle_mark()
     assert project.marked() == ["a1", "a2"]
@@ -177,31 +177,31 @@ def test_a_case_that_is_gone_is_no_longer_marked(listed: Any) -> None:
 def test_run_selected_runs_the_marked_cases_wherever_the_cursor_is(listed: Any) -> None:
     project = listed(["a", "b", "c"])
     project.select("a")
-    assert project.state.selections_at(project.state.selected_place) == [Selection(eval_set=SET, cases=("a",))]
+    assert project.state.select_row_cases(project.state.selected_key) == [Selection(eval_set=SET, cases=("a",))]
 
     project.browser.marks.add([project.key("c"), project.key("b")])
 
-    assert project.state.selections_at(project.state.selected_place) == [Selection(eval_set=SET, cases=("c", "b"))]
+    assert project.state.select_row_cases(project.state.selected_key) == [Selection(eval_set=SET, cases=("c", "b"))]
 
 
 def test_run_all_runs_what_is_listed_and_whole_sets_where_nothing_is_filtered(listed: Any) -> None:
     project = listed(["a", "b", "c"])
-    assert project.state.all_selections() == [Selection(eval_set=SET)]
+    assert project.state.select_all_cases() == [Selection(eval_set=SET)]
 
     project.browser.filter("b")
 
-    assert project.state.all_selections() == [Selection(eval_set=SET, cases=("b",))]
+    assert project.state.select_all_cases() == [Selection(eval_set=SET, cases=("b",))]
 
 
 def test_run_failed_keeps_to_what_is_marked_else_to_what_is_listed(listed: Any) -> None:
     project = listed(["a", "b", "c"])
     project.store(a=CaseStatus.FAILED, b=CaseStatus.ERROR, c=CaseStatus.PASSED)
-    assert project.state.failed_selections() == [Selection(eval_set=SET, cases=("a", "b"))]
+    assert project.state.select_failed_cases() == [Selection(eval_set=SET, cases=("a", "b"))]
 
     project.browser.filter("b")
-    assert project.state.failed_selections() == [Selection(eval_set=SET, cases=("b",))]
+    assert project.state.select_failed_cases() == [Selection(eval_set=SET, cases=("b",))]
     project.browser.marks.add([project.key("a"), project.key("c")])
-    assert project.state.failed_selections() == [Selection(eval_set=SET, cases=("a",))]
+    assert project.state.select_failed_cases() == [Selection(eval_set=SET, cases=("a",))]
 
 
 def test_a_verdict_is_stale_when_the_case_or_its_criteria_have_changed_and_fresh_when_they_are_back(
@@ -214,11 +214,11 @@ def test_a_verdict_is_stale_when_the_case_or_its_criteria_have_changed_and_fresh
 
     project.read(case, hashes=("e", "new"))
     assert project.browser.freshness.is_stale(key)
-    assert project.browser.freshness.count("home", SET) == project.browser.freshness.count("home", "") == 1
+    assert project.browser.freshness.count_stale("home", SET) == project.browser.freshness.count_stale("home", "") == 1
 
     project.read(case, hashes=("e", "old"))
     assert not project.browser.freshness.is_stale(key)
-    assert project.browser.freshness.count("home", SET) == 0
+    assert project.browser.freshness.count_stale("home", SET) == 0
 
 
 def test_a_run_makes_a_stale_verdict_fresh_and_a_later_edit_stale_again(listed: Any, make: Any) -> None:
@@ -228,7 +228,7 @@ def test_a_run_makes_a_stale_verdict_fresh_and_a_later_edit_stale_again(listed: 
     project.read(case, hashes=("e", "new"))
     result = make.result(key, CaseStatus.PASSED)
 
-    project.browser.freshness.planned({key: ("e", "new")})
+    project.browser.freshness.set_planned_hashes({key: ("e", "new")})
     assert project.browser.freshness.is_stale(key)
     project.state.apply(
         [CaseFinished(case=key, repeat=0, status=result.status, duration_seconds=1, result=result)], now=0
@@ -248,7 +248,7 @@ def test_a_stale_verdict_stays_stale_where_the_run_that_would_have_renewed_it_is
     key = project.key("a")
     project.store(a=CaseStatus.PASSED)
     project.read(make.case("a", make.turn("Hi", "Hello")), hashes=("e", "new"))
-    project.browser.freshness.planned({key: ("e", "new")})
+    project.browser.freshness.set_planned_hashes({key: ("e", "new")})
 
     cancelled = make.result(key, CaseStatus.CANCELLED)
     project.state.apply(
@@ -267,13 +267,13 @@ def test_a_stale_verdict_stays_stale_where_the_run_that_would_have_renewed_it_is
 def test_whatever_is_filtered_sorted_and_moved_the_rows_are_of_the_set_and_the_cursor_on_one(
     ids: list[str], text: str, order: Order, moves: list[int]
 ) -> None:
-    browser = Browser(Board())
+    browser = Browser(StatusBoard())
     keys = [CaseKey(target="t", eval_set="s.json", eval_id=eval_id) for eval_id in ids]
-    browser.show(["t"], [ListedSet("s.json", "t", tuple(map(case_row, keys)))])
+    browser.replace_sets(["t"], [ListedSet("s.json", "t", tuple(map(make_case_row, keys)))])
     for by in moves:
-        browser.move(by)
+        browser.move_cursor(by)
         browser.toggle_mark()
-    selected = browser.selected
+    selected = browser.selected_row
 
     browser.sort(order)
     browser.filter(text)
@@ -286,4 +286,4 @@ def test_whatever_is_filtered_sorted_and_moved_the_rows_are_of_the_set_and_the_c
     assert [row.case for row in browser.rows if row.case] == keys
     assert set(browser.marks) <= set(keys)
     if selected is not None and not text.strip():
-        assert browser.selected is not None
+        assert browser.selected_row is not None

@@ -13,7 +13,7 @@ from workbench.model.results import (
     Preparation,
     SentenceScore,
 )
-from workbench.tui.state.case_scores import judgement_blocks, metric_blocks
+from workbench.tui.state.case_scores import describe_judgements, describe_result
 from workbench.tui.state.text_layout import render_blocks
 
 
@@ -26,7 +26,7 @@ def shown(**judgement: Any) -> str:
         status=MetricStatus.FAILED,
         per_invocation=(InvocationScore(score=0.5, judgement=said),),
     )
-    lines = render_blocks(judgement_blocks(metric), width=200, side_by_side=False)
+    lines = render_blocks(describe_judgements(metric), width=200, side_by_side=False)
     return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 
@@ -92,6 +92,6 @@ def test_a_verdict_with_missing_samples_says_so_in_its_heading() -> None:
     score = InvocationScore(score=1.0, judgement=said)
     metric = MetricResult(name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, per_invocation=(score,))
 
-    heading = render_blocks(metric_blocks(metric, ()), width=200, side_by_side=False)[0]
+    heading = render_blocks(describe_result(metric, ()), width=200, side_by_side=False)[0]
 
     assert "judged by 2 of 3 samples" in "".join(piece.text for piece in heading)

@@ -19,16 +19,16 @@ from workbench.store.project_discovery import NewSets, Project
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.chat_state import (
     ChatLines,
+    ChatPhase,
     Conversation,
-    Phase,
     TargetChat,
-    new_case_id,
-    new_set_name,
-    problem_of_case_id,
+    check_new_case_id,
+    format_status,
+    list_save_locations,
+    parse_state,
     problem_of_set_name,
-    read_state,
-    shelves,
-    standing_line,
+    propose_case_id,
+    propose_set_name,
     warning_of_set_name,
 )
 from workbench.tui.state.text_layout import Line
@@ -45,7 +45,7 @@ def said(text: str) -> Content:
 def conversation(*prompts: str, state: dict[str, Any] | None = None) -> Conversation:
     made = Conversation("home", 1, SessionInput(app_name="home", user_id="me", state=state or {}))
     for prompt in prompts:
-        made.tell(said(prompt))
+        made.add_message(said(prompt))
     return made
 
 
@@ -69,7 +69,7 @@ def tool(name: str, *, end: float | None, id: str = "t", **more: Any) -> StepSee
 
 def take(made: Conversation, *events: Any) -> Conversation:
     for event in events:
-        made.take(event, now=10.0)
+        made.apply(event, now=10.0)
     return made
 
 
@@ -78,11 +78,11 @@ def text_of(lines: list[Line]) -> str:
 
 
 def shown(made: Conversation, width: int = 80) -> str:
-    return text_of(ChatLines(made).lay_out(width))
+    return text_of(ChatLines(made).make_lines(width))
 
 
 def standing(chat: TargetChat, now: float = 12.0) -> str:
-    return text_of([standing_line(chat, now=now)])
+    return text_of([format_status(chat, now=now)])
 
 
 def failed(turn: int, **more: Any) -> TurnFailed:
@@ -95,8 +95,8 @@ def test_a_tool_call_is_shown_while_it_is_at_work_and_when_it_has_come_back() ->
     at_work = shown(made)
     take(made, tool("set_device", end=0.4, response={"status": "ok"}))
 
-    assert "→ set_device  id=1" in at_work and "… at work" in at_work
-    assert '← {"status": "ok"}' in shown(made) and "at work" not in shown(made)
+    assert "→ set_device  id=1" in at_work and "… running" in at_work
+    assert '← {"status": "ok"}' in shown(made) and "… running" not in shown(made)
 
 
 def test_an_answered_turn_shows_everything_in_its_order() -> None:
@@ -138,7 +138,7 @@ def test_an_error_shows_its_message_traceback_and_stderr_without_secrets() -> No
 
     text = shown(made)
 
-    assert "! crash error  it died" in text and "last words" in text and "did not come back" in text
+    assert "! crash error  it died" in text and "last words" in text and "did not return" in text
     assert "… 1 frame in google.adk" in text and "runners.py" not in text and "look_up" in text
     assert "abcdefghij" not in text
 
@@ -182,21 +182,23 @@ def test_of_thousands_of_steps_the_newest_are_shown_and_then_the_first() -> None
 def test_only_what_changed_is_laid_out_again() -> None:
     made = take(conversation("a", "b"), began(0, "a"), answered(0, "A"), began(1, "b"))
     lines = ChatLines(made)
-    first = lines.lay_out(80)
+    first = lines.make_lines(80)
     take(made, answered(1, "B"))
 
-    again = lines.lay_out(80)
+    again = lines.make_lines(80)
 
     assert again[0] is first[0] and "B" in text_of(again) and "B" not in text_of(first)
-    second = lines.first_line(1, 80)
-    assert lines.turn_at(second, 80) == 1 and lines.turn_at(second - 1, 80) == 0 and lines.turn_at(999, 80) is None
+    second = lines.find_first_line(1, 80)
+    assert (
+        lines.find_turn(second, 80) == 1 and lines.find_turn(second - 1, 80) == 0 and lines.find_turn(999, 80) is None
+    )
 
 
 def test_how_it_stands_is_said_at_every_point() -> None:
     chat = TargetChat("home")
     assert "no session yet" in standing(chat)
     made = conversation("a", "b")
-    chat.begin(made)
+    chat.start(made)
     take(made, began(0, "a"))
     assert "2.0 s  waiting for the agent · 1 turn to follow" in standing(chat)
     take(made, tool("set_device", end=None))
@@ -214,22 +216,22 @@ def test_how_it_stands_is_said_at_every_point() -> None:
 def test_a_turn_that_failed_is_in_the_input_again_unless_something_else_is() -> None:
     made = take(conversation("a"), began(0, "a"), failed(0, status=CaseStatus.CANCELLED, failure=None), ChatEnded())
     chat = TargetChat("home")
-    chat.begin(made)
+    chat.start(made)
 
-    assert made.turns[0].phase is Phase.CANCELLED and not made.is_busy
-    assert chat.take_back(made.turns[0]) and chat.draft == "a"
+    assert made.turns[0].phase is ChatPhase.CANCELLED and not made.is_busy
+    assert chat.restore_draft(made.turns[0]) and chat.draft == "a"
     chat.draft = "typed meanwhile"
-    assert not chat.take_back(made.turns[0]) and chat.draft == "typed meanwhile"
+    assert not chat.restore_draft(made.turns[0]) and chat.draft == "typed meanwhile"
 
 
 def test_what_is_said_again_where_a_session_starts_again() -> None:
     made = take(conversation("a", "b", "c"), began(0, "a"), answered(0, "A"), began(1, "b"), failed(1))
     take(made, ChatEnded(unsaid=(said("c"),)))
     chat = TargetChat("home")
-    chat.begin(made)
+    chat.start(made)
 
-    assert [content.text() for content in chat.again()] == ["a", "b", "c"]
-    assert [content.text() for content in chat.before_lost()] == ["a"]
+    assert [content.text() for content in chat.list_all_messages()] == ["a", "b", "c"]
+    assert [content.text() for content in chat.list_answered_messages()] == ["a"]
 
 
 def test_the_result_of_a_chat_is_what_a_case_would_have_left() -> None:
@@ -238,14 +240,14 @@ def test_the_result_of_a_chat_is_what_a_case_would_have_left() -> None:
         made, answered(0, "A"), StateSeen(turn=0, state={"n": 1}), began(1, "b"), failed(1), ChatEnded(stderr_tail="!")
     )
 
-    result = made.result()
+    result = made.make_result()
 
     assert result.case == CaseKey(target="home", eval_set="", eval_id="chat 1")
     assert result.status is CaseStatus.NOT_EVALUATED
     assert [span.end for span in result.execution.spans] == [0.3]
     assert result.execution.final_state == {"n": 1} and result.execution.stderr_tail == "!"
     assert result.failure is not None and result.duration_seconds == 1.5
-    assert (made.state_before(0), made.state_before(1)) == ({"n": 0}, {"n": 1})
+    assert (made.find_state_before_turn(0), made.find_state_before_turn(1)) == ({"n": 0}, {"n": 1})
 
 
 def test_prompts_are_brought_back_and_what_was_typed_with_them() -> None:
@@ -253,19 +255,23 @@ def test_prompts_are_brought_back_and_what_was_typed_with_them() -> None:
     for text in ("one", "two", "one"):
         prompts.add(text)
 
-    assert [prompts.earlier("typed"), prompts.earlier("one"), prompts.earlier("two")] == ["one", "two", None]
-    assert [prompts.later("two"), prompts.later("one"), prompts.later("typed")] == ["one", "typed", None]
+    assert [prompts.show_previous("typed"), prompts.show_previous("one"), prompts.show_previous("two")] == [
+        "one",
+        "two",
+        None,
+    ]
+    assert [prompts.show_next("two"), prompts.show_next("one"), prompts.show_next("typed")] == ["one", "typed", None]
 
 
 def test_the_cursor_moves_from_turn_to_turn_and_leaves_behind_the_last() -> None:
     chat = TargetChat("home")
-    chat.choose(-1)
+    chat.move_cursor(-1)
     assert chat.chosen is None
-    chat.begin(take(conversation("a", "b"), began(0, "a"), answered(0, "A"), began(1, "b"), answered(1, "B")))
+    chat.start(take(conversation("a", "b"), began(0, "a"), answered(0, "A"), began(1, "b"), answered(1, "B")))
 
     seen: list[Any] = []
     for by in (-1, -1, -1, 1, 1):
-        chat.choose(by)
+        chat.move_cursor(by)
         seen.append(chat.chosen)
 
     assert seen == [1, 0, 0, 1, None]
@@ -273,12 +279,12 @@ def test_the_cursor_moves_from_turn_to_turn_and_leaves_behind_the_last() -> None
 
 def test_only_what_was_not_kept_is_lost_with_a_session() -> None:
     chat = TargetChat("home")
-    chat.begin(take(conversation("a"), began(0, "a"), answered(0, "A")))
-    assert chat.not_kept == 1
-    chat.kept_turns = 1
-    assert chat.not_kept == 0
-    chat.give_up()
-    assert chat.not_kept == 0 and not chat.has_begun
+    chat.start(take(conversation("a"), began(0, "a"), answered(0, "A")))
+    assert chat.unsaved_turns == 1
+    chat.saved_turns = 1
+    assert chat.unsaved_turns == 0
+    chat.discard()
+    assert chat.unsaved_turns == 0 and not chat.has_begun
 
 
 SETS = [
@@ -291,14 +297,14 @@ SETS = [
 def test_the_nearest_place_for_a_case_comes_first() -> None:
     here = CaseKey(target="home", eval_set="a/z.test.json", eval_id="c")
 
-    assert [item.label for item in shelves(SETS, target="home", eval_set="a/z.test.json", case=here)] == [
+    assert [item.label for item in list_save_locations(SETS, target="home", eval_set="a/z.test.json", case=here)] == [
         "in a/z.test.json",
-        "in place of the case c",
+        "replacing the case c",
         "in a/y.evalset.json",
         "in a new eval set",
         "in b/x.evalset.json · of other",
     ]
-    assert shelves([], target="home", eval_set=None, case=None)[0].eval_set is None
+    assert list_save_locations([], target="home", eval_set=None, case=None)[0].eval_set is None
 
 
 @pytest.mark.parametrize(
@@ -307,7 +313,7 @@ def test_the_nearest_place_for_a_case_comes_first() -> None:
         ("a/new.evalset.json", None),
         ("new.test.json", None),
         ("a/y.evalset.json", "already"),
-        ("new.json", "end in"),
+        ("new.json", "ends in"),
         ("/etc/new.evalset.json", "inside the project"),
         ("a/../../new.evalset.json", "inside the project"),
         ("a/new set.evalset.json", "letters, digits"),
@@ -333,10 +339,10 @@ def test_names_are_proposed_that_are_free() -> None:
     anywhere = places(home=["**/*.json"])
     used = [*SETS, ListedSet("a/chats.evalset.json", "home")]
 
-    assert new_set_name(SETS, target="home", places=anywhere) == "a/chats.evalset.json"
-    assert new_set_name(used, target="home", places=anywhere) == "a/chats_2.evalset.json"
-    assert new_set_name([], target="home", places=anywhere) == "chats.evalset.json"
-    assert new_case_id({"chat_1"}) == "chat_2"
+    assert propose_set_name(SETS, target="home", places=anywhere) == "a/chats.evalset.json"
+    assert propose_set_name(used, target="home", places=anywhere) == "a/chats_2.evalset.json"
+    assert propose_set_name([], target="home", places=anywhere) == "chats.evalset.json"
+    assert propose_case_id({"chat_1"}) == "chat_2"
 
 
 @pytest.mark.parametrize(
@@ -350,7 +356,7 @@ def test_names_are_proposed_that_are_free() -> None:
     ],
 )
 def test_a_new_set_is_proposed_where_the_settings_of_its_agent_find_it(patterns: list[str], proposed: str) -> None:
-    assert new_set_name(SETS, target="home", places=places(other=["b/*"], home=patterns)) == proposed
+    assert propose_set_name(SETS, target="home", places=places(other=["b/*"], home=patterns)) == proposed
 
 
 def test_a_name_that_makes_a_set_of_another_agent_or_of_none_is_warned_of() -> None:
@@ -369,13 +375,13 @@ def test_a_name_that_makes_a_set_of_another_agent_or_of_none_is_warned_of() -> N
         ("灯_1", None),
         ("", "needs"),
         (" x", "blanks"),
-        ("a\nb", "cannot be seen"),
+        ("a\nb", "invisible characters"),
         ("x" * 201, "200"),
         ("taken", "already"),
     ],
 )
 def test_the_id_of_a_new_case_is_checked(eval_id: str, problem: str | None) -> None:
-    found = problem_of_case_id(eval_id, taken={"taken"})
+    found = check_new_case_id(eval_id, taken={"taken"})
 
     assert (found is None) if problem is None else (found is not None and problem in found)
 
@@ -392,7 +398,7 @@ def test_the_id_of_a_new_case_is_checked(eval_id: str, problem: str | None) -> N
     ],
 )
 def test_the_initial_state_is_read_as_it_is_typed(text: str, state: dict[str, Any], problem: str) -> None:
-    found = read_state(text)
+    found = parse_state(text)
 
     assert found[0] == state and problem in found[1] and bool(found[1]) == bool(problem)
 

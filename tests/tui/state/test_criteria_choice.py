@@ -15,11 +15,11 @@ from workbench.tui.state.criteria_choice import (
     FamilyRow,
     MetricRow,
     OptionRow,
-    detail_blocks,
-    header_line,
-    range_words,
-    read_value,
-    step_of,
+    describe_selected,
+    find_step,
+    format_header,
+    format_range,
+    parse_value,
 )
 from workbench.tui.state.text_layout import render_blocks
 
@@ -56,7 +56,7 @@ def test_a_judge_metric_of_the_file_is_listed_among_those_of_judges_with_the_ran
     families = [row.family for row in rows[: rows.index(MetricRow("tone"))] if isinstance(row, FamilyRow)]
 
     assert families[-1] == "judge"
-    assert chosen.range_of("tone") == (1.0, 5.0)
+    assert chosen.find_range("tone") == (1.0, 5.0)
     assert chosen.check_threshold("tone", "7") is not None
 
 
@@ -75,12 +75,12 @@ def test_an_unchanged_choice_is_the_file_whatever_was_tried_in_between() -> None
 def test_a_metric_switched_off_keeps_its_settings() -> None:
     chosen = choice()
     go_to(chosen, MetricRow(TRAJECTORY.metric))
-    chosen.put_threshold(TRAJECTORY.metric, 0.4)
+    chosen.set_threshold(TRAJECTORY.metric, 0.4)
 
     chosen.toggle()
     chosen.toggle()
 
-    assert chosen.criterion(TRAJECTORY.metric).threshold == 0.4
+    assert chosen.get_criterion(TRAJECTORY.metric).threshold == 0.4
 
 
 def test_an_option_keeps_the_spelling_of_the_file() -> None:
@@ -88,11 +88,11 @@ def test_an_option_keeps_the_spelling_of_the_file() -> None:
     go_to(chosen, OptionRow(TRAJECTORY.metric, "match_type"))
 
     chosen.step(1)
-    assert chosen.criterion(TRAJECTORY.metric).options == {"matchType": "ANY_ORDER"}
+    assert chosen.get_criterion(TRAJECTORY.metric).options == {"matchType": "ANY_ORDER"}
     chosen.step(1)
-    assert chosen.criterion(TRAJECTORY.metric).options == {"matchType": "EXACT"}
-    chosen.put_option(TRAJECTORY.metric, "match_type", None)
-    assert chosen.criterion(TRAJECTORY.metric).options == {}
+    assert chosen.get_criterion(TRAJECTORY.metric).options == {"matchType": "EXACT"}
+    chosen.set_option(TRAJECTORY.metric, "match_type", None)
+    assert chosen.get_criterion(TRAJECTORY.metric).options == {}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_threshold_goes_in_steps_that_fit_its_range(
 
     chosen.step(by)
 
-    assert chosen.criterion(metric).threshold == stepped
+    assert chosen.get_criterion(metric).threshold == stepped
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_threshold_goes_in_steps_that_fit_its_range(
     ],
 )
 def test_a_metric_begins_with_its_usual_threshold(metric: str, usual: float | None) -> None:
-    assert choice(Criterion(metric="bleu", threshold=0.1)).criterion(metric).threshold == usual
+    assert choice(Criterion(metric="bleu", threshold=0.1)).get_criterion(metric).threshold == usual
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_typed_option_is_checked_as_planning_would(option: str, text: str, is_
 
 def test_problems_are_told_by_metric() -> None:
     chosen = choice()
-    chosen.put_option(TRAJECTORY.metric, "match_type", "EXAKT")
-    chosen.put_threshold("trajectory_single_tool_use", 1.0)
+    chosen.set_option(TRAJECTORY.metric, "match_type", "EXAKT")
+    chosen.set_threshold("trajectory_single_tool_use", 1.0)
 
     assert list(chosen.problems) == [TRAJECTORY.metric, "trajectory_single_tool_use"]
     assert "EXACT" in chosen.problems[TRAJECTORY.metric][0]
@@ -168,20 +168,20 @@ def test_problems_are_told_by_metric() -> None:
 def test_the_search_finds_names_and_purposes() -> None:
     chosen = choice()
 
-    chosen.find("ROUGE-1")
+    chosen.search_for_text("ROUGE-1")
     assert [row.metric for row in chosen.rows if isinstance(row, MetricRow)] == ["response_match_score"]
 
-    chosen.find("zzz")
-    assert chosen.rows == [] and chosen.selected is None
+    chosen.search_for_text("zzz")
+    assert chosen.rows == [] and chosen.selected_row is None
     assert "No metric" in shown(chosen)
 
 
 def test_a_preset_keeps_what_was_set_before_and_reset_goes_back_to_the_file() -> None:
     chosen = choice()
 
-    chosen.take_preset(PRESETS[0])
+    chosen.apply_preset(PRESETS[0])
     assert [criterion.metric for criterion in chosen.config.criteria] == [TRAJECTORY.metric, "response_match_score"]
-    assert chosen.criterion(TRAJECTORY.metric) == TRAJECTORY
+    assert chosen.get_criterion(TRAJECTORY.metric) == TRAJECTORY
 
     chosen.reset()
     assert not chosen.is_changed
@@ -196,7 +196,7 @@ def test_a_remembered_choice_is_held_against_the_file_as_it_is_now() -> None:
 
 
 def shown(chosen: CriteriaChoice) -> str:
-    lines = render_blocks(detail_blocks(chosen, None), width=400, side_by_side=False)
+    lines = render_blocks(describe_selected(chosen, None), width=400, side_by_side=False)
     return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 
@@ -218,7 +218,7 @@ def test_text_of_the_file_cannot_disturb_the_picker() -> None:
     file = CriteriaFile("a\x1b.json", True, chosen.config)
 
     lines = [CriteriaRows(chosen).line(index, 80) for index in range(len(chosen.rows))]
-    lines.append(header_line(chosen, file, of="s\x1b", width=80))
+    lines.append(format_header(chosen, file, of="s\x1b", width=80))
 
     text = "\n".join("".join(piece.text for piece in line) for line in lines) + shown(chosen)
     assert "\x1b" not in text and "\x07" not in text
@@ -233,7 +233,7 @@ def test_values_are_in_sight_in_a_narrow_list_and_that_the_choice_is_changed_abo
     lines = ["".join(piece.text for piece in rows.line(index, 56)).rstrip() for index in range(len(rows))]
     header = "".join(
         piece.text
-        for piece in header_line(chosen, CriteriaFile("a.json", True, config()), of="a/set.evalset.json", width=80)
+        for piece in format_header(chosen, CriteriaFile("a.json", True, config()), of="a/set.evalset.json", width=80)
     )
 
     assert next(line for line in lines if "match_type" in line).endswith("EXACT (default)")
@@ -242,11 +242,11 @@ def test_values_are_in_sight_in_a_narrow_list_and_that_the_choice_is_changed_abo
 
 
 def test_words_and_values() -> None:
-    assert [range_words(*bounds) for bounds in ((0, 1), (0, None), (None, 5), (None, None))] == [
+    assert [format_range(*bounds) for bounds in ((0, 1), (0, None), (None, 5), (None, None))] == [
         "a number from 0 to 1",
         "a number of at least 0",
         "a number up to 5",
         "a number",
     ]
-    assert [step_of(0, 1), step_of(1, 5), step_of(0, None)] == [0.05, 0.1, 1.0]
-    assert [read_value(text) for text in ("", "true", "[1]", "subset", '"1"')] == [None, True, [1], "subset", "1"]
+    assert [find_step(0, 1), find_step(1, 5), find_step(0, None)] == [0.05, 0.1, 1.0]
+    assert [parse_value(text) for text in ("", "true", "[1]", "subset", '"1"')] == [None, True, [1], "subset", "1"]

@@ -24,10 +24,10 @@ def test_a_problem_has_its_file_line_column_and_place(problems: Problems, tmp_pa
     path = tmp_path / "a.evalset.json"
     broken = SetProblem(path, "found 7, expected a list", place="eval_cases[0]", line=3, column=9, case=("x", 1))
 
-    problems.show_set("a.evalset.json", "home", [broken])
+    problems.set_problems_in_set("a.evalset.json", "home", [broken])
 
     assert text(problems) == [" ✗ a.evalset.json:3:9  eval_cases[0]: found 7, expected a list"]
-    selected = problems.selected
+    selected = problems.selected_problem
     assert selected is not None and selected.case is not None and selected.path == path
     assert (selected.case.target, selected.case.eval_id, selected.case.occurrence) == ("home", "x", 1)
 
@@ -36,7 +36,7 @@ def test_sentences_of_settings_lead_to_the_file_they_begin_with(problems: Proble
     (tmp_path / "workbench.toml").write_text("")
     messages = ["workbench.toml:4:2: no such key", "workbench.toml: [x] is unknown", "gone.toml: x", "[keys] q: no"]
 
-    problems.show_messages(Source.PROJECT, messages, files=find_named_files(messages, root=tmp_path))
+    problems.set_messages(Source.PROJECT, messages, files=find_named_files(messages, root=tmp_path))
 
     found = [(row.shown, row.line, row.message) for row in problems.rows]
     assert found == [
@@ -49,34 +49,34 @@ def test_sentences_of_settings_lead_to_the_file_they_begin_with(problems: Proble
 
 
 def test_conflicts_come_first_among_the_eval_sets(problems: Problems) -> None:
-    problems.show_set("a", "", [SetProblem(Path("a"), "broken")])
-    problems.show_set("b", "", [SetProblem(Path("b"), "changed", conflict=True)])
+    problems.set_problems_in_set("a", "", [SetProblem(Path("a"), "broken")])
+    problems.set_problems_in_set("b", "", [SetProblem(Path("b"), "changed", conflict=True)])
 
     assert [row.message for row in problems.rows] == ["changed", "broken"]
 
 
 def test_a_problem_that_is_gone_is_no_longer_listed(problems: Problems) -> None:
-    problems.show_set("a", "", [SetProblem(Path("a"), "broken")])
-    problems.show_error(Source.HISTORY, StoreError(Path("h.db"), "it is from a newer version"))
-    problems.show_recoveries(["a"])
-    problems.add_of_run("the judge is slow", warning=True)
+    problems.set_problems_in_set("a", "", [SetProblem(Path("a"), "broken")])
+    problems.set_error(Source.HISTORY, StoreError(Path("h.db"), "it is from a newer version"))
+    problems.set_recoveries(["a"])
+    problems.add_run_problem("the judge is slow", warning=True)
     assert len(problems) == 4
 
-    problems.show_set("a", "", [])
-    problems.show_error(Source.HISTORY, None)
-    problems.show_recoveries([])
-    problems.begin_run()
-    assert len(problems) == 0 and problems.selected is None
-    problems.show_set("a", "", [SetProblem(Path("a"), "broken")])
-    problems.forget_sets_but(["b"])
+    problems.set_problems_in_set("a", "", [])
+    problems.set_error(Source.HISTORY, None)
+    problems.set_recoveries([])
+    problems.clear_run_problems()
+    assert len(problems) == 0 and problems.selected_problem is None
+    problems.set_problems_in_set("a", "", [SetProblem(Path("a"), "broken")])
+    problems.keep_only_sets(["b"])
     assert len(problems) == 0
 
 
 def test_the_cursor_stays_on_its_problem(problems: Problems) -> None:
-    problems.show_set("b", "", [SetProblem(Path("b"), "one"), SetProblem(Path("b"), "two")])
+    problems.set_problems_in_set("b", "", [SetProblem(Path("b"), "one"), SetProblem(Path("b"), "two")])
     problems.move(1)
-    problems.show_set("a", "", [SetProblem(Path("a"), "zero")])
-    assert problems.selected is not None and problems.selected.message == "two"
+    problems.set_problems_in_set("a", "", [SetProblem(Path("a"), "zero")])
+    assert problems.selected_problem is not None and problems.selected_problem.message == "two"
     problems.move_to(99)
     problems.move(-99)
     assert problems.cursor == 0
@@ -84,13 +84,13 @@ def test_the_cursor_stays_on_its_problem(problems: Problems) -> None:
 
 def test_what_a_run_says_twice_is_listed_once_and_never_without_end(problems: Problems) -> None:
     for number in range(300):
-        problems.add_of_run(f"notice {number}", warning=False)
-        problems.add_of_run(f"notice {number}", warning=False)
+        problems.add_run_problem(f"notice {number}", warning=False)
+        problems.add_run_problem(f"notice {number}", warning=False)
     assert len(problems) == 100
 
 
 def test_text_from_outside_is_made_safe(problems: Problems) -> None:
-    problems.show_set("a\x1b[2J", "", [SetProblem(Path("a"), "x\n\x1b[31m[/b]", place="\x07")])
+    problems.set_problems_in_set("a\x1b[2J", "", [SetProblem(Path("a"), "x\n\x1b[31m[/b]", place="\x07")])
 
     shown = text(problems)[0] + "".join(
         piece.text for block in problems.detail() for piece in getattr(block, "pieces", ())

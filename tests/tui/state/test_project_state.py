@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.case_board import Standing
+from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.watch_state import WatchMode
 
 AGENT = """
@@ -32,10 +32,10 @@ def project(make_project: Callable[..., Path], make: Any) -> Path:
     return path
 
 
-async def run_all(screen: Any, *, ending: Standing, count: int = 3) -> None:
+async def run_all(screen: Any, *, ending: CaseState, count: int = 3) -> None:
     await screen.press("R")
     await screen.until("finished", f"{count}/{count}")
-    await until(lambda: screen.state.board.counts()[ending] == count)
+    await until(lambda: screen.state.board.count_states()[ending] == count)
 
 
 async def until(holds: Callable[[], Any]) -> None:
@@ -47,14 +47,14 @@ async def until(holds: Callable[[], Any]) -> None:
 
 
 def stale(screen: Any) -> int:
-    count: int = screen.state.browser.freshness.count("pinger", "lights.evalset.json")
+    count: int = screen.state.browser.freshness.count_stale("pinger", "lights.evalset.json")
     return count
 
 
 async def test_what_no_longer_holds_is_marked_at_start_and_on_reload(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=Standing.PASSED)
+        await run_all(screen, ending=CaseState.PASSED)
     (project / "tools.py").write_text(BAD)
 
     async with open_app(project) as screen:
@@ -83,7 +83,7 @@ async def test_cases_that_ask_the_same_are_all_marked_and_keep_their_own_verdict
 ) -> None:
     async with open_app(equal_cases) as screen:
         await screen.until("equal 6")
-        await run_all(screen, ending=Standing.PASSED, count=7)
+        await run_all(screen, ending=CaseState.PASSED, count=7)
         (equal_cases / "tools.py").write_text(BAD)
         await screen.press("f5")
         await until(lambda: stale(screen) == 7)
@@ -91,8 +91,8 @@ async def test_cases_that_ask_the_same_are_all_marked_and_keep_their_own_verdict
         await screen.press("f5")
         await until(lambda: stale(screen) == 0)
 
-        keys = [key for listed in screen.state.browser.files for key in listed.keys]
-        places = screen.state.board.shown_verdicts(keys)
+        keys = [key for listed in screen.state.browser.file_sets for key in listed.case_keys]
+        places = screen.state.board.find_verdicts_by_case(keys)
         assert [places[key][0].job.case for key in keys] == keys
 
 
@@ -101,7 +101,7 @@ async def test_a_verdict_whose_trace_was_forgotten_is_marked_like_those_on_the_s
 ) -> None:
     async with open_app(equal_cases) as screen:
         await screen.until("equal 6")
-        await run_all(screen, ending=Standing.PASSED, count=7)
+        await run_all(screen, ending=CaseState.PASSED, count=7)
     with contextlib.closing(sqlite3.connect(equal_cases / ".workbench" / "history.db")) as database, database:
         database.execute("UPDATE execution SET blob = NULL WHERE id <= 2")  # as earlier versions did
     (equal_cases / "tools.py").write_text(BAD)
@@ -115,13 +115,13 @@ async def test_a_verdict_whose_trace_was_forgotten_is_marked_like_those_on_the_s
 async def test_all_panes_show_the_earlier_verdicts_that_hold_again(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=Standing.PASSED)
+        await run_all(screen, ending=CaseState.PASSED)
         (project / "tools.py").write_text(BAD)
-        await run_all(screen, ending=Standing.FAILED)
+        await run_all(screen, ending=CaseState.FAILED)
     (project / "tools.py").write_text(GOOD)
 
     async with open_app(project) as screen:
-        await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+        await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
         assert stale(screen) == 0
 
         await screen.press("j", "4")
@@ -150,8 +150,8 @@ async def test_saves_of_other_programs_are_noticed_without_watch_and_nothing_run
 
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=Standing.PASSED)
-        results = screen.state.board.results
+        await run_all(screen, ending=CaseState.PASSED)
+        results = screen.state.board.result_count
 
         for file, broken, mended in (
             (project / "tools.py", path + BAD, path + GOOD),
@@ -162,7 +162,7 @@ async def test_saves_of_other_programs_are_noticed_without_watch_and_nothing_run
             await until(lambda: stale(screen) == 3)
             file.write_text(mended)
             await until(lambda: stale(screen) == 0)
-        assert screen.state.board.results == results
+        assert screen.state.board.result_count == results
 
         await screen.press("w")  # the watch notices them by itself
         await until(lambda: screen.state.watch.mode is WatchMode.ON)
@@ -175,7 +175,7 @@ async def test_saves_of_other_programs_are_noticed_without_watch_and_nothing_run
 async def test_a_verdict_of_this_session_is_checked_after_a_save(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=Standing.PASSED)
+        await run_all(screen, ending=CaseState.PASSED)
         (project / "tools.py").write_text(BAD)
 
         await screen.press("j", "j", "d", "enter")
@@ -191,18 +191,18 @@ async def test_a_case_that_another_program_renames_keeps_its_verdict(project: Pa
 
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=Standing.PASSED)
+        await run_all(screen, ending=CaseState.PASSED)
         lights.write_text(renamed)
         await screen.until("uno")
-        await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+        await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
         lights.write_text(named)
         await screen.until_gone("uno")
-        await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+        await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
     lights.write_text(renamed)
 
     async with open_app(project) as screen:
         await screen.until("uno")
-        await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+        await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
         await screen.press("j", "j", "2")
         await screen.until("✓ passed")
 
@@ -213,13 +213,13 @@ async def test_a_watch_finds_the_verdicts_of_renamed_cases_too(project: Path, op
 
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=Standing.PASSED)
+        await run_all(screen, ending=CaseState.PASSED)
         await screen.press("w")
         await until(lambda: screen.state.watch.mode is WatchMode.ON)
         for text, shown in ((renamed, "uno"), (named, "one"), (renamed, "uno")):
             lights.write_text(text)
             await screen.until(shown)
-            await until(lambda: screen.state.board.counts()[Standing.PASSED] == 3)
+            await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
         await screen.press("alt+w")
         await until(lambda: not screen.state.watch.is_active)
         (project / "tools.py").write_text(BAD)

@@ -14,8 +14,8 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import ModelSpending
 from workbench.model.run_events import ModelsAsked
-from workbench.tui.state.run_plan import PlannedRun, plan_blocks
-from workbench.tui.state.run_progress import RunProgress, judge_line, summary_lines
+from workbench.tui.state.run_plan import PlannedRun, describe_plan
+from workbench.tui.state.run_progress import RunProgress, format_judge_line, format_summary
 from workbench.tui.state.text_layout import Line, Paragraph
 
 ASKED = ModelSpending(model="gemini-2.5-flash", calls=12, cached=4, input_tokens=3000, output_tokens=1100, cost=0.0031)
@@ -39,13 +39,13 @@ def text(line: Line) -> str:
     ],
 )
 def test_the_header_names_the_judges(judges: tuple[str, ...], width: int, said: str) -> None:
-    assert text(judge_line(judges, [ASKED], width=width)) == said
+    assert text(format_judge_line(judges, [ASKED], width=width)) == said
 
 
 def test_an_unknown_cost_is_said_to_be_unknown() -> None:
     unknown = ASKED.model_copy(update={"cost": None, "cost_unknown": "nobody knows"})
 
-    assert "12 model calls (+4 known) cost unknown" in text(judge_line({"m"}, [ASKED, unknown][1:], width=140))
+    assert "12 model calls (+4 known) cost unknown" in text(format_judge_line({"m"}, [ASKED, unknown][1:], width=140))
 
 
 def test_the_run_says_what_was_asked_so_far() -> None:
@@ -54,8 +54,8 @@ def test_the_run_says_what_was_asked_so_far() -> None:
     progress.apply(ModelsAsked(models=(ASKED,)), now=1.0)
 
     said = "12 model calls (+4 known) $0.0031 4.1k tokens"
-    assert said in text(progress.line(now=1.0))
-    assert said in text(summary_lines(progress, now=1.0, width=120)[1])
+    assert said in text(progress.format_line(now=1.0))
+    assert said in text(format_summary(progress, now=1.0, width=120)[1])
 
 
 async def test_a_verdict_with_missing_samples_is_marked_as_long_as_it_is_shown(
@@ -94,7 +94,7 @@ def test_the_plan_says_what_judges_will_take(tmp_path: Path, monkeypatch: pytest
         def shown() -> str:
             cost = workspace.estimate(plan)
             planned = PlannedRun(SELECTED, RunOptions(), None, plan, cost, True, folder=tmp_path)
-            return "\n".join(text(block.pieces) for block in plan_blocks(planned) if isinstance(block, Paragraph))
+            return "\n".join(text(block.pieces) for block in describe_plan(planned) if isinstance(block, Paragraph))
 
         before = shown()
         list(workspace.start(plan).iter_events())

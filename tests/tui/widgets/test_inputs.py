@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual.notifications import Notification
 
-from workbench.tui.widgets.inputs import outdated_by, say
+from workbench.tui.widgets.inputs import find_outdated, say
 
 
 async def _until_shown(screen: Any, *wanted: str) -> None:
@@ -66,6 +66,6 @@ def test_what_is_least_grave_goes_first_and_what_is_oldest(most: int, gone: list
     wrong = Notification("wrong", severity="error")
     standing = [wrong, Notification("news"), Notification("same", severity="error"), Notification("copied")]
 
-    outdated = outdated_by(Notification("same"), standing, most=most)
+    outdated = find_outdated(Notification("same"), standing, most=most)
 
     assert [each.message for each in outdated] == gone

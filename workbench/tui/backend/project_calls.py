@@ -23,21 +23,21 @@ from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import EvalSetEntry
 from workbench.tui.backend.workspace_thread import Call, run_in_own_thread
 from workbench.tui.state.browser_list import (
-    KEPT_READ_ONLY,
+    HISTORY_READ_ONLY,
     CaseContent,
     Hashes,
-    KeptRun,
+    HistoryRun,
     ListedSet,
-    case_row,
-    content_of,
-    content_of_broken,
+    index_broken_case,
+    index_case,
+    make_case_row,
 )
-from workbench.tui.state.browser_state import ReadCase
-from workbench.tui.state.case_board import ResultPlace
-from workbench.tui.state.case_filter import natural
+from workbench.tui.state.browser_state import LoadedCase
+from workbench.tui.state.case_filter import make_natural_key
 from workbench.tui.state.case_outline import case_rows
+from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.editor_state import Edited, Opened
-from workbench.tui.state.problem_list import SetProblem, named_in
+from workbench.tui.state.problem_list import SetProblem, find_file_name
 from workbench.tui.state.project_state import OpenedProject
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def get_revision(workspace: Workspace, eval_set: str) -> int:
 def list_rows(workspace: Workspace, listed: ListedSet) -> ListedSet:
     """List the rows of a dataset as cases. Return the same object if nothing changed. Raises StoreError."""
     found = workspace.recordings.read(listed.relative).cases
-    rows = tuple(case_row(_make_key(listed, item), item.problem or "") for item in found)
+    rows = tuple(make_case_row(_make_key(listed, item), item.problem or "") for item in found)
     if listed.cases == rows and listed.is_dataset and not listed.problem:
         return listed
     return replace(listed, problem="", cases=rows, is_dataset=True)
@@ -80,7 +80,7 @@ def read_row_contents(workspace: Workspace, listed: ListedSet) -> Sequence[CaseC
     found = []
     for item in workspace.recordings.read(listed.relative).cases:
         key = _make_key(listed, item)
-        found.append(content_of_broken(key, item.problem or "") if item.case is None else content_of(key, item.case))
+        found.append(index_broken_case(key, item.problem or "") if item.case is None else index_case(key, item.case))
     return found
 
 
@@ -145,13 +145,13 @@ def list_history_datasets(workspace: Workspace) -> Sequence[ListedSet]:
         return ()
     there = {(entry.target, entry.relative) for entry in _entries(workspace)}
     return [
-        ListedSet(name, name, kept=KeptRun(run.run_id, run.started_at, run.command, run.ended))
+        ListedSet(name, name, history_run=HistoryRun(run.run_id, run.started_at, run.command, run.ended))
         for name, run in found
         if (name, name) not in there
     ]
 
 
-def list_history_rows(workspace: Workspace, listed: ListedSet, kept: KeptRun) -> ListedSet:
+def list_history_rows(workspace: Workspace, listed: ListedSet, kept: HistoryRun) -> ListedSet:
     """List the rows of a run as cases. Return the same object if they are known. Raises StoreError."""
     if listed.cases is not None:
         return listed
@@ -159,14 +159,14 @@ def list_history_rows(workspace: Workspace, listed: ListedSet, kept: KeptRun) ->
         jobs = history.jobs(kept.run_id)
     # The history has them in the order in which they ended, which is random if cases run in parallel.
     keys = dict.fromkeys(job.case for job in jobs if _is_in_set(listed, job.case) and job.status not in _SAYS_NOTHING)
-    rows = sorted((case_row(key) for key in keys), key=lambda row: natural(row.label))
-    return ListedSet(listed.relative, listed.target, tuple(rows), kept=kept)
+    rows = sorted((make_case_row(key) for key in keys), key=lambda row: make_natural_key(row.label))
+    return ListedSet(listed.relative, listed.target, tuple(rows), history_run=kept)
 
 
-def make_history_case(key: CaseKey, results: Sequence[CaseResult]) -> ReadCase:
+def make_history_case(key: CaseKey, results: Sequence[CaseResult]) -> LoadedCase:
     """Make the case of a row from its results, with the expectations of that time."""
     expected = results[0].expected_by_row if results else None
-    return ReadCase(key, expected, stored=results, is_kept=True)
+    return LoadedCase(key, expected, stored=results, is_from_history=True)
 
 
 def open_history_row(workspace: Workspace, edited: Edited, key: CaseKey) -> Opened:
@@ -189,14 +189,14 @@ def open_history_row(workspace: Workspace, edited: Edited, key: CaseKey) -> Open
         revision=0,
         is_changed=False,
         note=note,
-        read_only=KEPT_READ_ONLY,
+        read_only=HISTORY_READ_ONLY,
     )
 
 
 class HistoryRowReader:
     """Reads what the filter searches in the rows of a run, step by step. Must be closed."""
 
-    def __init__(self, history: History, listed: ListedSet, kept: KeptRun) -> None:
+    def __init__(self, history: History, listed: ListedSet, kept: HistoryRun) -> None:
         self._history = history
         self._listed = listed
         self._results = self._of_set(history.results(kept.run_id))
@@ -207,7 +207,7 @@ class HistoryRowReader:
         until = time.monotonic() + seconds
         for result in self._results:
             turns = [turn.invocation for turn in result.execution.turns]
-            found.append(content_of(result.case, EvalCase(eval_id=result.case.eval_id, conversation=turns)))
+            found.append(index_case(result.case, EvalCase(eval_id=result.case.eval_id, conversation=turns)))
             if time.monotonic() >= until:
                 break
         return found
@@ -221,7 +221,7 @@ class HistoryRowReader:
 
 
 def _is_in_set(listed: ListedSet, key: CaseKey) -> bool:
-    return (key.target, key.eval_set) == listed.place
+    return (key.target, key.eval_set) == listed.key
 
 
 def _entries(workspace: Workspace) -> Sequence[EvalSetEntry]:
@@ -233,7 +233,7 @@ def _entries(workspace: Workspace) -> Sequence[EvalSetEntry]:
 
 def find_named_files(messages: Iterable[str], *, root: Path) -> dict[str, Path]:
     """Map the file names at the start of these messages to paths. The names are relative to `root`."""
-    names = {name for message in messages if (name := named_in(message)) is not None}
+    names = {name for message in messages if (name := find_file_name(message)) is not None}
     return {name: path for name in names if _is_file(path := root / name)}
 
 
@@ -246,7 +246,7 @@ def _is_file(path: Path) -> bool:
 
 # Current results: the newest of each case, or an earlier one whose verdict is current again.
 
-EarlierVerdicts = Mapping[JobKey, ResultPlace]
+EarlierVerdicts = Mapping[JobKey, ResultLocation]
 """Where earlier results that are current again are stored: see `Board.earlier_verdicts`."""
 
 
@@ -314,7 +314,7 @@ class Projects:
 
         return await self._call(keep)
 
-    async def read_case(self, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> ReadCase:
+    async def read_case(self, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> LoadedCase:
         """Read a case, or why it cannot be read; with `stored`, also its results: those in `earlier` or the newest."""
         return await self._call(lambda workspace: _read_case(workspace, key, stored=stored, earlier=earlier))
 
@@ -359,9 +359,9 @@ class Projects:
                 yield replace(self._listed[name][1], cases=None) if name in self._listed else ListedSet(name)
 
     def _list_set(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
-        if listed.kept is not None:
+        if listed.history_run is not None:
             try:
-                return list_history_rows(workspace, listed, listed.kept)
+                return list_history_rows(workspace, listed, listed.history_run)
             except StoreError as error:
                 return replace(listed, problem=str(error), cases=None)
         try:
@@ -386,7 +386,7 @@ class Projects:
             key = CaseKey(
                 target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
             )
-            cases.append(case_row(key, problem))
+            cases.append(make_case_row(key, problem))
         read = replace(listed, problem=state, cases=tuple(cases), is_dataset=False)
         self._listed[listed.relative] = (entries, read)
         return read
@@ -400,33 +400,33 @@ class Projects:
             return replace(listed, problem=str(error), cases=None)
 
 
-def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> ReadCase:
+def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> LoadedCase:
     try:
         if is_history_dataset(workspace, key):
             return make_history_case(key, _read_stored_results(workspace, key, {}))
         results = _read_stored_results(workspace, key, earlier) if stored else ()
     except StoreError as error:
-        return ReadCase(key, None, str(error))
+        return LoadedCase(key, None, str(error))
     try:
         document = workspace.documents.document(key.eval_set)
         for entry in document.entries:
             if entry.eval_id == key.eval_id and entry.occurrence == key.occurrence:
-                return ReadCase(key, document.case(entry.index), stored=results)
+                return LoadedCase(key, document.case(entry.index), stored=results)
     except IsDataset:
         return _read_row(workspace, key, results)
     except StoreError as error:
-        return ReadCase(key, None, str(error), results)
-    return ReadCase(key, None, "the case is no longer in its file; F5 looks for changed eval sets", results)
+        return LoadedCase(key, None, str(error), results)
+    return LoadedCase(key, None, "the case is no longer in its file; F5 looks for changed eval sets", results)
 
 
-def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult]) -> ReadCase:
+def _read_row(workspace: Workspace, key: CaseKey, results: Sequence[CaseResult]) -> LoadedCase:
     try:
         row = find_row(workspace, key)
     except StoreError as error:
-        return ReadCase(key, None, str(error), results)
+        return LoadedCase(key, None, str(error), results)
     if row is None:
-        return ReadCase(key, None, "the row is no longer in its file", results)
-    return ReadCase(key, row.case, row.problem or "", results, is_row=bool(row.columns))
+        return LoadedCase(key, None, "the row is no longer in its file", results)
+    return LoadedCase(key, row.case, row.problem or "", results, is_row=bool(row.columns))
 
 
 def _read_stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJob]]:
@@ -466,7 +466,7 @@ def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:
     return ListedSet(
         relative=entry.relative,
         target=entry.target or "",
-        unpaired="" if entry.target else entry.unpaired_reason or "nothing says which agent it is for",
+        pairing_problem="" if entry.target else entry.unpaired_reason or "nothing says which agent it is for",
         config=config,
         is_dataset=is_dataset_name(entry.relative) or entry.address is not None,
         is_address=entry.address is not None,
@@ -522,8 +522,8 @@ class Contents:
 
         Stops if the set changes meanwhile; the caller reads it again.
         """
-        if listed.kept is not None:
-            async for found in self._read_history_rows(listed, listed.kept):
+        if listed.history_run is not None:
+            async for found in self._read_history_rows(listed, listed.history_run):
                 yield found
             return
         reading = await self._call(lambda workspace: self._start_reading(workspace, listed))
@@ -535,7 +535,7 @@ class Contents:
                 return
             yield found
 
-    async def _read_history_rows(self, listed: ListedSet, kept: KeptRun) -> AsyncIterator[Sequence[CaseContent]]:
+    async def _read_history_rows(self, listed: ListedSet, kept: HistoryRun) -> AsyncIterator[Sequence[CaseContent]]:
         if listed.cases is None or self._kept.get(listed.relative) == (kept.run_id, len(listed.cases)):
             return
         try:
@@ -608,7 +608,7 @@ class _SetReader:
     ) -> None:
         self._document = document
         self._revision = document.revision
-        self._keys = {(key.eval_id, key.occurrence): key for key in listed.keys}
+        self._keys = {(key.eval_id, key.occurrence): key for key in listed.case_keys}
         self._context = context
         self._before = known
         self._read: dict[bytes, CaseContent] = {}
@@ -649,12 +649,12 @@ class _SetReader:
         try:
             case = self._document.case(entry.index)
         except StoreError:
-            return content_of_broken(key, data.decode())
+            return index_broken_case(key, data.decode())
         hashes: Hashes | None = None
         if self._context is not None:
             planned = self._context.plan_case(key, case)
             hashes = planned.execution_hash, planned.scoring_hash
-        return content_of(key, case, hashes)
+        return index_case(key, case, hashes)
 
 
 def _find_judges(context: SetContext | None) -> tuple[str, ...]:

@@ -29,10 +29,10 @@ from workbench.tui.backend.project_calls import (
     read_earlier_scores,
 )
 from workbench.tui.backend.workspace_thread import Call
-from workbench.tui.state.group_scores import GroupSpread, spread_of
-from workbench.tui.state.history_state import CaseHistory, ContentKeys
+from workbench.tui.state.group_scores import GroupSummary, summarize_scores
+from workbench.tui.state.history_state import CaseHashes, CaseHistory
 from workbench.tui.state.project_state import StoppedRun
-from workbench.tui.state.results_table import TableRow, table_row
+from workbench.tui.state.results_table import TableRow, make_table_row
 from workbench.tui.state.run_plan import PlannedRun
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def _describe_file(workspace: Workspace, document: ConfigDocument, eval_sets: Se
         config=document.config,
         also_judges=sum(file == path and name not in eval_sets for name, file in paths.items()),
         other_files=len(selected - {path}),
-        undoable=document.can_undo,
+        can_undo=document.can_undo,
     )
 
 
@@ -418,16 +418,16 @@ class HistoryReader:
 
     async def read_spread(
         self, target: str, eval_set: str | None, cases: Iterable[CaseKey], *, earlier: EarlierVerdicts
-    ) -> GroupSpread:
+    ) -> GroupSummary:
         """The scores that count of those of `cases` that ran, gathered by metric."""
 
-        def gather(history: History) -> GroupSpread:
+        def gather(history: History) -> GroupSummary:
             listed = frozenset(cases)
             newest = listed.difference(job.case for job in earlier)
             found = (stored for stored in history.latest_scores(target, eval_set) if stored.job.case in newest)
-            return spread_of(chain(found, read_earlier_scores(history, earlier)))
+            return summarize_scores(chain(found, read_earlier_scores(history, earlier)))
 
-        return await self._read(spread_of(()), gather)
+        return await self._read(summarize_scores(()), gather)
 
     async def read_rows(self, cases: Sequence[CaseKey], *, earlier: EarlierVerdicts) -> AsyncIterator[list[TableRow]]:
         """The results that count of these cases as rows of a table, in stretches."""
@@ -439,7 +439,7 @@ class HistoryReader:
 
         def stretch(_: Workspace) -> list[TableRow]:
             found = read_current_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
-            return [table_row(result, expected(result)) for results in found.values() for result in results]
+            return [make_table_row(result, expected(result)) for results in found.values() for result in results]
 
         try:
             for _ in range(0, len(cases), _ROWS_AT_ONCE):
@@ -454,7 +454,7 @@ class HistoryReader:
             results = history.results(run_id)
 
             def stretch(_: Workspace) -> list[TableRow]:
-                return [table_row(result, expected(result)) for result in islice(results, _ROWS_AT_ONCE)]
+                return [make_table_row(result, expected(result)) for result in islice(results, _ROWS_AT_ONCE)]
 
             while rows := await self._call(stretch):
                 yield rows
@@ -487,13 +487,13 @@ def read_case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
         ids = dict.fromkeys(stored.job.run_id for stored in executions)
         runs = {run_id: history.run(run_id) for run_id in ids}
     if is_history_dataset(workspace, key):
-        return CaseHistory(key, tuple(executions), runs, is_kept=True)
+        return CaseHistory(key, tuple(executions), runs, is_from_history=True)
     target = workspace.project.targets.get(key.target)
     is_recorded = target is not None and target.kind is AgentKind.RECORDED
     return CaseHistory(key, tuple(executions), runs, _content_now(workspace, key), is_recorded=is_recorded)
 
 
-def _content_now(workspace: Workspace, key: CaseKey) -> ContentKeys | None:
+def _content_now(workspace: Workspace, key: CaseKey) -> CaseHashes | None:
     """The hashes of the case and its criteria as they are now; None where it could not run."""
     try:
         plan = workspace.plan([Selection(eval_set=key.eval_set, cases=(key.eval_id,))], RunOptions())
@@ -502,7 +502,7 @@ def _content_now(workspace: Workspace, key: CaseKey) -> ContentKeys | None:
     planned = next((case for case in plan.cases if case.key == key), None)
     if planned is None or planned.problem is not None:
         return None
-    return ContentKeys(planned.execution_hash, planned.scoring_hash)
+    return CaseHashes(planned.execution_hash, planned.scoring_hash)
 
 
 def _compare(history: History, before: str, after: str) -> RunComparison:

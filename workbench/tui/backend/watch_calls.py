@@ -19,8 +19,8 @@ from workbench.store.errors import StoreError
 from workbench.store.history.history_schema import get_history_path
 from workbench.tui.backend.project_calls import is_history_dataset
 from workbench.tui.backend.workspace_thread import Call, run_in_own_thread
-from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, ShownVerdicts
-from workbench.tui.state.case_board import ResultPlace
+from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, VerdictLocations
+from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, ReusedVerdict, ScreenEvent
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class WatchCalls:
         self._path = path.resolve()
         self._call = call
 
-    async def open(self, *, shown: Mapping[JobKey, ResultPlace], priority: Callable[[JobKey], float]) -> Watch:
+    async def open(self, *, shown: Mapping[JobKey, ResultLocation], priority: Callable[[JobKey], float]) -> Watch:
         """Start a watch. Nothing runs before a change; then the jobs with the smallest `priority` start first.
 
         `shown` are the verdicts on the screen. Raises StoreError if the history cannot be read.
@@ -220,7 +220,7 @@ class Watch:
                 planned, verdict = others[job]
                 key = self._shown[job] = get_verdict_key(verdict)
                 hashes = (planned.execution_hash, planned.scoring_hash)
-                found.append(ReusedVerdict(result, verdict.job.finished_at, hashes, ResultPlace(*key)))
+                found.append(ReusedVerdict(result, verdict.job.finished_at, hashes, ResultLocation(*key)))
         return found
 
 
@@ -273,7 +273,7 @@ class VerdictCheck:
     def __init__(self, call: Call) -> None:
         self._call = call
 
-    async def check(self, shown: ShownVerdicts) -> AsyncIterator[CheckedVerdicts]:
+    async def check(self, shown: VerdictLocations) -> AsyncIterator[CheckedVerdicts]:
         """Check these verdicts. Skip cases that cannot be planned. Raises StoreError."""
         workspace = await self._call(lambda workspace: workspace)
         if not get_history_path(workspace.root).exists():
@@ -301,7 +301,7 @@ class _Checker:
         self._state = Snapshot(leftovers=self._verdicts.list_agent_files)
         self._selector = Selector(self._verdicts, self._state)
 
-    def check(self, jobs: Sequence[tuple[JobKey, PlannedCase]], shown: ShownVerdicts) -> CheckedVerdicts:
+    def check(self, jobs: Sequence[tuple[JobKey, PlannedCase]], shown: VerdictLocations) -> CheckedVerdicts:
         from workbench.watch.selector import Action, VerdictKey, get_verdict_key
 
         stale: dict[CaseKey, Sequence[str]] = {}
@@ -354,7 +354,7 @@ def _by_set(cases: Iterable[CaseKey]) -> Mapping[str, list[CaseKey]]:
 
 
 def _jobs(
-    workspace: Workspace, eval_set: str, cases: Sequence[CaseKey], shown: ShownVerdicts
+    workspace: Workspace, eval_set: str, cases: Sequence[CaseKey], shown: VerdictLocations
 ) -> Sequence[tuple[JobKey, PlannedCase]]:
     """Return the jobs of the shown repeats of these cases; for a case without a shown repeat, all jobs of a run.
 

@@ -284,7 +284,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
     @work(group="recovery")
     async def action_restore(self) -> None:
         """Take up the selected edits, unsaved."""
-        selected = self._list.selected
+        selected = self._list.selected_edits
         if selected is None:
             return
         try:
@@ -299,7 +299,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
     @work(group="recovery")
     async def action_look(self) -> None:
         """Show how the selected edits differ from the file."""
-        selected = self._list.selected
+        selected = self._list.selected_edits
         if selected is None:
             return
         try:
@@ -315,7 +315,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
     @work(group="recovery")
     async def action_discard(self) -> None:
         """Throw the selected edits away, after asking."""
-        selected = self._list.selected
+        selected = self._list.selected_edits
         if selected is None:
             return
         question = f"Throw away the unsaved edits of {safe_line(selected.eval_set)}? They cannot be had back."

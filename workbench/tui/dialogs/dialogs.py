@@ -27,7 +27,7 @@ from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_def
 from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyPlace
 from workbench.tui.keys import bindings, dialog_bindings, keys_of
 from workbench.tui.screen_messages import ProjectChanged, ScreenContext
-from workbench.tui.state.case_board import EDITED, MARKED, PARTLY_JUDGED, STALE, Standing, look_of
+from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, STALE, CaseState, get_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -304,7 +304,7 @@ class HelpScreen(Dialog[None]):
                 yield _row(keys_of(item, self._keymap), item.help)
             yield BLANK
         yield Paragraph.from_text("What the symbols mean", Style.HEADING)
-        for look in (*map(look_of, Standing), STALE, PARTLY_JUDGED, MARKED, EDITED):
+        for look in (*map(get_badge, CaseState), STALE, PARTLY_JUDGED, MARKED, EDITED):
             yield Paragraph((StyledText(f"{look.symbol:<{_KEY_WIDTH}}", look.style), StyledText(look.word)), indent=2)
         yield BLANK
         yield Paragraph.from_text("Keys are changed in [keys] of workbench.toml, by these names:", Style.HEADING)

@@ -94,8 +94,8 @@ class TableScreen(ResultScreen[CaseKey | None]):
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
-        if self._table.selected is not None:
-            self.dismiss(self._table.selected.case)
+        if self._table.selected_row is not None:
+            self.dismiss(self._table.selected_row.case)
 
     @on(Input.Changed, "#table-filter")
     def _on_filter_changed(self, message: Input.Changed) -> None:
@@ -131,13 +131,13 @@ class TableScreen(ResultScreen[CaseKey | None]):
     def action_widen(self) -> None:
         """The agent of the set, then everything, then the set again."""
         if self._scope is not None:
-            self._scope = self._scope.wider()
+            self._scope = self._scope.widen()
             self._read()
 
     def action_copy_row(self) -> None:
         """Copy the row under the cursor."""
-        row = self._table.selected
-        copy(self, self._table.text_of(row) if row is not None else None)
+        row = self._table.selected_row
+        copy(self, self._table.format_row(row) if row is not None else None)
 
     def action_close(self) -> None:
         """End the filter; without one, back to the main screen."""
@@ -178,7 +178,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("That file is there. Replace it?")):
             return
         try:
-            earlier = self._screen_context.state.board.earlier_verdicts(job.case for job in jobs)
+            earlier = self._screen_context.state.board.find_earlier_verdicts(job.case for job in jobs)
             await self._screen_context.backend.call(
                 lambda workspace: export(
                     workspace, path, get_export_format(path), jobs, run_id=self._run_id, earlier=earlier
@@ -187,7 +187,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        say(self, f"{pluralise(len(jobs), 'result')} written to {path}")
+        say(self, f"{pluralise(len(jobs), 'result')} format_option_value to {path}")
 
     def _jobs(self) -> list[JobKey]:
         """The results behind the rows that are listed, in their order."""
@@ -197,7 +197,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
     async def _read(self) -> None:
         """Read the rows in stretches, and show them as they come."""
         old, self._table = self._table, ResultTable()
-        self._table.take_over(old)
+        self._table.copy_view(old)
         self._is_reading, self._problem = True, ""
         self._show()
         shown = time.monotonic()
@@ -218,10 +218,10 @@ class TableScreen(ResultScreen[CaseKey | None]):
         if self._run_id is not None:
             return archive.read_run_rows(self._run_id)
         cases = self._cases()
-        return archive.read_rows(cases, earlier=self._screen_context.state.board.earlier_verdicts(cases))
+        return archive.read_rows(cases, earlier=self._screen_context.state.board.find_earlier_verdicts(cases))
 
     def _cases(self) -> Sequence[CaseKey]:
-        return self._scope.cases(self._screen_context.state.browser) if self._scope is not None else ()
+        return self._scope.list_cases(self._screen_context.state.browser) if self._scope is not None else ()
 
     def _arrange(self) -> None:
         self._mark_stale()
@@ -229,7 +229,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         self._show()
 
     def _mark_stale(self) -> bool:
-        return self._run_id is None and self._table.mark_stale(self._screen_context.state.browser.freshness.stale)
+        return self._run_id is None and self._table.mark_stale(self._screen_context.state.browser.freshness.stale_cases)
 
     def _arrange_if_stale(self) -> None:
         if self._mark_stale():
@@ -242,15 +242,15 @@ class TableScreen(ResultScreen[CaseKey | None]):
         width = rows.scrollable_content_region.width
         self._table.fit_columns(width)
         self.query_one("#table-title", StatusLine).show(self._title())
-        self.query_one("#table-head", StatusLine).show(self._table.head(width))
-        mean, deviation = self._table.feet(width)
+        self.query_one("#table-head", StatusLine).show(self._table.format_titles(width))
+        mean, deviation = self._table.format_statistics(width)
         self.query_one("#table-mean", StatusLine).show(mean)
         self.query_one("#table-deviation", StatusLine).show(deviation)
         rows.show(self._table)
 
     def _title(self) -> tuple[StyledText, ...]:
         title = self._scope.title if self._scope is not None else self._run_title
-        pieces = [StyledText(f" results of {title}   ", Style.STRONG), *self._table.counts()]
+        pieces = [StyledText(f" results of {title}   ", Style.STRONG), *self._table.format_counts()]
         if self._is_reading:
             pieces.append(StyledText("   reading …", Style.RUNNING))
         elif self._problem:
@@ -296,8 +296,8 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
-        if self._cases.selected is not None:
-            self.dismiss(self._cases.selected.case)
+        if self._cases.selected_case is not None:
+            self.dismiss(self._cases.selected_case.case)
             return
         self._cases.toggle_fold()
         self.query_one(RowsAndText).show(self._cases, from_top=False)
@@ -316,7 +316,7 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
         self.dismiss(None)
 
     def _show(self) -> None:
-        for number, line in enumerate(self._cases.head()):
+        for number, line in enumerate(self._cases.header_lines()):
             self.query_one(f"#comparing-{number}", StatusLine).show(line)
         body = self.query_one(RowsAndText)
         if len(self._cases):

@@ -26,15 +26,15 @@ from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_filter import (
     SYNTAX,
     Order,
-    case_id_problem,
-    copied_set_path,
-    free_name,
-    next_status_filter,
-    set_id_of,
-    set_path,
-    set_path_problem,
+    check_case_id,
+    check_set_path,
+    complete_set_path,
+    cycle_status_filter,
+    derive_set_id,
+    find_free_name,
+    propose_copy_path,
 )
-from workbench.tui.state.project_state import why_not_edited, why_not_removed
+from workbench.tui.state.project_state import find_edit_obstacle, find_removal_obstacle
 from workbench.tui.state.text_layout import plural, safe_line
 from workbench.tui.widgets.inputs import FilterInput, FilterLine, say
 from workbench.tui.widgets.row_lists import CaseList
@@ -50,7 +50,7 @@ _OF_MARKED = frozenset({"move", "delete"})
 _OF_CASES = frozenset({"new_case", "rename", "duplicate", "move_case", *_OF_MARKED})
 
 
-class Edits:
+class CaseOperations:
     """The operations, on what is selected or marked. `widget` is what asks and says."""
 
     def __init__(self, widget: Widget, context: ScreenContext) -> None:
@@ -59,59 +59,61 @@ class Edits:
         self._browser = context.state.browser
         self._backend = context.backend
 
-    def why_not(self, action: str) -> str:
+    def find_obstacle(self, action: str) -> str:
         """Why one of these operations has no use for what is selected or marked, in one sentence; else empty."""
-        row = self._browser.selected
+        row = self._browser.selected_row
         if row is not None and row.case is None and action == "delete":
-            return why_not_removed(self._browser, row.target, row.eval_set)
-        keys = self._meant() if action in _OF_MARKED else ()
+            return find_removal_obstacle(self._browser, row.target, row.eval_set)
+        keys = self._get_targets() if action in _OF_MARKED else ()
         selected = [] if row is None or action not in _OF_CASES else [(row.target, row.eval_set)]
-        return why_not_edited(self._browser, {(key.target, key.eval_set) for key in keys} or selected)
+        return find_edit_obstacle(self._browser, {(key.target, key.eval_set) for key in keys} or selected)
 
     async def new_case(self) -> None:
         """Add a case to the selected set, behind the selected case."""
-        row = self._browser.selected
+        row = self._browser.selected_row
         if row is None or not row.eval_set:
             self._warn("select the eval set that is to have the new case (ctrl+n makes a set)")
             return
-        if self._refuses("new_case"):
+        if self._is_refused("new_case"):
             return
-        taken = self._ids(row.eval_set)
+        taken = self._list_ids(row.eval_set)
         question = f"Id of the new case in {row.eval_set}"
-        eval_id = await self._ask(question, free_name("new_case", taken), lambda text: case_id_problem(text, taken))
+        eval_id = await self._ask(question, find_free_name("new_case", taken), lambda text: check_case_id(text, taken))
         if eval_id is None:
             return
         key = CaseKey(target=row.target, eval_set=row.eval_set, eval_id=eval_id)
-        self._browser.expect(key)
+        self._browser.select_when_listed(key)
         add = partial(document_calls.add_case, eval_id=eval_id, after=row.case)
         if await self._edit(row.eval_set, add, label=f"add {eval_id}"):
             self._widget.post_message(TabWanted("case"))
 
     async def new_set(self) -> None:
         """Add an eval set without cases."""
-        row = self._browser.selected
-        is_in_file = row is not None and row.eval_set and not why_not_removed(self._browser, row.target, row.eval_set)
-        folder = PurePosixPath(row.eval_set).parent if row is not None and is_in_file else PurePosixPath()
-        taken = self._paths()
-        proposed = str(folder / free_name("new", {path.removesuffix(EVAL_SET_SUFFIX) for path in taken}))
-        written = await self._ask(
-            "File of the new eval set, relative to the project", proposed, lambda text: set_path_problem(text, taken)
+        row = self._browser.selected_row
+        is_in_file = (
+            row is not None and row.eval_set and not find_removal_obstacle(self._browser, row.target, row.eval_set)
         )
-        if written is None:
+        folder = PurePosixPath(row.eval_set).parent if row is not None and is_in_file else PurePosixPath()
+        taken = self._list_paths()
+        proposed = str(folder / find_free_name("new", {path.removesuffix(EVAL_SET_SUFFIX) for path in taken}))
+        format_option_value = await self._ask(
+            "File of the new eval set, relative to the project", proposed, lambda text: check_set_path(text, taken)
+        )
+        if format_option_value is None:
             return
-        path = set_path(written)
-        await self._with_files(
-            lambda documents: documents.create_set(path, eval_set_id=set_id_of(path)),
+        path = complete_set_path(format_option_value)
+        await self._change_files(
+            lambda documents: documents.create_set(path, eval_set_id=derive_set_id(path)),
             select=path,
             done=f"created {path}",
         )
 
     async def rename(self) -> None:
         """Give the selected case another id, or the selected set another file."""
-        row = self._browser.selected
+        row = self._browser.selected_row
         if row is None or not row.eval_set:
             self._warn("select a case or an eval set to rename")
-        elif self._refuses("rename"):
+        elif self._is_refused("rename"):
             return
         elif row.case is None:
             await self._rename_set(row.eval_set)
@@ -120,22 +122,22 @@ class Edits:
 
     async def duplicate(self) -> None:
         """Copy the selected case under another id, or the selected set to another file."""
-        row = self._browser.selected
+        row = self._browser.selected_row
         if row is None or not row.eval_set:
             self._warn("select a case or an eval set to duplicate")
-        elif self._refuses("duplicate"):
+        elif self._is_refused("duplicate"):
             return
         elif row.case is None:
             await self._duplicate_set(row.eval_set)
         else:
             await self._duplicate_case(row.case)
 
-    async def move_within(self, by: int) -> None:
+    async def move_case(self, by: int) -> None:
         """Move the selected case in its file."""
-        row = self._browser.selected
+        row = self._browser.selected_row
         if row is None or row.case is None:
             self._warn("select the case that is to be moved")
-        elif self._refuses("move_case"):
+        elif self._is_refused("move_case"):
             return
         elif self._browser.is_filtered or self._browser.order is not Order.FILE:
             self._warn("cases are moved where all are listed in file order (S sorts, / and escape end a filter)")
@@ -145,14 +147,14 @@ class Edits:
 
     async def move_to_set(self) -> None:
         """Move the marked cases, else the selected one, to the end of another set."""
-        keys = self._meant()
-        if self._refuses("move"):
+        keys = self._get_targets()
+        if self._is_refused("move"):
             return
-        others = sorted(name for name in self._paths() - {key.eval_set for key in keys} if name.endswith(".json"))
+        others = sorted(name for name in self._list_paths() - {key.eval_set for key in keys} if name.endswith(".json"))
         if not keys or not others:
             self._warn("select or mark the cases to move" if others else "there is no other eval set to move to")
             return
-        what = _named(keys)
+        what = _name_cases(keys)
         chosen = await self._widget.app.push_screen_wait(ChooseScreen(f"Move {what} to", others))
         if chosen is None:
             return
@@ -163,73 +165,71 @@ class Edits:
 
     async def delete(self) -> None:
         """Delete the selected set, or the marked cases, else the selected one."""
-        if self._refuses("delete"):
+        if self._is_refused("delete"):
             return
-        row = self._browser.selected
+        row = self._browser.selected_row
         if row is not None and row.case is None and row.eval_set:
             await self._delete_set(row.eval_set)
             return
-        keys = self._meant()
+        keys = self._get_targets()
         if not keys:
             self._warn("select a case or an eval set to delete, or mark cases")
             return
-        if len(keys) > 1 and not await self._confirm(f"Delete {_named(keys)}? u brings them back."):
+        if len(keys) > 1 and not await self._confirm(f"Delete {_name_cases(keys)}? u brings them back."):
             return
         changes = [
-            (name, partial(document_calls.delete_cases, keys=deleted)) for name, deleted in _by_set(keys).items()
+            (name, partial(document_calls.delete_cases, keys=deleted)) for name, deleted in _group_by_set(keys).items()
         ]
-        if not await self._edit_together(changes, label=f"delete {_named(keys)}"):
+        if not await self._edit_together(changes, label=f"delete {_name_cases(keys)}"):
             return
-        say(self._widget, f"deleted {_named(keys)}; u brings it back")
+        say(self._widget, f"deleted {_name_cases(keys)}; u brings it back")
 
     async def _rename_case(self, key: CaseKey) -> None:
-        taken = self._ids(key.eval_set) - {key.eval_id}
-        eval_id = await self._ask(f"New id of {key.eval_id}", key.eval_id, lambda text: case_id_problem(text, taken))
+        taken = self._list_ids(key.eval_set) - {key.eval_id}
+        eval_id = await self._ask(f"New id of {key.eval_id}", key.eval_id, lambda text: check_case_id(text, taken))
         if eval_id is None or eval_id == key.eval_id:
             return
-        self._browser.expect(CaseKey(target=key.target, eval_set=key.eval_set, eval_id=eval_id))
+        self._browser.select_when_listed(CaseKey(target=key.target, eval_set=key.eval_set, eval_id=eval_id))
         rename = partial(document_calls.rename_case, key=key, eval_id=eval_id)
         await self._edit(key.eval_set, rename, label=f"rename {key.eval_id}")
 
     async def _rename_set(self, path: str) -> None:
-        taken = self._paths() - {path}
-        written = await self._ask(f"New file of {path}", path, lambda text: set_path_problem(text, taken))
-        if written is None or set_path(written) == path:
+        taken = self._list_paths() - {path}
+        format_option_value = await self._ask(f"New file of {path}", path, lambda text: check_set_path(text, taken))
+        if format_option_value is None or complete_set_path(format_option_value) == path:
             return
-        new = set_path(written)
-        await self._with_files(
+        new = complete_set_path(format_option_value)
+        await self._change_files(
             lambda documents: documents.rename_set(path, new), select=new, done=f"renamed {path} to {new}"
         )
 
     async def _duplicate_case(self, key: CaseKey) -> None:
-        taken = self._ids(key.eval_set)
-        proposed = free_name(f"{key.eval_id}_copy", taken)
-        eval_id = await self._ask(
-            f"Id of the copy of {key.eval_id}", proposed, lambda text: case_id_problem(text, taken)
-        )
+        taken = self._list_ids(key.eval_set)
+        proposed = find_free_name(f"{key.eval_id}_copy", taken)
+        eval_id = await self._ask(f"Id of the copy of {key.eval_id}", proposed, lambda text: check_case_id(text, taken))
         if eval_id is None:
             return
-        self._browser.expect(CaseKey(target=key.target, eval_set=key.eval_set, eval_id=eval_id))
+        self._browser.select_when_listed(CaseKey(target=key.target, eval_set=key.eval_set, eval_id=eval_id))
         duplicate = partial(document_calls.duplicate_case, key=key, eval_id=eval_id)
         await self._edit(key.eval_set, duplicate, label=f"duplicate {key.eval_id}")
 
     async def _duplicate_set(self, path: str) -> None:
-        taken = self._paths()
-        written = await self._ask(
-            f"File of the copy of {path}", copied_set_path(path, taken), lambda text: set_path_problem(text, taken)
+        taken = self._list_paths()
+        format_option_value = await self._ask(
+            f"File of the copy of {path}", propose_copy_path(path, taken), lambda text: check_set_path(text, taken)
         )
-        if written is None:
+        if format_option_value is None:
             return
-        copy = set_path(written)
-        await self._with_files(
+        copy = complete_set_path(format_option_value)
+        await self._change_files(
             lambda documents: documents.duplicate_set(path, copy), select=copy, done=f"copied {path} to {copy}"
         )
 
     async def _delete_set(self, path: str) -> None:
         if await self._confirm(
-            f"Delete the file {safe_line(path)} with {plural(len(self._ids(path)), 'case')}? u brings it back."
+            f"Delete the file {safe_line(path)} with {plural(len(self._list_ids(path)), 'case')}? u brings it back."
         ):
-            await self._with_files(
+            await self._change_files(
                 lambda documents: documents.delete_set(path), select=None, done=f"deleted {path}; u brings it back"
             )
 
@@ -238,15 +238,15 @@ class Edits:
         changes: list[tuple[str, Callable[[EvalSetDocument], None]]] = []
         taken: list[document_calls.CopiedCase] = []
         try:
-            for source, moved in _by_set(keys).items():
+            for source, moved in _group_by_set(keys).items():
                 taken += await self._take(source, moved)
                 changes.append((source, partial(document_calls.delete_cases, keys=moved)))
         except StoreError as error:
-            self._refuse(error)
+            self._show_error(error)
             return False
         # The other set comes first: whatever happens in between, each case is in one file at least.
         changes.insert(0, (target, partial(document_calls.append_cases, cases=taken)))
-        return await self._edit_together(changes, label=f"move {_named(keys)} to {target}")
+        return await self._edit_together(changes, label=f"move {_name_cases(keys)} to {target}")
 
     async def _take(self, eval_set: str, keys: Sequence[CaseKey]) -> list[document_calls.CopiedCase]:
         return await self._backend.call(
@@ -268,7 +268,7 @@ class Edits:
                 self._widget.post_message(SaveWanted(name))
             return False
         except StoreError as error:
-            self._refuse(error)
+            self._show_error(error)
             return False
         self._widget.post_message(DocumentsChanged(frozenset(name for name, _ in changes)))
         return True
@@ -281,19 +281,19 @@ class Edits:
             self._widget.post_message(SaveWanted(eval_set))
             return False
         except StoreError as error:
-            self._refuse(error)
+            self._show_error(error)
             return False
         self._widget.post_message(DocumentsChanged(frozenset([eval_set])))
         return True
 
-    async def _with_files(self, work: Callable[[OpenDocuments], None], *, select: str | None, done: str) -> None:
+    async def _change_files(self, work: Callable[[OpenDocuments], None], *, select: str | None, done: str) -> None:
         try:
             await self._backend.edit(lambda workspace: work(workspace.documents))
         except StoreError as error:
-            self._refuse(error)
+            self._show_error(error)
             return
         if select is not None:
-            self._browser.expect(select)
+            self._browser.select_when_listed(select)
         say(self._widget, done)
         self._widget.post_message(ProjectChanged(select=select))
 
@@ -303,40 +303,40 @@ class Edits:
     async def _confirm(self, question: str) -> bool:
         return await self._widget.app.push_screen_wait(ConfirmScreen(question))
 
-    def _meant(self) -> list[CaseKey]:
+    def _get_targets(self) -> list[CaseKey]:
         """The marked cases, else the selected one."""
-        row = self._browser.selected
+        row = self._browser.selected_row
         selected = [row.case] if row is not None and row.case is not None else []
         return list(self._browser.marks) or selected
 
-    def _refuses(self, action: str) -> bool:
+    def _is_refused(self, action: str) -> bool:
         """Whether an operation has no use for what is selected or marked; says why, before anything is asked."""
-        reason = self.why_not(action)
+        reason = self.find_obstacle(action)
         if reason:
             self._warn(reason)
         return bool(reason)
 
-    def _ids(self, eval_set: str) -> set[str]:
-        return {row.case.eval_id for row in self._browser.case_rows() if row.case and row.eval_set == eval_set}
+    def _list_ids(self, eval_set: str) -> set[str]:
+        return {row.case.eval_id for row in self._browser.iterate_case_rows() if row.case and row.eval_set == eval_set}
 
-    def _paths(self) -> set[str]:
-        return {listed.relative for listed in self._browser.files}
+    def _list_paths(self) -> set[str]:
+        return {listed.relative for listed in self._browser.file_sets}
 
     def _warn(self, message: str) -> None:
         say(self._widget, message, severity="warning")
 
-    def _refuse(self, error: StoreError) -> None:
+    def _show_error(self, error: StoreError) -> None:
         say(self._widget, str(error), severity="error")
 
 
-def _by_set(keys: Sequence[CaseKey]) -> dict[str, list[CaseKey]]:
+def _group_by_set(keys: Sequence[CaseKey]) -> dict[str, list[CaseKey]]:
     by_set: dict[str, list[CaseKey]] = {}
     for key in keys:
         by_set.setdefault(key.eval_set, []).append(key)
     return by_set
 
 
-def _named(keys: Sequence[CaseKey]) -> str:
+def _name_cases(keys: Sequence[CaseKey]) -> str:
     return safe_line(keys[0].eval_id) if len(keys) == 1 else plural(len(keys), "case")
 
 
@@ -377,26 +377,26 @@ class BrowserPane(Vertical):
         super().__init__(id=id)
         self._screen_context = context
         self._browser = context.state.browser
-        self._edits = Edits(self, context)
+        self._edits = CaseOperations(self, context)
         self._is_outdated = False
 
     def compose(self) -> ComposeResult:
         """The filter line and the list."""
         yield FilterLine(id="filter")
-        yield CaseList(id="case-list", go=self._go_to_row)
+        yield CaseList(id="case-list", go=self._select_row)
 
     def on_mount(self) -> None:
         """Begin to follow what changes by itself."""
         self.set_interval(_RELIST, self._relist_if_outdated)
 
-    def go_to(self, wanted: CaseKey | str) -> None:
+    def select(self, wanted: CaseKey | str) -> None:
         """Put the cursor on a case, or on the set of this path, once that is listed; a filter that hides it ends."""
-        self._browser.expect(wanted)
-        self._reveal()
+        self._browser.select_when_listed(wanted)
+        self._end_hiding_filter()
 
     def show(self) -> None:
         """Draw the list as it is now."""
-        if self._reveal():
+        if self._end_hiding_filter():
             self.post_message(self.CursorMoved())
         self.query_one(CaseList).show_state(self._screen_context.state)
 
@@ -404,7 +404,7 @@ class BrowserPane(Vertical):
         """Put the focus on the list."""
         self.query_one(CaseList).focus()
 
-    def results_changed(self) -> None:
+    def mark_outdated(self) -> None:
         """A run has gone on: where filter or order depend on results, the list follows soon."""
         self._is_outdated = self._is_outdated or self._browser.needs_results
 
@@ -414,9 +414,9 @@ class BrowserPane(Vertical):
         await self._read_edited()
         for listed in self._browser.sets:
             async for contents in self._screen_context.backend.contents.read(listed):
-                self._browser.show_contents(contents)
+                self._browser.update_contents(contents)
                 self._is_outdated = True
-            if listed.kept is None:
+            if listed.history_run is None:
                 self._browser.judges[listed.relative] = self._screen_context.backend.contents.get_judges(
                     listed.relative
                 )
@@ -424,14 +424,14 @@ class BrowserPane(Vertical):
 
     async def _read_edited(self) -> None:
         changed = await self._screen_context.backend.call(document_calls.list_changed_cases)
-        for listed in self._browser.files:
-            self._browser.show_edited(listed.relative, changed.get(listed.relative))
+        for listed in self._browser.file_sets:
+            self._browser.set_edited_cases(listed.relative, changed.get(listed.relative))
         self._is_outdated = True
         self.post_message(self.EditsRead())
 
-    def _reveal(self) -> bool:
+    def _end_hiding_filter(self) -> bool:
         """End a filter that hides what is new, or what the user wants to go to. Gives whether there was one."""
-        if not self._browser.hides_expected:
+        if not self._browser.has_hidden_selection:
             return False
         self.query_one(FilterLine).write("")
         self._browser.filter("")
@@ -441,30 +441,30 @@ class BrowserPane(Vertical):
         if not self._is_outdated:
             return
         self._is_outdated = False
-        browser, selected = self._browser, self._browser.selected
+        browser, selected = self._browser, self._browser.selected_row
         if browser.needs_results or browser.query.needs_contents or browser.query.traits:
             browser.refresh()
         self._show_filter_help()
         self.show()
-        if browser.selected is not selected:
+        if browser.selected_row is not selected:
             self.post_message(self.CursorMoved())
 
     # Moving about.
 
-    def _go_to_row(self, index: int) -> None:
-        self._browser.move_to(index)
+    def _select_row(self, index: int) -> None:
+        self._browser.set_cursor(index)
         self._screen_context.state.leave_row()
         self._after_move()
 
     @on(CaseList.WentTo)
     def _on_went_to(self, message: CaseList.WentTo) -> None:
         message.stop()
-        self._go_to_row(message.index)
+        self._select_row(message.index)
 
     @on(CaseList.Entered)
     def _on_entered(self, message: CaseList.Entered) -> None:
         message.stop()
-        row = self._browser.selected
+        row = self._browser.selected_row
         if row is not None and row.case is None:
             self._on_toggled()
         else:
@@ -473,7 +473,7 @@ class BrowserPane(Vertical):
     @on(CaseList.Toggled)
     def _on_toggled(self) -> None:
         if not self._opens_address():
-            self._browser.toggle()
+            self._browser.toggle_fold()
             self._after_move()
 
     def action_fold(self) -> None:
@@ -489,12 +489,12 @@ class BrowserPane(Vertical):
 
     def _opens_address(self) -> bool:
         """Whether the selected set is one whose rows are still to be read, which is done then, or on their way."""
-        row = self._browser.selected
-        listed = None if row is None or row.case is not None else self._browser.eval_set(row.target, row.eval_set)
+        row = self._browser.selected_row
+        listed = None if row is None or row.case is not None else self._browser.get_set(row.target, row.eval_set)
         if listed is not None and listed.is_being_fetched:  # folding it would hide the rows once they are there
             say(self, f"{listed.relative}: its rows are being fetched, and listed here as soon as they have come")
             return True
-        if listed is None or not listed.is_to_be_read:
+        if listed is None or not listed.can_be_fetched:
             return False
         self.post_message(self.AddressOpened(listed))
         return True
@@ -510,7 +510,7 @@ class BrowserPane(Vertical):
 
     def offers(self, action: str) -> bool:
         """Whether an action has a use for what is selected."""
-        return not self._edits.why_not(action)
+        return not self._edits.find_obstacle(action)
 
     def action_filter(self) -> None:
         """Let the user write which cases to list."""
@@ -520,11 +520,11 @@ class BrowserPane(Vertical):
     def action_status(self) -> None:
         """List only cases of the next status."""
         line = self.query_one(FilterLine)
-        line.write(next_status_filter(line.text))
+        line.write(cycle_status_filter(line.text))
 
     def action_sort(self) -> None:
         """List the cases in the next order."""
-        self._browser.sort(self._browser.order.following)
+        self._browser.sort(self._browser.order.next)
         self._after_move()
 
     @on(FilterInput.Changed)
@@ -554,10 +554,10 @@ class BrowserPane(Vertical):
 
     @on(CaseList.Marked)
     def _on_marked(self) -> None:
-        row = self._browser.selected
+        row = self._browser.selected_row
         self._browser.toggle_mark()
         if row is not None and row.case is not None:
-            self._browser.go_to(row.case)  # where the mouse marks, the cursor stays
+            self._browser.select_case(row.case)  # where the mouse marks, the cursor stays
         self._after_move()
 
     def action_mark(self) -> None:
@@ -580,7 +580,7 @@ class BrowserPane(Vertical):
         self._browser.marks.clear()
         self._after_move()
 
-    # Edits. Each asks what it has to know and then waits for the backend.
+    # CaseOperations. Each asks what it has to know and then waits for the backend.
 
     def action_new_case(self) -> None:
         """Add a case."""
@@ -600,7 +600,7 @@ class BrowserPane(Vertical):
 
     def action_move_case(self, by: int) -> None:
         """Move the selected case within its set."""
-        self._carry_out(lambda: self._edits.move_within(by))
+        self._carry_out(lambda: self._edits.move_case(by))
 
     def action_move(self) -> None:
         """Move cases to another set."""

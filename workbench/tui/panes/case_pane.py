@@ -38,7 +38,7 @@ from workbench.tui.screen_messages import (
     ScreenContext,
     background,
 )
-from workbench.tui.state.browser_state import ReadCase, Subject
+from workbench.tui.state.browser_state import LoadedCase, Subject
 from workbench.tui.state.case_edits import (
     Edit,
     Impossible,
@@ -303,7 +303,7 @@ class OutlinePane(Pane):
         super().__init__(context, id=id)
         self.editor = CaseEditor()
         self._edited: Edited | None = None
-        self._read: ReadCase | None = None
+        self._read: LoadedCase | None = None
         self._failure = ""
 
     def compose(self) -> ComposeResult:
@@ -317,15 +317,17 @@ class OutlinePane(Pane):
         """Show the selection in its current state."""
         row = subject.row
         is_kept_set = (
-            row is not None and row.case is None and self.context.state.browser.is_kept(row.target, row.eval_set)
+            row is not None
+            and row.case is None
+            and self.context.state.browser.is_from_history(row.target, row.eval_set)
         )
         wanted = None if is_kept_set else find_edited_subject(subject)
         self.set_class(wanted is None, "-plain")
         self.set_class(wanted is not None and wanted.case is None, "-set")
         if wanted is None or wanted.case is None:
             self._show_facts(is_other=wanted != self._edited)
-        is_news = wanted != self._edited or wanted is None or wanted.case is None or subject.read is not self._read
-        self._edited, self._read = wanted, subject.read
+        is_news = wanted != self._edited or wanted is None or wanted.case is None or subject.loaded is not self._read
+        self._edited, self._read = wanted, subject.loaded
         if wanted is None:
             self.editor.close()
             self._failure = ""

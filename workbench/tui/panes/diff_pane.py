@@ -23,12 +23,12 @@ from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import DocumentsChanged, RunBegun, SaveWanted, ScreenContext
-from workbench.tui.state.browser_rows import case_head
+from workbench.tui.state.browser_rows import make_case_notes
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.diff_content import make_diff
 from workbench.tui.state.diff_lines import DiffContent, DiffSource, Level
 from workbench.tui.state.diff_state import DiffLines, DiffState, is_large, lay_out_diff
-from workbench.tui.state.project_state import why_not
+from workbench.tui.state.project_state import find_obstacle
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Style, StyledText, plural
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import ClickableLines, StatusLine
@@ -272,20 +272,20 @@ class DiffPane(Pane):
         """Show the diff of the selected case, or the details of another row."""
         self._subject = subject
         if subject.key is None:
-            row = subject.row.place if subject.row is not None else None
+            row = subject.row.key if subject.row is not None else None
             source = DiffSource(case=None, head=self.context.state.detail())
             self.query_one(DiffView).show(source, about=row)
             return
-        source = DiffSource(case=None, head=tuple(case_head(subject)))
-        if subject.read is not None or subject.pinned is not None:
+        source = DiffSource(case=None, head=tuple(make_case_notes(subject)))
+        if subject.loaded is not None or subject.pinned is not None:
             source = DiffSource(
                 case=subject.case,
                 turns=tuple(subject.turns),
-                spoken=subject.spoken,
+                spoken=subject.pending_user_message,
                 is_live=subject.is_live,
                 result=subject.result,
                 head=source.head,
-                lacks_expected=subject.lacks_expected,
+                lacks_expected=subject.lacks_reference,
                 is_row=subject.is_row,
             )
         self.query_one(DiffView).show(source, about=(subject.key, subject.repeat, subject.pinned))
@@ -296,7 +296,7 @@ class DiffPane(Pane):
 
     def offers(self, action: str) -> bool:
         """Whether an action is useful for the selection."""
-        return not action.startswith("accept_") or not why_not("accept", self.context.state)
+        return not action.startswith("accept_") or not find_obstacle("accept", self.context.state)
 
     def focus_first(self) -> None:
         """Focus the lines."""
@@ -370,7 +370,7 @@ class DiffPane(Pane):
 
     def _nothing_to_accept(self, found: Sequence[Hunk]) -> str | None:
         subject = self._subject
-        if reason := why_not("accept", self.context.state):
+        if reason := find_obstacle("accept", self.context.state):
             return reason
         if subject.pinned is not None:
             return "this is not the newest result of the case; escape returns to that"
@@ -379,7 +379,7 @@ class DiffPane(Pane):
             return "another case was selected meanwhile; look at its differences first"
         if subject.is_live:
             return "the case is still running"
-        if subject.record is not None and subject.record.outstanding:
+        if subject.record is not None and subject.record.pending_jobs:
             return "the case is queued to run against its current expectation; wait for the run, or stop it first"
         if subject.case is None or subject.result is None:
             return "there is nothing to accept: the case has not run"

@@ -1,4 +1,4 @@
-"""The panes below: the run, the watch, and the problems."""
+"""Panes of the drawer: run, watch and problems."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from workbench.tui.external_editor import open_file
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane, RowsPane
 from workbench.tui.screen_messages import CaseWanted, RunWanted, ScreenContext
-from workbench.tui.state.browser_state import Subject, selections_of
+from workbench.tui.state.browser_state import Subject, make_selections
 from workbench.tui.state.problem_list import ListedProblem, Source
-from workbench.tui.state.run_progress import RunProgress, RunRows, summary_lines
+from workbench.tui.state.run_progress import RunProgress, RunRows, format_summary
 from workbench.tui.state.watch_state import WatchRows, draw_status, explain_empty
 from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine
@@ -27,17 +27,17 @@ from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine
 if TYPE_CHECKING:
     from workbench.watch.watch_events import SourceBroken
 
-# The pane `run`: how far the run is, what it is doing, what went wrong and what took long.
+# The run pane: progress, running jobs, failures and slow cases.
 
 
 class RunPane(RowsPane):
-    """The run that is going on, or went last in this session."""
+    """The active run, or the last one of this session."""
 
     TAB = "Run"
     HELP = (
-        "The run as it goes on: how far it is, each case under way with its turn, what went wrong counted by kind, and "
-        "afterwards what took longest. Enter goes to the case of a row; a case that runs or waits can be stopped, and "
-        "one that runs or has ended queued again."
+        "Progress of the run: each running case with its turn, failures grouped by reason, and at the end the slowest "
+        "cases. Enter goes to the case of a row. A running or waiting case can be stopped; a running or finished one "
+        "can be queued again."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("run",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("run")]
@@ -50,7 +50,7 @@ class RunPane(RowsPane):
         self._shown: RunProgress | None = None
 
     def compose(self) -> ComposeResult:
-        """Two lines that sum up, and the rows; or what to do where nothing has run."""
+        """Yield two summary lines and the rows, and a text for when nothing has run."""
         yield StatusLine(id="run-how-far")
         yield StatusLine(id="run-counts")
         yield RowList(id="run-rows")
@@ -60,16 +60,16 @@ class RunPane(RowsPane):
         )
 
     def copyable(self) -> str | None:
-        """What went wrong, or the id of the case of the selected row."""
+        """Return the case of the selected row."""
         job = self.rows.selected_job
         return None if job is None else str(job.case)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Which actions make sense for the selected row."""
+        """Dim actions that the selected row does not allow."""
         if action == "stop_case":
             return True if self.rows.is_stoppable else None
         if action == "run_again":
-            return None if self.rows.selected_job is None or self.rows.is_on_waiting else True
+            return None if self.rows.selected_job is None or self.rows.is_waiting else True
         return True
 
     @on(RowList.Entered)
@@ -79,19 +79,21 @@ class RunPane(RowsPane):
             self.post_message(CaseWanted(job.case))
 
     def action_stop_case(self) -> None:
-        """Stop the selected case, which then is not begun or goes no further."""
+        """Stop the selected case, or keep it from starting."""
         progress, job = self._shown, self.rows.selected_job
         if progress is not None and job is not None:
             self.context.backend.runs.cancel(progress.run_id, job)
 
     def action_run_again(self) -> None:
-        """Queue the selected case again, or all that went wrong in the selected way: a new run where it is over."""
+        """Queue the selected case, or the selected group of failures, again. After the end of the run, start a new
+        one.
+        """
         progress, job = self._shown, self.rows.selected_job
         if progress is None or job is None:
             return
         jobs = self.rows.selected_failures or (job,)
         if progress.ended is None:
-            self.context.state.expect(key for key in jobs if progress.jobs.finished_job(key) is not None)
+            self.context.state.add_jobs(key for key in jobs if progress.jobs.get_finished(key) is not None)
             for key in jobs:
                 progress.jobs.requeue(key)
             self.context.backend.runs.requeue(progress.run_id, jobs)
@@ -101,10 +103,10 @@ class RunPane(RowsPane):
                 f"queued again: {jobs[0].case.eval_id}" if len(jobs) == 1 else f"queued again: {len(jobs):,} cases",
             )
             return
-        self.post_message(RunWanted(selections_of((key.case for key in jobs), self.context.state.browser)))
+        self.post_message(RunWanted(make_selections((key.case for key in jobs), self.context.state.browser)))
 
     def show_rows(self) -> None:
-        """Show the run as it is now."""
+        """Show the current state of the run."""
         progress = self.context.state.progress
         if progress is not self._shown:
             self._shown, self.rows = progress, RunRows()
@@ -114,18 +116,18 @@ class RunPane(RowsPane):
         if progress is None:
             return
         now = time.monotonic()
-        how_far, counts = summary_lines(progress, now=now, width=self.size.width)
+        how_far, counts = format_summary(progress, now=now, width=self.size.width)
         self.query_one("#run-how-far", StatusLine).show(how_far)
         self.query_one("#run-counts", StatusLine).show(counts)
-        self.rows.show(progress, now=now)
+        self.rows.update(progress, now=now)
         self.query_one(RowList).show(self.rows)
 
 
-# The pane `watch`: what was saved, what that concerned and why, what waits.
+# The watch pane: saved changes, the affected cases with reasons, and held cases.
 
 
 class WatchPane(RowsPane):
-    """The last changes, the newest first."""
+    """The last changes, newest first."""
 
     TAB = "Watch"
     HELP = (
@@ -144,13 +146,13 @@ class WatchPane(RowsPane):
         self.rows = WatchRows()
 
     def compose(self) -> ComposeResult:
-        """What the watch does, and the rows; or what to do where there are none."""
+        """Yield the state of the watch and the rows, and a text for when there are none."""
         yield StatusLine(id="watch-how")
         yield RowList(id="watch-rows")
         yield Static(id="watch-nothing")
 
     def copyable(self) -> str | None:
-        """All rows."""
+        """Return all rows."""
         return self.rows.text or None
 
     @on(RowList.Entered)
@@ -161,7 +163,7 @@ class WatchPane(RowsPane):
             self.action_open_file()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Only what cannot be compiled is opened."""
+        """Dim opening a file unless a file that cannot be compiled is selected."""
         return True if action != "open_file" or self.rows.selected_broken is not None else None
 
     def action_open_file(self) -> None:
@@ -174,7 +176,7 @@ class WatchPane(RowsPane):
         await open_file(self.app, self.context.state.watch.root / broken.path, line=broken.line)
 
     def show_rows(self) -> None:
-        """Show the watch as it is now."""
+        """Show the current state of the watch."""
         watch = self.context.state.watch
         self.rows.show(watch, self.context.state.board)
         is_empty = len(self.rows) == 0
@@ -187,11 +189,11 @@ class WatchPane(RowsPane):
         rows.show(self.rows)
 
 
-# Everything that is wrong, with file and place.
+# The problems pane: problems with file and position.
 
 
 class ProblemsPane(Pane):
-    """The list of problems, and the selected one in full."""
+    """The list of problems, and details of the selected one."""
 
     TAB = "Problems"
     HELP = (
@@ -210,15 +212,15 @@ class ProblemsPane(Pane):
 
     @dataclass
     class RecoveriesOpened(Message):
-        """The user wants to see what earlier sessions left unsaved."""
+        """The user wants to see unsaved edits of earlier sessions."""
 
     def compose(self) -> ComposeResult:
-        """The list, and the selected problem below it."""
+        """Yield the list, and the details of the selected problem."""
         yield RowList(id="problems-list")
         yield LinesView(id="problems-detail")
 
     def show(self, subject: Subject) -> None:  # noqa: ARG002 - problems are the same whatever is selected
-        """Show the problems as they are now."""
+        """Show the current problems."""
         problems = self.context.state.problems
         rows, detail = self.query_one(RowList), self.query_one(LinesView)
         rows.display = len(problems) > 0
@@ -226,13 +228,13 @@ class ProblemsPane(Pane):
         detail.show_blocks(problems.detail(), from_top=True)
 
     def focus_first(self) -> None:
-        """The list; where it is empty, what is said instead."""
+        """Focus the list, or the text that replaces an empty list."""
         rows = self.query_one(RowList)
         (rows if rows.display else self.query_one(LinesView)).focus()
 
     def copyable(self) -> str | None:
-        """The selected problem."""
-        problem = self.context.state.problems.selected
+        """Return the selected problem."""
+        problem = self.context.state.problems.selected_problem
         return None if problem is None else ": ".join(filter(None, [problem.where, problem.place, problem.message]))
 
     @on(RowList.Steered)
@@ -242,7 +244,7 @@ class ProblemsPane(Pane):
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
-        problem = self.context.state.problems.selected
+        problem = self.context.state.problems.selected_problem
         if problem is None:
             return
         if problem.conflict:
@@ -256,7 +258,7 @@ class ProblemsPane(Pane):
 
     def action_open_file(self) -> None:
         """Open the file of the problem in the user's editor."""
-        problem = self.context.state.problems.selected
+        problem = self.context.state.problems.selected_problem
         if problem is not None:
             self._open(problem)
 

@@ -1,4 +1,4 @@
-"""History: what became of a case, a set or a target in earlier runs; any two of them side by side."""
+"""History pane: earlier runs of a case, set or target, and comparison of two runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from workbench.tui.backend.run_calls import read_case_history
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import CaseWanted, ScreenContext, SessionWanted
-from workbench.tui.state.browser_list import Place
-from workbench.tui.state.browser_state import Pinned, Subject
-from workbench.tui.state.case_scores import unreadable_blocks
+from workbench.tui.state.browser_list import RowKey
+from workbench.tui.state.browser_state import PinnedResult, Subject
+from workbench.tui.state.case_scores import describe_unreadable_history
 from workbench.tui.state.history_state import CURRENT, Executions, GroupRuns
 from workbench.tui.state.text_layout import BLANK, Paragraph, Style, safe_line
 from workbench.tui.widgets.inputs import say
@@ -30,36 +30,36 @@ class HistoryPane(Pane):
 
     TAB = "History"
     HELP = (
-        "What became of the case in every run, newest first: how it ended, its scores, what it was judged by, and what "
-        f"has changed since (△); {CURRENT} marks the verdict that counts now. Enter looks at that result in the other "
-        "tabs, escape returns to the newest. Of an eval set or an agent, its runs; enter shows one as a table. m marks "
-        "a run, = compares another with it."
+        "Every run of the case, newest first: its status, scores and criteria, and later changes (△). "
+        f"{CURRENT} marks the current verdict. Enter shows that result in the other tabs, escape returns to the "
+        "newest. For an eval set or an agent, its runs; enter shows one as a table. m marks a run, = compares another "
+        "with it."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("history",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("history")]
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
-        self._place: Place | None = None  # what is shown or read
-        self._seen = -1  # how many results of it, or of this session, there were when it was read
+        self._place: RowKey | None = None  # row whose history is shown or read
+        self._seen = -1  # number of results of the row, or of this session, when it was read
         self._shown: Executions | GroupRuns | None = None
 
     def compose(self) -> ComposeResult:
-        """Executions or runs, and text."""
+        """Yield rows with details."""
         yield RowsAndText()
 
     def show(self, subject: Subject) -> None:
-        """Read the history of what is selected where it has not been read, or where there is more of it by now."""
+        """Read the history of the selected row, unless it is shown and has no new results."""
         if subject.row is None:
             self.hide()
             self._shown = None
             self.query_one(RowsAndText).show_text([Paragraph.from_text("No case is selected.", Style.MUTED)])
             return
-        place = subject.row.place
+        place = subject.row.key
         if subject.row.case is not None:
-            seen = subject.record.ended if subject.record is not None else 0
+            seen = subject.record.result_number if subject.record is not None else 0
         else:
-            seen = -1 if self.context.state.is_running else self.context.state.board.results
+            seen = -1 if self.context.state.is_running else self.context.state.board.result_count
         if (place, seen) == (self._place, self._seen):
             if self._mark_current(subject) and self._shown is not None:
                 self.query_one(RowsAndText).show(self._shown, from_top=False)
@@ -71,32 +71,32 @@ class HistoryPane(Pane):
         self._read(place)
 
     def _mark_current(self, subject: Subject) -> bool:
-        """Mark the executions whose verdicts count now. Return True if others were marked before."""
+        """Mark the executions that gave the current verdicts. Return True if that changed the marks."""
         shown, record = self._shown, subject.record
         if not isinstance(shown, Executions) or record is None:
             return False
         before = shown.current, shown.is_stale
-        places = (outcome.place for outcome in record.verdicts.values())
+        places = (outcome.location for outcome in record.verdicts.values())
         shown.current = frozenset(place for place in places if place is not None)
-        shown.is_stale = bool(subject.why_stale)
+        shown.is_stale = bool(subject.stale_reasons)
         return before != (shown.current, shown.is_stale)
 
     def focus_first(self) -> None:
-        """The rows."""
+        """Focus the rows."""
         self.query_one(RowsAndText).focus_first()
 
     def hide(self) -> None:
-        """Read nothing while nobody looks; what changed meanwhile is read when the pane is opened again."""
+        """Stop reading. The pane reads again when it is opened."""
         self.workers.cancel_group(self, "history")
         self._place = None
 
     def copyable(self) -> str | None:
-        """The id of the run under the cursor."""
+        """Return the id of the run under the cursor."""
         run = self._shown.selected_run if self._shown is not None else None
         return None if run is None else run.run_id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Marking and comparing need a run under the cursor."""
+        """Dim marking and comparing without a run under the cursor."""
         if action in ("mark", "compare", "open_table"):
             return True if self._shown is not None and len(self._shown) else None
         return True
@@ -106,11 +106,11 @@ class HistoryPane(Pane):
         message.stop()
         if isinstance(self._shown, GroupRuns):
             self.action_open_table()
-        elif self._shown is not None and self._shown.selected is not None:
-            self._look_at(self._shown.selected)
+        elif self._shown is not None and self._shown.selected_job is not None:
+            self._pin_execution(self._shown.selected_job)
 
     def action_mark(self) -> None:
-        """Mark the run under the cursor, or take the mark away."""
+        """Mark the run under the cursor, or remove its mark."""
         shown = self._shown
         if shown is None or shown.selected_run is None:
             return
@@ -125,43 +125,43 @@ class HistoryPane(Pane):
         if shown is None or run is None:
             return
         if shown.marked is not None and shown.marked != run.run_id:
-            self._compare(*shown.in_order(shown.marked, run.run_id))
+            self._compare(*shown.sort_runs(shown.marked, run.run_id))
         elif shown.older_run is not None:
             self._compare(shown.older_run.run_id, run.run_id)
         else:
             say(self, "there is no earlier run to compare with; mark another one with m")
 
     def action_open_table(self) -> None:
-        """The results of the run under the cursor as a table."""
+        """Show the results of the run under the cursor as a table."""
         run = self._shown.selected_run if self._shown is not None else None
         if run is not None:
             self._open_table(run)
 
     def _open_table(self, run: StoredRun) -> None:
-        from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
+        from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast
 
         screen = TableScreen(self.context, run_id=run.run_id, title=f"run {safe_line(run.run_id)}")
-        self.app.push_screen(screen, self._go_to)
+        self.app.push_screen(screen, self._select_case)
 
-    def _go_to(self, case: CaseKey | None) -> None:
+    def _select_case(self, case: CaseKey | None) -> None:
         if case is not None:
             self.post_message(CaseWanted(case, tab="diff"))
 
     @work(group="history", exclusive=True)
-    async def _read(self, place: Place) -> None:
+    async def _read(self, place: RowKey) -> None:
         target, eval_set, case = place
         backend = self.context.backend
         try:
             if case is not None:
-                self._take(Executions(await backend.call(lambda workspace: read_case_history(workspace, case))))
+                self._show_history(Executions(await backend.call(lambda workspace: read_case_history(workspace, case))))
             else:
                 parts = await backend.history.read_runs(target, eval_set or None)
-                self._take(GroupRuns(parts, target=target, eval_set=eval_set or None))
+                self._show_history(GroupRuns(parts, target=target, eval_set=eval_set or None))
         except StoreError as error:
             self._shown = None
-            self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))
+            self.query_one(RowsAndText).show_text(describe_unreadable_history(str(error)))
 
-    def _take(self, rows: Executions | GroupRuns) -> None:
+    def _show_history(self, rows: Executions | GroupRuns) -> None:
         old, self._shown = self._shown, rows
         self._mark_current(self.context.state.subject())
         self.refresh_bindings()
@@ -181,9 +181,9 @@ class HistoryPane(Pane):
         self.query_one(RowsAndText).show(rows, from_top=old is None)
 
     @work(group="look", exclusive=True)
-    async def _look_at(self, job: StoredJob) -> None:
-        """Show a stored result in the other tabs, held against the case that is selected now; a row as it was then."""
-        read = self.context.state.read
+    async def _pin_execution(self, job: StoredJob) -> None:
+        """Show a stored result in the other tabs, compared with the selected case; a row with its stored reference."""
+        read = self.context.state.loaded_case
         case = read.case if read is not None and read.key == job.case else None
         try:
             result = await self.context.backend.history.read_result(job.run_id, job.key)
@@ -191,14 +191,14 @@ class HistoryPane(Pane):
             say(self, str(error), severity="error")
             return
         if self.context.state.selected_case != job.case:
-            return  # the user has gone on to another case
+            return  # the user selected another case
         if result is None:
             say(self, "the result is no longer in the history", severity="warning")
             return
         if not result.execution.turns and result.failure is None:
-            say(self, "what the agent did then has been forgotten: only the newest executions keep it")
+            say(self, "trace and answers of this run are no longer stored; only the newest executions have them")
         title = f"run {safe_line(job.run_id)}, {time_text(job.finished_at)}"
-        self.post_message(SessionWanted(Pinned(title, result.expected_by_row or case, result), tab="diff"))
+        self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
 
     @work(group="compare", exclusive=True)
     async def _compare(self, before: str, after: str) -> None:
@@ -208,8 +208,8 @@ class HistoryPane(Pane):
             say(self, str(error), severity="error")
             return
         if comparison is not None:
-            # Seldom needed, and never at the start.
+            # Imported here to keep the start fast.
             from workbench.tui.dialogs.results_screen import ComparingScreen
             from workbench.tui.state.history_state import ComparedCases
 
-            self.app.push_screen(ComparingScreen(ComparedCases(comparison), self.context), self._go_to)
+            self.app.push_screen(ComparingScreen(ComparedCases(comparison), self.context), self._select_case)

@@ -89,7 +89,7 @@ class RowsPane(Pane):
 # Copying what the user sees.
 
 
-def copyable_at(focused: Widget | None, *, otherwise: Pane) -> str | None:
+def find_copyable_text(focused: Widget | None, *, otherwise: Pane) -> str | None:
     """What the pane with the focus takes for the thing to copy; `otherwise` is asked where no pane has it."""
     around = focused.ancestors_with_self if focused is not None else []
     return next((node for node in around if isinstance(node, Pane)), otherwise).copyable()

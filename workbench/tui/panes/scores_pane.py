@@ -1,4 +1,4 @@
-"""Scores: every criterion held against its threshold, and why; of a set or target, how its cases score."""
+"""Scores pane: the scores of a case, and statistics of a set or target."""
 
 from __future__ import annotations
 
@@ -20,20 +20,25 @@ from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.keys import bindings
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import CaseWanted, RunBegun, ScreenContext
-from workbench.tui.state.browser_list import Place
-from workbench.tui.state.browser_rows import played_note
+from workbench.tui.state.browser_list import RowKey
+from workbench.tui.state.browser_rows import describe_unjudged
 from workbench.tui.state.browser_state import Subject
-from workbench.tui.state.case_scores import CaseScores, nothing_blocks, nothing_ran_blocks, unreadable_blocks
-from workbench.tui.state.group_scores import GroupScores, GroupSpread
+from workbench.tui.state.case_scores import (
+    CaseScores,
+    describe_missing_scores,
+    describe_unreadable_history,
+    describe_unrun_group,
+)
+from workbench.tui.state.group_scores import GroupScores, GroupSummary
 from workbench.tui.state.text_layout import Paragraph, Style, plural
 from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
-_PAUSE = 1.0  # seconds after which the scores of a set are gathered again while a run goes on
+_PAUSE = 1.0  # seconds between two updates of the scores of a set during a run
 
 
 class ScoresPane(Pane):
-    """One row for each criterion, and everything about the one under the cursor."""
+    """One row for each criterion, and details of the selected one."""
 
     TAB = "Scores"
     HELP = (
@@ -48,46 +53,46 @@ class ScoresPane(Pane):
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
         self._case: CaseScores | None = None
-        self._results: tuple[CaseResult, ...] = ()  # what `_case` shows: the repeat looked at, then all
+        self._results: tuple[CaseResult, ...] = ()  # what `_case` shows: the shown repeat, then all repeats
         self._held_against: EvalCase | None = None
-        self._note = ""  # what stands above the criteria of a case
+        self._note = ""  # note above the scores of a case
         self._group: GroupScores | None = None
-        self._place: Place | None = None  # of the set or target that is shown or gathered
-        self._gathered: tuple[int, int, int] | None = None  # what there was when the set was gathered
+        self._place: RowKey | None = None  # set or target that is shown or being read
+        self._gathered: tuple[int, int, int] | None = None  # version of the results when they were read
         self._gathering: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
-        """Criteria and text."""
+        """Yield rows with details."""
         yield RowsAndText()
 
     def show(self, subject: Subject) -> None:
-        """Show the scores of the repeat that is looked at, or gather those of the set or target."""
+        """Show the scores of the shown repeat, or read those of the set or target."""
         if subject.key is None and subject.row is not None:
-            self._show_group(subject.row.place)
+            self._show_group(subject.row.key)
             return
-        self._stop_gathering()
+        self._cancel_reading()
         self._group = None
         result = subject.result
         if result is None:
             self._case, self._results = None, ()
-            self.query_one(RowsAndText).show_text(nothing_blocks(subject))
+            self.query_one(RowsAndText).show_text(describe_missing_scores(subject))
             return
-        repeats = _repeats(subject, result)
-        note = played_note(subject)
+        repeats = _list_repeats(subject, result)
+        note = describe_unjudged(subject)
         if (result, *repeats) != self._results or subject.case is not self._held_against or note != self._note:
             self._note = note
             self._show_case(result, repeats, subject)
 
     def focus_first(self) -> None:
-        """The criteria."""
+        """Focus the rows."""
         self.query_one(RowsAndText).focus_first()
 
     def hide(self) -> None:
-        """Gather nothing while nobody looks."""
-        self._stop_gathering()
+        """Stop reading."""
+        self._cancel_reading()
 
     def copyable(self) -> str | None:
-        """The scores as a table."""
+        """Return the scores as a table."""
         shown = self._case or self._group
         return None if shown is None else shown.text()
 
@@ -136,69 +141,69 @@ class ScoresPane(Pane):
     def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], subject: Subject) -> None:
         shown = CaseScores(result, repeats, subject.case, is_row=subject.is_row, note=self._note)
         is_same = self._case is not None and self._results[0].case == result.case
-        if self._case is not None and self._case.selected is not None:
-            shown.select(self._case.selected.name)
+        if self._case is not None and self._case.selected_metric is not None:
+            shown.select(self._case.selected_metric.name)
         self._case, self._results, self._held_against = shown, (result, *repeats), subject.case
         if len(shown):
             self.query_one(RowsAndText).show(shown, from_top=not is_same)
         else:
             self.query_one(RowsAndText).show_text(shown.blocks())
 
-    def _show_group(self, place: Place) -> None:
+    def _show_group(self, place: RowKey) -> None:
         self._case, self._results = None, ()
         if place != self._place:
             self._place, self._group = place, None
             self.query_one(RowsAndText).show_text([Paragraph.from_text("gathering the scores …", Style.MUTED)])
-            self._gathering = self._gather(place)
-        elif self._there_is(place) != self._gathered and (self._gathering is None or self._gathering.is_finished):
-            self._gathering = self._gather(place)
+            self._gathering = self._read_scores(place)
+        elif self._get_version(place) != self._gathered and (self._gathering is None or self._gathering.is_finished):
+            self._gathering = self._read_scores(place)
 
     @work(group="gather", exclusive=True)
-    async def _gather(self, place: Place) -> None:
-        """Show the scores of a set or target, and again after a while as long as results come."""
+    async def _read_scores(self, place: RowKey) -> None:
+        """Show the scores of a set or target, and repeat while there are new results."""
         target, eval_set, _ = place
         self._gathered = None
-        while self._gathered != (there_is := self._there_is(place)):
+        while self._gathered != (there_is := self._get_version(place)):
             sets = [
-                listed for listed in self.context.state.browser.sets_of(target) if eval_set in ("", listed.relative)
+                listed for listed in self.context.state.browser.list_sets(target) if eval_set in ("", listed.relative)
             ]
-            keys = list(chain.from_iterable(listed.keys for listed in sets))
-            earlier = self.context.state.board.earlier_verdicts(keys)
+            keys = list(chain.from_iterable(listed.case_keys for listed in sets))
+            earlier = self.context.state.board.find_earlier_verdicts(keys)
             try:
                 spread = await self.context.backend.history.read_spread(target, eval_set or None, keys, earlier=earlier)
             except StoreError as error:
                 self._group = None
-                self.query_one(RowsAndText).show_text(unreadable_blocks(str(error)))
+                self.query_one(RowsAndText).show_text(describe_unreadable_history(str(error)))
                 return
             self._gathered = there_is
-            self._take(spread, stale=there_is[-1])
+            self._show_summary(spread, stale=there_is[-1])
             await asyncio.sleep(_PAUSE)
 
-    def _stop_gathering(self) -> None:
+    def _cancel_reading(self) -> None:
         """Nothing that is still being gathered may take the place of what is shown now."""
         self.workers.cancel_group(self, "gather")
         self._place = None
 
-    def _there_is(self, place: Place) -> tuple[int, int, int]:
-        """How many results this session has brought, how many cases are listed, and how many of them are stale."""
+    def _get_version(self, place: RowKey) -> tuple[int, int, int]:
+        """Return the number of results in this session, of listed cases, and of stale ones."""
         board, (target, eval_set, _) = self.context.state.board, place
-        stale = self.context.state.browser.freshness.count(target, eval_set)
-        return board.results, sum(board.counts(target, eval_set or None).values()), stale
+        stale = self.context.state.browser.freshness.count_stale(target, eval_set)
+        return board.result_count, sum(board.count_states(target, eval_set or None).values()), stale
 
-    def _take(self, spread: GroupSpread, *, stale: int) -> None:
+    def _show_summary(self, spread: GroupSummary, *, stale: int) -> None:
         if not spread.statuses:
-            self.query_one(RowsAndText).show_text(nothing_ran_blocks())
+            self.query_one(RowsAndText).show_text(describe_unrun_group())
             return
         is_new = self._group is None
         if self._group is None:
             self._group = GroupScores(spread, stale=stale)
         else:
-            self._group.take(spread, stale=stale)
+            self._group.update(spread, stale=stale)
         self.query_one(RowsAndText).show(self._group, from_top=is_new)
 
 
-def _repeats(subject: Subject, result: CaseResult) -> tuple[CaseResult, ...]:
-    """All repeats that ended, with the one that is looked at; of a session that was asked for only that."""
+def _list_repeats(subject: Subject, result: CaseResult) -> tuple[CaseResult, ...]:
+    """List all finished repeats, with the shown one; of a pinned session only that one."""
     if subject.pinned is not None or subject.record is None:
         return (result,)
     outcomes = sorted(subject.record.outcomes.items())

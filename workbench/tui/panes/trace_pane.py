@@ -25,7 +25,7 @@ from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Styl
 from workbench.tui.state.trace_tree import Search
 from workbench.tui.state.trace_view import TraceView, explain_absence, list_prompts
 from workbench.tui.widgets.inputs import FindInput, say
-from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, StatusLine, strip_of
+from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, StatusLine, make_strip
 
 # The detail of a step: its tabs, and the lines of the open tab.
 
@@ -53,7 +53,7 @@ class DetailTabs(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        return strip_of(self, self._line if y == 0 else (), width=self.size.width)
+        return make_strip(self, self._line if y == 0 else (), width=self.size.width)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the clicked tab."""

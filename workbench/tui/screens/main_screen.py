@@ -20,7 +20,7 @@ from workbench.tui.keys import bindings
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.panes.diff_pane import DiffPane
 from workbench.tui.panes.drawer_panes import ProblemsPane
-from workbench.tui.panes.pane import Pane, copyable_at
+from workbench.tui.panes.pane import Pane, find_copyable_text
 from workbench.tui.screen_messages import (
     CaseWanted,
     DocumentsChanged,
@@ -40,7 +40,13 @@ from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.screens.verdict_controller import VerdictController
 from workbench.tui.screens.watch_controller import WatchController
 from workbench.tui.state.diff_state import ReviewWalk
-from workbench.tui.state.project_state import CHANGING, is_worth_offering, makes_sense, why_not, why_nothing
+from workbench.tui.state.project_state import (
+    CHANGING_ACTIONS,
+    explain_empty_selection,
+    find_obstacle,
+    is_available,
+    is_shown_in_footer,
+)
 from workbench.tui.state.results_table import Scope
 from workbench.tui.widgets.inputs import KeyLine, TabBar, copy, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList, StatusLine
@@ -81,7 +87,7 @@ class MainScreen(Screen[None]):
             context,
             follow=self._runs.follow_watch,
             find_manual_runs=self._runs.list_user_runs,
-            find_visible_cases=lambda: self.query_one(CaseList).cases_in_sight(),
+            find_visible_cases=lambda: self.query_one(CaseList).list_visible_cases(),
         )
 
     def compose(self) -> ComposeResult:
@@ -100,7 +106,7 @@ class MainScreen(Screen[None]):
         self.set_interval(_TICK, self._pump_events)
         self._saver.start()
         self.refresh_all()
-        self.state.browser.return_to(folded=self._layout.folded, selected=self._layout.selected)
+        self.state.browser.restore_view(folded=self._layout.folded, selected=self._layout.selected)
         self.query_one(CaseList).focus()
         if self._layout.drawer in DRAWERS:
             await self._toggle_drawer(self._layout.drawer)
@@ -121,8 +127,8 @@ class MainScreen(Screen[None]):
             left_width=self._left_width,
             theme=self._layout.theme,
             watching=self._watching.is_active,
-            folded=tuple(browser.folded),
-            selected=browser.selected.place if browser.selected is not None else self._layout.selected,
+            folded=tuple(browser.folded_keys),
+            selected=browser.selected_row.key if browser.selected_row is not None else self._layout.selected,
         )
 
     async def may_leave(self) -> bool:
@@ -157,7 +163,7 @@ class MainScreen(Screen[None]):
     def _refresh_keys(self) -> None:
         """Show in the footer which actions are possible now."""
         offered = (
-            *(self.check_action(action, ()) for action in CHANGING),
+            *(self.check_action(action, ()) for action in CHANGING_ACTIONS),
             *(is_offered(self, action) for action in ("edit", "run_selected", "run_failed", "toggle_watch")),
         )
         if offered != self._offered_actions:
@@ -213,10 +219,10 @@ class MainScreen(Screen[None]):
         if update.saved:
             self._read_saved_files(update.saved, removed=update.removed)
         if changed or update.has_events:
-            self.query_one(BrowserPane).results_changed()
+            self.query_one(BrowserPane).mark_outdated()
         if is_news:
             self.refresh_overview()
-            if update.has_events or self.state.shows_other_than_a_case or self.state.selected_case in changed:
+            if update.has_events or self.state.shows_set_or_target or self.state.selected_case in changed:
                 self._refresh_detail()
         elif self.state.is_running:
             self._refresh_run_line()
@@ -225,7 +231,7 @@ class MainScreen(Screen[None]):
 
     def _read_saved_files(self, paths: Collection[str], *, removed: Collection[str]) -> None:
         """Read again what these saved files define: the project, eval sets or criteria."""
-        known = {listed.relative for listed in self.state.browser.files}
+        known = {listed.relative for listed in self.state.browser.file_sets}
         is_less = any(path in known or path.endswith(_AGENTS) for path in removed)
         if is_less or FILE_NAME in paths or self._may_add_agents(paths):
             self._reader.reload(None)
@@ -240,7 +246,7 @@ class MainScreen(Screen[None]):
     def _may_add_agents(self, paths: Collection[str]) -> bool:
         """Return True if a set without an agent may have one now."""
         return any(path.endswith(_AGENTS) for path in paths) and not all(
-            listed.target for listed in self.state.browser.files
+            listed.target for listed in self.state.browser.file_sets
         )
 
     # Actions: each changes the state, or passes the request to a controller.
@@ -249,30 +255,30 @@ class MainScreen(Screen[None]):
         """Return False to hide an action from the footer, None to dim it."""
         if action == "go_left":
             return not self.query_one(BrowserPane).has_focus_within
-        if why_not(action, self.state):
+        if find_obstacle(action, self.state):
             return True  # so that its key can say why not
-        return makes_sense(action, self.state)
+        return is_available(action, self.state)
 
     def offers(self, action: str) -> bool:
         """Return True if an action is useful for the selected row."""
-        return is_worth_offering(action, self.state)
+        return is_shown_in_footer(action, self.state)
 
     def _is_refused(self, action: str) -> bool:
         """Return True and notify the user if an action is impossible for the selected row."""
-        reason = why_not(action, self.state)
+        reason = find_obstacle(action, self.state)
         if reason:
             say(self, reason, severity="warning")
         return bool(reason)
 
     def action_run_selected(self) -> None:
         """Run the selected case, set or target."""
-        place = self.state.selected_place
-        self._runs.start(lambda: RunWanted(self.state.selections_at(place)))
+        place = self.state.selected_key
+        self._runs.start(lambda: RunWanted(self.state.select_row_cases(place)))
 
     def action_simulate(self) -> None:
         """Play the scenarios of the selected case, set or target without scoring them."""
-        place = self.state.selected_place
-        self._runs.start(lambda: RunWanted(self.state.selections_at(place), only_plays=True))
+        place = self.state.selected_key
+        self._runs.start(lambda: RunWanted(self.state.select_row_cases(place), only_plays=True))
 
     def action_keep_conversation(self) -> None:
         """Add the conversation of a simulated user to its set as a fixed case."""
@@ -288,9 +294,13 @@ class MainScreen(Screen[None]):
     async def _generate(self) -> None:
         from workbench.tui.screens.scenarios_screen import generate  # seldom needed, and with the engine
 
-        row = self.state.browser.selected
-        if row is None or not row.target or self.state.browser.is_kept(row.target, row.eval_set):
-            say(self, f"no scenarios can be written: {why_nothing(self.state)}", severity="warning")
+        row = self.state.browser.selected_row
+        if row is None or not row.target or self.state.browser.is_from_history(row.target, row.eval_set):
+            say(
+                self,
+                f"no scenarios can be format_option_value: {explain_empty_selection(self.state)}",
+                severity="warning",
+            )
             return
         await generate(self, self._screen_context, row)
 
@@ -303,26 +313,26 @@ class MainScreen(Screen[None]):
 
     def action_plan_selected(self) -> None:
         """Show the plan of a run of the selected case, set or target."""
-        place = self.state.selected_place
-        self._runs.start(lambda: RunWanted(self.state.selections_at(place), ask=True))
+        place = self.state.selected_key
+        self._runs.start(lambda: RunWanted(self.state.select_row_cases(place), ask=True))
 
     def action_criteria(self) -> None:
         """Choose the criteria of the selected case, set or target."""
-        self._runs.choose_criteria(self.state.selections_at(self.state.selected_place))
+        self._runs.choose_criteria(self.state.select_row_cases(self.state.selected_key))
 
     def action_run_all(self) -> None:
         """Run every case that can run."""
         if not self._is_refused("run_all"):
-            self._runs.start(lambda: RunWanted(self.state.all_selections()))
+            self._runs.start(lambda: RunWanted(self.state.select_all_cases()))
 
     def action_run_failed(self) -> None:
         """Run the cases that did not pass in their last run."""
         if self._is_refused("run_failed"):
             return
-        if not self.state.failed_selections():
+        if not self.state.select_failed_cases():
             say(self, "there is nothing to run: no listed case of an agent fell short", severity="warning")
             return
-        self._runs.start(lambda: RunWanted(self.state.failed_selections()))
+        self._runs.start(lambda: RunWanted(self.state.select_failed_cases()))
 
     def action_cancel_run(self) -> None:
         """Stop all runs of the user; results of finished cases stay."""
@@ -351,7 +361,7 @@ class MainScreen(Screen[None]):
 
     def action_cancel_case(self) -> None:
         """Stop the marked cases, or the selected one if none is marked."""
-        self._runs.cancel_cases(self.state.wanted_cases)
+        self._runs.cancel_cases(self.state.marked_or_selected_cases)
 
     def action_back(self) -> None:
         """Go one step back: to the newest result, to all panes, to the eval sets."""
@@ -368,12 +378,12 @@ class MainScreen(Screen[None]):
 
     def action_next_failing(self) -> None:
         """Go to the next case that did not pass."""
-        self.state.go_to_failing()
+        self.state.select_next_failing()
         self._show_cursor_row()
 
     def action_previous_failing(self) -> None:
         """Go to the previous case that did not pass."""
-        self.state.go_to_failing(backwards=True)
+        self.state.select_next_failing(backwards=True)
         self._show_cursor_row()
 
     def action_step_repeat(self, by: int) -> None:
@@ -402,7 +412,7 @@ class MainScreen(Screen[None]):
 
     def action_review(self) -> None:
         """Review the cases that did not pass, or continue a review that was left to edit a case."""
-        walk = self._unfinished_review or ReviewWalk(self.state.failing_cases())
+        walk = self._unfinished_review or ReviewWalk(self.state.list_failing_cases())
         self._unfinished_review = None
         if not walk.keys:
             say(self, "no case that did not pass is listed", severity="warning")
@@ -446,14 +456,14 @@ class MainScreen(Screen[None]):
         """Show the newest results as a table, and go to the case that is chosen there."""
         from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
-        scope = Scope.around(self.state.browser.selected)
+        scope = Scope.from_row(self.state.browser.selected_row)
         case = await self.app.push_screen_wait(TableScreen(self._screen_context, scope=scope))
         if case is not None:
             self.post_message(CaseWanted(case, tab="diff"))
 
     def action_copy(self) -> None:
         """Copy the text selected with the mouse, or else what the focused pane offers."""
-        copy(self, self.get_selected_text() or copyable_at(self.focused, otherwise=self.query_one(Frame).pane))
+        copy(self, self.get_selected_text() or find_copyable_text(self.focused, otherwise=self.query_one(Frame).pane))
 
     def action_undo(self) -> None:
         """Undo the last edit of the selected eval set, or the last change of the files of sets."""
@@ -574,12 +584,12 @@ class MainScreen(Screen[None]):
 
     @on(VerdictController.Checked)
     def _on_checked(self, message: VerdictController.Checked) -> None:
-        self.query_one(BrowserPane).results_changed()
+        self.query_one(BrowserPane).mark_outdated()
         self.refresh_overview()
         if self.state.selected_case in message.cases:
             self._refresh_detail()
             self._reader.read_selected()
-        elif self.state.shows_other_than_a_case:
+        elif self.state.shows_set_or_target:
             self._refresh_detail()
 
     @on(SaveController.TextsLeft)
@@ -603,7 +613,7 @@ class MainScreen(Screen[None]):
 
     @on(ReadController.SelectionWanted)
     def _on_selection_wanted(self, message: ReadController.SelectionWanted) -> None:
-        self.query_one(BrowserPane).go_to(message.place)
+        self.query_one(BrowserPane).select(message.place)
         self._show_cursor_row()
 
     @on(RunController.Preparing)
@@ -635,7 +645,7 @@ class MainScreen(Screen[None]):
             self._verdicts.observe_saves()
 
     async def _show_case(self, key: CaseKey, *, tab: str | None) -> None:
-        self.query_one(BrowserPane).go_to(key)
+        self.query_one(BrowserPane).select(key)
         self._show_cursor_row()
         if tab is not None:
             await self._open_tab(tab)

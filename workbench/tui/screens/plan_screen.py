@@ -26,12 +26,12 @@ from workbench.tui.state.criteria_choice import (
     CriteriaRows,
     MetricRow,
     OptionRow,
-    detail_blocks,
-    header_line,
-    read_value,
-    written,
+    describe_selected,
+    format_header,
+    format_option_value,
+    parse_value,
 )
-from workbench.tui.state.run_plan import PlannedRun, PlanSettings, check_setting, plan_blocks
+from workbench.tui.state.run_plan import PlannedRun, PlanSettings, check_setting, describe_plan
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, plural, safe, safe_line
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine
@@ -103,12 +103,12 @@ class PlanScreen(Dialog[PlannedRun | None]):
     @work
     async def action_type_value(self) -> None:
         """Type the value of the selected setting."""
-        name, words, value = self._settings.selected
+        name, words, value = self._settings.selected_setting
         typed = await self.app.push_screen_wait(
             AskScreen(words, value=f"{value:g}", check=lambda text: check_setting(name, text))
         )
         if typed is not None:
-            self._settings.put(float(typed))
+            self._settings.set_value(float(typed))
             self._start_planning()
 
     @work
@@ -133,7 +133,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
     @work(group="plan", exclusive=True)
     async def _replan(self, config: EvalConfig | None) -> None:
         planned = self._planned
-        options = self._settings.applied_to(planned.options)
+        options = self._settings.apply(planned.options)
         problem = self.query_one(".dialog-problem", Static)
         try:
             self._planned = await self._screen_context.backend.runs.plan(planned.selections, options, config, ask=True)
@@ -148,7 +148,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
             self.dismiss(self._planned)
 
     def _show(self) -> None:
-        self.query_one(LinesView).show_blocks(tuple(plan_blocks(self._planned)), from_top=True)
+        self.query_one(LinesView).show_blocks(tuple(describe_plan(self._planned)), from_top=True)
         self.query_one(RowList).show(self._settings)
 
 
@@ -214,7 +214,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
-        row = self._choice.selected if self._choice is not None else None
+        row = self._choice.selected_row if self._choice is not None else None
         if isinstance(row, MetricRow):
             self._type_threshold(row)
         elif isinstance(row, OptionRow):
@@ -223,7 +223,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
     @on(Input.Changed, "#criteria-search")
     def _on_search(self, message: Input.Changed) -> None:
         if self._choice is not None:
-            self._choice.find(message.value)
+            self._choice.search_for_text(message.value)
             self._show()
 
     @on(Input.Submitted, "#criteria-search")
@@ -280,7 +280,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         if chosen is None or self._choice is None:
             return
         preset = PRESETS[chosen]
-        self._choice.take_preset(preset)
+        self._choice.apply_preset(preset)
         self._go_to(preset.criteria[0].metric)
 
     @work(group="keep", exclusive=True)
@@ -314,7 +314,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
     @work(group="keep", exclusive=True)
     async def action_undo(self) -> None:
         """Take back what was written last."""
-        if self._file is None or not self._file.undoable:
+        if self._file is None or not self._file.can_undo:
             say(self, "nothing was kept in this session")
             return
         existed = self._file.exists
@@ -350,7 +350,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         choice = self._choice
         if choice is None:
             return
-        threshold = choice.criterion(row.metric).threshold
+        threshold = choice.get_criterion(row.metric).threshold
         typed = await self.app.push_screen_wait(
             AskScreen(
                 f"threshold of {row.metric} (nothing: it only informs)",
@@ -359,7 +359,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             )
         )
         if typed is not None:
-            choice.put_threshold(row.metric, float(typed) if typed.strip() else None)
+            choice.set_threshold(row.metric, float(typed) if typed.strip() else None)
             self._show()
 
     @work
@@ -367,16 +367,16 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         choice = self._choice
         if choice is None:
             return
-        value = choice.option(row.metric, row.option)
+        value = choice.get_option(row.metric, row.option)
         typed = await self.app.push_screen_wait(
             AskScreen(
                 f"{row.option} of {row.metric} (nothing: the default)",
-                value="" if value is None else written(value),
+                value="" if value is None else format_option_value(value),
                 check=lambda text: choice.check_option(row.metric, row.option, text),
             )
         )
         if typed is not None:
-            choice.put_option(row.metric, row.option, read_value(typed))
+            choice.set_option(row.metric, row.option, parse_value(typed))
             self._show()
 
     def _take(self, file: CriteriaFile, *, was_there: bool, chosen: EvalConfig | None = None) -> None:
@@ -416,7 +416,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
 
     def _go_to(self, metric: str) -> None:
         if self._choice is not None:
-            self._choice.find("")
+            self._choice.search_for_text("")
             self._choice.move_to(self._choice.rows.index(MetricRow(metric)))
             self._show()
 
@@ -425,6 +425,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         if choice is None or file is None:
             return
         of = self._eval_sets[0] if len(self._eval_sets) == 1 else plural(len(self._eval_sets), "eval set")
-        self.query_one(StatusLine).show(header_line(choice, file, of=of, width=self.size.width))
+        self.query_one(StatusLine).show(format_header(choice, file, of=of, width=self.size.width))
         self.query_one(RowList).show(CriteriaRows(choice))
-        self.query_one(LinesView).show_blocks(tuple(detail_blocks(choice, self._facts)), from_top=True)
+        self.query_one(LinesView).show_blocks(tuple(describe_selected(choice, self._facts)), from_top=True)

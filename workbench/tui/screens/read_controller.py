@@ -98,7 +98,7 @@ class ReadController(Controller):
     async def reload_with_addresses(self) -> None:
         """Look again what there is; what was read from addresses is read anew."""
         self._to_read_anew |= {
-            each.place
+            each.key
             for each in self.state.browser.sets
             if each.is_address and (each.cases is not None or each.is_being_read)
         }
@@ -116,7 +116,7 @@ class ReadController(Controller):
     async def reread_sets(self, eval_sets: frozenset[str]) -> None:
         """Show these eval sets as they are now."""
         await self.read_sets([listed for listed in self.state.browser.sets if listed.relative in eval_sets])
-        self.state.read = None
+        self.state.loaded_case = None
         self.read_selected()
 
     @background(group="read", exclusive=True)
@@ -129,18 +129,18 @@ class ReadController(Controller):
                 read = await self.backend.project.read_case(
                     key,
                     stored=self.state.lacks_results(key),
-                    earlier=self.state.board.earlier_verdicts([key]),
+                    earlier=self.state.board.find_earlier_verdicts([key]),
                 )
-                self.state.show_case(read)
+                self.state.set_loaded_case(read)
             finally:
                 waiting.stop()
         self.post_message(self.CaseRead())
 
     def _has_complete_case(self, key: CaseKey) -> bool:
         """Whether the case was read, and with the stored results that were listed after it was."""
-        read = self.state.read
+        read = self.state.loaded_case
         has_results = read is not None and (bool(read.stored) or not self.state.lacks_results(key))
-        return self.state.has_read(key) and has_results
+        return self.state.has_loaded(key) and has_results
 
     @background(group="verdicts")
     async def read_verdicts(self, cases: Collection[CaseKey]) -> None:
@@ -170,11 +170,11 @@ class ReadController(Controller):
 
     async def read_addresses(self, eval_sets: Collection[str]) -> None:
         """Read those of these sets that are datasets elsewhere and have not been read yet."""
-        await self._read_matching_addresses(lambda listed: listed.is_to_be_read and listed.relative in eval_sets)
+        await self._read_matching_addresses(lambda listed: listed.can_be_fetched and listed.relative in eval_sets)
 
     async def _reread_addresses(self) -> None:
         """Read the addresses whose rows were there, or on their way, when the user wanted to look again."""
-        await self._read_matching_addresses(lambda listed: listed.is_address and listed.place in self._to_read_anew)
+        await self._read_matching_addresses(lambda listed: listed.is_address and listed.key in self._to_read_anew)
         self._to_read_anew.clear()
 
     async def _read_matching_addresses(self, is_wanted: Callable[[ListedSet], bool]) -> None:
@@ -188,11 +188,11 @@ class ReadController(Controller):
                     read = await self.backend.project.read_address(listed)
                 except StoreError as error:  # no target names it any more, as looking at the project again will show
                     read = replace(listed, problem=str(error), cases=None)
-                if self.state.browser.eval_set(*listed.place) is not None:  # else it has gone meanwhile
+                if self.state.browser.get_set(*listed.key) is not None:  # else it has gone meanwhile
                     self.state.list_set(read)
         if wanted:
-            places = {listed.place for listed in wanted}
-            await self.read_sets([each for each in self.state.browser.sets if each.place in places])
+            places = {listed.key for listed in wanted}
+            await self.read_sets([each for each in self.state.browser.sets if each.key in places])
             await self._read_stored()
             self.post_message(self.ProjectRead())
 
@@ -201,11 +201,11 @@ class ReadController(Controller):
         unchecked: list[ListedSet] = []
         for listed in sets:
             read = await self.backend.project.list_set(listed)
-            if self.state.browser.eval_set(*listed.place) is None:
+            if self.state.browser.get_set(*listed.key) is None:
                 continue  # it has gone meanwhile
             if read is not listed:
                 self.state.list_set(read)
-            if listed.kept is None:
+            if listed.history_run is None:
                 if not await self._check_cases(listed):
                     unchecked.append(listed)
                 await self._show_problems(listed)
@@ -218,7 +218,7 @@ class ReadController(Controller):
 
     async def _show_problems(self, listed: ListedSet) -> None:
         problems = await self.backend.call(lambda workspace: find_problems(workspace, listed.relative))
-        self.state.problems.show_set(listed.relative, listed.target, problems)
+        self.state.problems.set_problems_in_set(listed.relative, listed.target, problems)
 
     @background(group="check_sets")
     async def _check_sets(self, sets: Sequence[ListedSet]) -> None:
@@ -226,7 +226,7 @@ class ReadController(Controller):
         for listed in sets:
             while not await self._check_cases(listed):
                 pass
-            if self.state.browser.eval_set(*listed.place) is not None:
+            if self.state.browser.get_set(*listed.key) is not None:
                 await self._show_problems(listed)
         self.post_message(self.SetsRead())
 
@@ -248,7 +248,7 @@ class ReadController(Controller):
         """The run that an earlier session left unfinished can be resumed, if all its eval sets are listed."""
         with contextlib.suppress(StoreError):  # reading the stored results has reported it
             stopped = await self.backend.runs.find_stopped_run()
-            listed = {each.relative for each in self.state.browser.files}
+            listed = {each.relative for each in self.state.browser.file_sets}
             is_listed = stopped is not None and all(each.eval_set in listed for each in stopped.selections)
             if stopped is not None and is_listed and self.state.progress is None:
                 self.state.stopped.append(stopped)
@@ -262,16 +262,16 @@ class ReadController(Controller):
         except StoreError as error:
             say(self.widget, f"earlier results cannot be shown: {error}", severity="warning")
             stored, failure = {}, error
-        self.state.problems.show_error(Source.HISTORY, failure)
+        self.state.problems.set_error(Source.HISTORY, failure)
         cases = list(stored)
         for start in range(0, len(cases), _CHUNK):
-            self.state.show_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
+            self.state.load_stored({key: stored[key] for key in cases[start : start + _CHUNK]})
             await asyncio.sleep(0)
         await self._read_verdicts(cases)
 
     async def _read_verdicts(self, cases: Iterable[CaseKey]) -> None:
         """Those of the cases that were only played stand by the verdicts from before that still hold."""
-        played = self.state.board.only_played(cases)
+        played = self.state.board.find_only_played(cases)
         if played:
             with contextlib.suppress(StoreError):  # said already, by whatever read or wrote the history just now
-                self.state.show_verdicts(await self.backend.project.find_current_verdicts(played))
+                self.state.reuse_verdicts(await self.backend.project.find_current_verdicts(played))

@@ -21,10 +21,10 @@ from workbench.tui.dialogs.dialogs import Dialog
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.panes.diff_pane import DiffView, HunkAcceptor
 from workbench.tui.screen_messages import DocumentsChanged, ScreenContext
-from workbench.tui.state.browser_state import ReadCase
+from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.diff_state import ReviewWalk
-from workbench.tui.state.project_state import why_not_edited
+from workbench.tui.state.project_state import find_edit_obstacle
 from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, safe
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import StatusLine
@@ -154,7 +154,9 @@ class ReviewScreen(Dialog[CaseKey | None]):
     def _why_not_edited(self) -> str:
         """Why there is no eval set behind the case; empty where there is one."""
         key = self._walk.key
-        return "" if key is None else why_not_edited(self._screen_context.state.browser, [(key.target, key.eval_set)])
+        return (
+            "" if key is None else find_edit_obstacle(self._screen_context.state.browser, [(key.target, key.eval_set)])
+        )
 
     def _refresh_scored_case(self) -> None:
         """Show the case again once what was accepted or undone has been scored."""
@@ -162,8 +164,8 @@ class ReviewScreen(Dialog[CaseKey | None]):
             self._take(self._show_case)
 
     def _count_ends(self, key: CaseKey) -> int:
-        record = self._screen_context.state.board.record(key)
-        return 0 if record is None else record.ended
+        record = self._screen_context.state.board.get_record(key)
+        return 0 if record is None else record.result_number
 
     async def _show_case(self) -> None:
         """Show the case that the walk is at, or its summary."""
@@ -174,7 +176,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
             view.show(DiffSource(case=None, head=self._walk.summary()), about=self._walk)
         else:
             self._seen = self._count_ends(key)
-            earlier = self._screen_context.state.board.earlier_verdicts([key])
+            earlier = self._screen_context.state.board.find_earlier_verdicts([key])
             read = await self._screen_context.backend.project.read_case(key, stored=True, earlier=earlier)
             self._shown = shown = self._find_failed_repeat(key, read)
             source = DiffSource(
@@ -182,16 +184,16 @@ class ReviewScreen(Dialog[CaseKey | None]):
                 turns=shown.result.execution.turns if shown.result is not None else (),
                 result=shown.result,
                 head=tuple(self._head(read.problem)),
-                lacks_expected=read.is_kept and read.case is None,
+                lacks_expected=read.is_from_history and read.case is None,
                 is_row=read.is_row or (shown.result is not None and shown.result.is_row),
             )
             view.show(source, about=key)
         self.query_one("#review-progress", StatusLine).show(self._walk.progress())
         self.refresh_bindings()
 
-    def _find_failed_repeat(self, key: CaseKey, read: ReadCase) -> _ReviewedCase:
+    def _find_failed_repeat(self, key: CaseKey, read: LoadedCase) -> _ReviewedCase:
         """The repeat that fell short: of this session, else as it is stored."""
-        record = self._screen_context.state.board.record(key)
+        record = self._screen_context.state.board.get_record(key)
         known = [outcome.result for outcome in record.outcomes.values() if outcome.result] if record is not None else []
         lacking = read.stored if record is None or record.lacks_results or not known else ()
         by_repeat = {result.repeat: result for result in (*lacking, *known)}

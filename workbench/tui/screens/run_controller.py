@@ -22,8 +22,8 @@ from workbench.tui.screens.plan_screen import PlanScreen
 from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.state.browser_list import Hashes
-from workbench.tui.state.case_board import Standing
-from workbench.tui.state.project_state import StoppedRun, why_nothing
+from workbench.tui.state.case_status import CaseState
+from workbench.tui.state.project_state import StoppedRun, explain_empty_selection
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.state.run_progress import RunProgress
 from workbench.tui.widgets.inputs import say
@@ -62,7 +62,7 @@ class FollowedRun:
         """The run as it can be resumed, once it is over; None if every job came to its end."""
         if self.progress is None or self.planned is None:
             return None
-        if not self.progress.interrupted and not self.progress.jobs.counts[Standing.CANCELLED]:
+        if not self.progress.interrupted and not self.progress.jobs.counts[CaseState.CANCELLED]:
             return None
         options = self.planned.options.model_copy(update={"resume": self.run.run_id})
         return StoppedRun(self.planned.selections, options, self.planned.config)
@@ -146,7 +146,7 @@ class RunController(Controller):
     def start(self, request: Callable[[], RunWanted]) -> None:
         """Start a run. `request` is called again once the files were read, which may change what is selected."""
         if not request().selections:
-            say(self.widget, f"there is nothing to run: {why_nothing(self.state)}", severity="warning")
+            say(self.widget, f"there is nothing to run: {explain_empty_selection(self.state)}", severity="warning")
             return
         if self.state.is_busy:
             say(self.widget, "a run is going on; x stops it", severity="warning")
@@ -162,7 +162,7 @@ class RunController(Controller):
         from workbench.tui.screens.plan_screen import CriteriaScreen  # which brings the metrics
 
         if not selections:
-            say(self.widget, f"there is nothing to judge: {why_nothing(self.state)}", severity="warning")
+            say(self.widget, f"there is nothing to judge: {explain_empty_selection(self.state)}", severity="warning")
             return
         chosen = await self.app.push_screen_wait(CriteriaScreen(self.context, selections))
         if chosen is not None:
@@ -177,7 +177,7 @@ class RunController(Controller):
     def cancel_cases(self, cases: Collection[CaseKey]) -> None:
         """Stop what runs or waits of these cases."""
         shown = [followed.progress for followed in self._followed if followed.progress is not None]
-        unfinished = [(progress.run_id, job) for progress in shown for job in progress.jobs.unfinished(cases)]
+        unfinished = [(progress.run_id, job) for progress in shown for job in progress.jobs.find_unfinished(cases)]
         if not unfinished:
             say(self.widget, "nothing of what is selected runs or waits", severity="warning")
         for run_id, job in unfinished:
@@ -191,12 +191,12 @@ class RunController(Controller):
 
     @background(group="follow")
     async def _collect_events(self, followed: FollowedRun) -> None:
-        self.state.browser.freshness.planned(_map_hashes(followed.run))
+        self.state.browser.freshness.set_planned_hashes(_map_hashes(followed.run))
         for start in range(0, len(followed.jobs), _CHUNK):
             chunk = followed.jobs[start : start + _CHUNK]
-            self.state.expect(chunk)
+            self.state.add_jobs(chunk)
             if followed.progress is not None:
-                followed.progress.jobs.expect(chunk)
+                followed.progress.jobs.add_waiting(chunk)
             await asyncio.sleep(0)
         await followed.follow()
 
@@ -212,9 +212,9 @@ class RunController(Controller):
         self.backend.runs.track(run)
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
-        self.state.browser.freshness.planned(_map_hashes(run))
-        self.state.expect(jobs)
-        progress.jobs.expect(jobs)
+        self.state.browser.freshness.set_planned_hashes(_map_hashes(run))
+        self.state.add_jobs(jobs)
+        progress.jobs.add_waiting(jobs)
         self._followed.append(followed)
         return followed
 
@@ -242,9 +242,9 @@ class RunController(Controller):
             if has_ended(events):
                 self._followed.remove(followed)
                 if followed.planned is not None:
-                    self.state.note_ended(followed.planned, followed.resumable)
-                changed.update(self.state.board.settle(_find_unfinished_cases(followed)))
-                if played := self.state.board.only_played(job.case for job in followed.jobs):
+                    self.state.record_end(followed.planned, followed.resumable)
+                changed.update(self.state.board.end_run(_find_unfinished_cases(followed)))
+                if played := self.state.board.find_only_played(job.case for job in followed.jobs):
                     self._reader.read_verdicts(played)
         self.state.show_next_run()
         return is_news, changed
@@ -255,7 +255,7 @@ class RunController(Controller):
             return
         told = [event for event in events if isinstance(event, CaseStarted | CaseFinished | RunFinished)]
         if told:
-            self.state.told_elsewhere.append((followed.run.run_id, told))
+            self.state.events_elsewhere.append((followed.run.run_id, told))
         for event in events:
             if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
                 job = JobKey(case=event.case, repeat=event.repeat)
@@ -307,7 +307,7 @@ class RunController(Controller):
 
 def _find_unfinished_cases(followed: FollowedRun) -> Sequence[CaseKey]:
     """The cases of jobs whose end a run that is over has not told; those that ended may be in another run by now."""
-    ended = followed.progress.jobs.finished_job if followed.progress is not None else lambda _: None
+    ended = followed.progress.jobs.get_finished if followed.progress is not None else lambda _: None
     return [job.case for job in followed.jobs if ended(job) is None]
 
 

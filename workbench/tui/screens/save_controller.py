@@ -146,7 +146,7 @@ class SaveController(Controller):
 
         restored = await self.app.push_screen_wait(RecoveryScreen(self.backend, found))
         left = await self.backend.call(lambda workspace: workspace.documents.find_recoveries())
-        self.state.problems.show_recoveries([item.eval_set for item in left])
+        self.state.problems.set_recoveries([item.eval_set for item in left])
         self.post_message(DocumentsChanged(frozenset(restored)))
 
     @background(group="edit_text")

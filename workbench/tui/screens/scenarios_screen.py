@@ -32,8 +32,8 @@ from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.screen_messages import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.browser_list import Row
-from workbench.tui.state.chat_state import new_set_name, problem_of_set_name, warning_of_set_name
-from workbench.tui.state.criteria_choice import WrittenScenarios, count_problem
+from workbench.tui.state.chat_state import problem_of_set_name, propose_set_name, warning_of_set_name
+from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
 from workbench.tui.state.text_layout import plural, safe, safe_line
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
@@ -96,7 +96,7 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
     PLACES: ClassVar[tuple[str, ...]] = ("scenarios",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("scenarios")]
 
-    def __init__(self, scenarios: WrittenScenarios, *, eval_set: str) -> None:
+    def __init__(self, scenarios: GeneratedScenarios, *, eval_set: str) -> None:
         """`eval_set` is what they are for; empty for a set that is still to be made."""
         super().__init__()
         self._scenarios = scenarios
@@ -131,7 +131,7 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
     async def action_edit(self) -> None:
         """Edit the scenario in the user's editor."""
         edited = await edit_text(
-            self.app, format_scenario(self._scenarios.selected), suffix=".json", check=check_scenario_text
+            self.app, format_scenario(self._scenarios.selected_scenario), suffix=".json", check=check_scenario_text
         )
         if edited is not None:
             self._scenarios.replace(parse_scenario(edited))
@@ -139,8 +139,8 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
 
     def action_save(self) -> None:
         """Close with those that are kept."""
-        if self._scenarios.kept:
-            self.dismiss(self._scenarios.kept)
+        if self._scenarios.selected_scenarios:
+            self.dismiss(self._scenarios.selected_scenarios)
         else:
             say(self, "none is kept: x keeps the scenario under the cursor", severity="warning")
 
@@ -152,7 +152,7 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
             self.dismiss(None)
 
     def _show(self) -> None:
-        self.query_one("#scenarios-head", StatusLine).show(self._scenarios.head(self._eval_set))
+        self.query_one("#scenarios-head", StatusLine).show(self._scenarios.header_line(self._eval_set))
         self.query_one(RowsAndText).show(self._scenarios, from_top=True)
 
 
@@ -169,7 +169,7 @@ async def generate(widget: Widget, context: ScreenContext, row: Row) -> None:
         if generation is None or generated is None:
             return
         spent = spending_text(generation.list_spending())
-        scenarios = WrittenScenarios(generated.scenarios, generated.notes, spent=spent)
+        scenarios = GeneratedScenarios(generated.scenarios, generated.notes, spent=spent)
         chosen = await _chosen(widget.app, context, row, scenarios)
         if chosen is not None:
             await _save(widget, context, chosen, row=row, state=generated.state)
@@ -184,7 +184,7 @@ class _Chosen(NamedTuple):
     eval_set: str
 
 
-async def _chosen(app: App[object], context: ScreenContext, row: Row, scenarios: WrittenScenarios) -> _Chosen | None:
+async def _chosen(app: App[object], context: ScreenContext, row: Row, scenarios: GeneratedScenarios) -> _Chosen | None:
     """What the user keeps, and in which set; None for nothing. From the name of a set there is a way back."""
     while True:
         kept = await app.push_screen_wait(ScenariosScreen(scenarios, eval_set=row.eval_set))
@@ -221,7 +221,7 @@ async def _generation(widget: Widget, context: ScreenContext, row: Row) -> Gener
         AskScreen(
             f"How many scenarios is a model to write for {safe_line(row.target)}?",
             value=str(DEFAULT_COUNT),
-            check=lambda text: count_problem(text, most=MOST_SCENARIOS),
+            check=lambda text: check_count(text, most=MOST_SCENARIOS),
         )
     )
     if count is None:
@@ -242,12 +242,12 @@ async def _generation(widget: Widget, context: ScreenContext, row: Row) -> Gener
 
 async def _new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
     """The file of the set that is to be made; None where the user goes back to the scenarios."""
-    sets = context.state.browser.files
+    sets = context.state.browser.file_sets
     places = await context.backend.call(find_new_sets)
     return await app.push_screen_wait(
         AskScreen(
             "File of the new eval set, relative to the project",
-            value=new_set_name(sets, target=target, places=places),
+            value=propose_set_name(sets, target=target, places=places),
             check=lambda name: problem_of_set_name(name, sets=sets),
             warn=lambda name: warning_of_set_name(name, target=target, places=places),
         )

@@ -39,23 +39,30 @@ class VerdictController(Controller):
         if self.state.watch.is_active:
             self._pending.clear()
             return
-        self._pending.update({each.relative for each in self.state.browser.files} if eval_sets is None else eval_sets)
+        self._pending.update(
+            {each.relative for each in self.state.browser.file_sets} if eval_sets is None else eval_sets
+        )
         self._check()
 
     @background(group="check_verdicts", exclusive=True)
     async def _check(self) -> None:
         await asyncio.sleep(_CALM)
-        shown = self.state.board.shown_verdicts(
-            key for listed in self.state.browser.files if listed.relative in self._pending for key in listed.keys
+        shown = self.state.board.find_verdicts_by_case(
+            key
+            for listed in self.state.browser.file_sets
+            if listed.relative in self._pending
+            for key in listed.case_keys
         )
         if shown:
-            ended = {key: record.ended for key in shown if (record := self.state.board.record(key)) is not None}
+            ended = {
+                key: record.result_number for key in shown if (record := self.state.board.get_record(key)) is not None
+            }
             changed, reported = set[CaseKey](), time.monotonic()
             with contextlib.suppress(StoreError):  # the reader of the stored results has reported it
                 async for checked in self.backend.verdict_check.check(shown):
                     if self.state.watch.is_active:
                         return
-                    changed |= self.state.take_checked(checked, ended=ended)
+                    changed |= self.state.apply_check(checked, ended=ended)
                     if changed and time.monotonic() - reported > _BETWEEN:
                         self.post_message(self.Checked(changed))
                         changed, reported = set(), time.monotonic()

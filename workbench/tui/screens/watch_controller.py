@@ -177,9 +177,9 @@ class WatchController(Controller):
         update = WatchUpdate()
         if self._watch is None:
             return update
-        for run_id, run_events in self.state.told_elsewhere:
+        for run_id, run_events in self.state.events_elsewhere:
             self._watch.note_events(run_id, run_events)
-        self.state.told_elsewhere.clear()
+        self.state.events_elsewhere.clear()
         self._visible = self._find_visible_cases()
         events = self._watch.events
         while events and not update.has_more:
@@ -246,13 +246,15 @@ class WatchController(Controller):
     @background(group="watch")
     async def _open(self) -> None:
         try:
-            watch = await self.backend.watching.open(shown=self.state.board.places(), priority=self._compute_priority)
+            watch = await self.backend.watching.open(
+                shown=self.state.board.find_verdict_locations(), priority=self._compute_priority
+            )
         except (PlanError, StoreError) as error:
             self.state.watch.end(str(error))
             say(self.widget, f"it cannot be watched: {error}", severity="error")
         else:
             self.state.results_elsewhere.clear()
-            self.state.told_elsewhere.clear()
+            self.state.events_elsewhere.clear()
             self._watch = watch
             for followed in self._find_manual_runs():
                 if followed.progress is not None:

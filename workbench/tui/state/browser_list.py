@@ -1,4 +1,4 @@
-"""What the browser lists: eval sets and their cases, with marks, and which verdicts are stale."""
+"""Contents of the browser: eval sets and their cases, marks, and stale verdicts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from workbench.model.identity import CaseKey
 from workbench.model.trace import get_trajectory
 from workbench.store.filetypes import derive_set_name
 from workbench.store.history.history_queries import StoredJob
-from workbench.tui.state.case_board import ResultPlace
+from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.text_layout import safe_line
 
-# What is listed: the rows, and the eval sets that they come from.
+# Rows, and the eval sets that they come from.
 
 
 class RowKind(StrEnum):
-    """What a row stands for."""
+    """Kind of a row."""
 
     TARGET = "target"
     EVAL_SET = "eval_set"
@@ -30,15 +30,16 @@ class RowKind(StrEnum):
 
 _DEPTHS = {RowKind.TARGET: 0, RowKind.EVAL_SET: 1, RowKind.CASE: 2}
 
-Place = tuple[str, str, CaseKey | None]
-"""Target, eval set (empty for a target) and case (None for both): what tells rows apart."""
+RowKey = tuple[str, str, CaseKey | None]
+"""Identity of a row: target, eval set (empty for a target) and case (None for a target or set)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row. `label` is safe to show; `problem` is the safe word for what is wrong with it, empty where nothing is.
+    """One row. `label` and `problem` are safe to show; `problem` is empty if nothing is wrong.
 
-    Rows are told apart by target, eval set and case: `eval_set` is empty for a target, `case` None for both.
+    A row is identified by target, eval set and case. `eval_set` is empty for a target, `case` is None for a target or
+    set.
     """
 
     kind: RowKind
@@ -50,45 +51,45 @@ class Row:
 
     @property
     def depth(self) -> int:
-        """How deep it is in the tree."""
+        """Depth in the tree."""
         return _DEPTHS[self.kind]
 
     @property
-    def place(self) -> Place:
-        """What tells it apart from all other rows."""
+    def key(self) -> RowKey:
+        """Identity of the row."""
         return self.target, self.eval_set, self.case
 
-    def is_at(self, place: Place) -> bool:
-        """Whether this is the row of that place."""
-        target, eval_set, case = place
+    def has_key(self, key: RowKey) -> bool:
+        """True if this row has that key."""
+        target, eval_set, case = key
         if case is None or self.case is None:
             return self.case is case and (self.target, self.eval_set) == (target, eval_set)
         # Comparing keys is slow by the ten thousand, comparing ids is not.
         return self.case is case or (self.case.eval_id == case.eval_id and self.case == case)
 
-    def is_beside(self, other: Row) -> bool:
-        """Whether both are cases of one set, or sets of one agent."""
+    def is_sibling(self, other: Row) -> bool:
+        """True if both are cases of one set, or sets of one agent."""
         if self.kind is not other.kind or self.kind is RowKind.TARGET:
             return False
         return self.target == other.target and (self.case is None or self.eval_set == other.eval_set)
 
     def contains(self, other: Row) -> bool:
-        """Whether another row is below this one, or is this one."""
+        """True if the other row is this one or below it."""
         if self.case is not None:
-            return self.place == other.place
+            return self.key == other.key
         return self.target == other.target and self.eval_set in ("", other.eval_set)
 
 
 NOT_READ, READING, FETCHING = "not read", "reading", "fetching"
-"""What is said of sets whose cases are not known yet, and of which nothing is wrong."""
+"""States of sets whose cases are not known yet and that have no problem."""
 
-KEPT_READ_ONLY = "these are stored results: EvalTask or `workbench score` judges the rows anew, nothing is edited here"
-"""Why what is kept of a run is neither run, edited nor accepted."""
+HISTORY_READ_ONLY = "stored results cannot be edited or run here; EvalTask or `workbench score` scores the rows again"
+"""Why a dataset that only the history has cannot be run, edited or accepted."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRun:
-    """The newest run of a dataset that the project has no target for. `command` is what began it."""
+class HistoryRun:
+    """Newest run of a dataset that the project has no target for. `command` is the command that started it."""
 
     run_id: str
     began: datetime
@@ -98,44 +99,46 @@ class KeptRun:
 
 @dataclass(frozen=True, slots=True)
 class ListedSet:
-    """An eval set as far as it has been read, or a dataset of which there are only the results of a run.
+    """An eval set as far as it was read, or a dataset that only the history has.
 
-    `cases` is None while it has not been. `target` is empty for a set that no agent was found for, `unpaired` then
-    says why; `problem` says why the file could not be read. `kept` is the run whose results it is; None for a file.
-    `is_dataset`: its cases are rows of a dataset, as far as that is known. `is_address`: of one elsewhere, which is
-    read when the user wants its rows and not before; `is_being_read`: that goes on.
+    `cases`: None until it is read. `target` is empty if no agent was found; `pairing_problem` then says why.
+    `problem` says why the file cannot be read. `history_run` is the run whose stored results are listed; None for a
+    file. `is_dataset`: its cases are rows of a dataset. `is_address`: the dataset is remote and read only on request;
+    `is_being_read`: that request is in progress.
     """
 
     relative: str
     target: str = ""
     cases: tuple[Row, ...] | None = None
     problem: str = ""
-    unpaired: str = ""
+    pairing_problem: str = ""
     config: str = ""
-    kept: KeptRun | None = None
+    history_run: HistoryRun | None = None
     is_dataset: bool = False
     is_address: bool = False
     is_being_read: bool = False
 
     @property
-    def is_to_be_read(self) -> bool:
-        """Whether its rows are there for whoever wants them read."""
+    def can_be_fetched(self) -> bool:
+        """True if it is remote, and its rows are neither read nor being read."""
         return self.is_address and self.cases is None and not self.is_being_read
 
     @property
     def is_being_fetched(self) -> bool:
-        """Whether its rows are on their way from elsewhere."""
+        """True if its remote rows are being read."""
         return self.is_address and self.cases is None and self.is_being_read
 
     @property
-    def place(self) -> tuple[str, str]:
-        """What tells it apart from all other sets."""
+    def key(self) -> tuple[str, str]:
+        """Identity of the set."""
         return self.target, self.relative
 
     @property
     def short_name(self) -> str:
-        """What it is called where no other is called so: an address always says that it is none of the files."""
-        if self.kept is not None:
+        """Name of the set if no other has the same. A remote address keeps its scheme, so that it does not look like a
+        file.
+        """
+        if self.history_run is not None:
             return self.relative
         path = PurePosixPath(self.relative)
         if self.is_address:
@@ -143,16 +146,16 @@ class ListedSet:
         return path.name if self.is_dataset else derive_set_name(path)
 
     @property
-    def keys(self) -> list[CaseKey]:
-        """The keys of its cases."""
+    def case_keys(self) -> list[CaseKey]:
+        """Keys of its cases."""
         return [row.case for row in self.cases or () if row.case is not None]
 
     @property
     def state(self) -> str:
-        """In a word what keeps it from being an ordinary set; empty where nothing does."""
+        """Why it differs from an ordinary set, in one word; empty if it does not."""
         if self.problem:
             return "broken"
-        if self.unpaired:
+        if self.pairing_problem:
             return "no agent"
         if self.cases is not None:
             return ""
@@ -161,18 +164,18 @@ class ListedSet:
         return READING
 
 
-def case_row(key: CaseKey, problem: str = "") -> Row:
-    """The row of a case. `problem` says what keeps it from running, empty where nothing does."""
+def make_case_row(key: CaseKey, problem: str = "") -> Row:
+    """Make the row of a case. `problem` says why it cannot run; empty if it can."""
     suffix = f" #{key.occurrence + 1}" if key.occurrence else ""
     label = f"{safe_line(key.eval_id) or '(empty id)'}{suffix}"
     return Row(RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem))
 
 
-# The cases that the user has marked: they stay marked whatever is listed.
+# Marked cases: a filter does not change them.
 
 
 class Marks:
-    """Marked cases, in the order in which they were marked, and where a range of marks begins."""
+    """Marked cases, in the order of marking, and the start of a range of marks."""
 
     def __init__(self) -> None:
         self._marked: dict[CaseKey, None] = {}
@@ -192,37 +195,35 @@ class Marks:
         self._marked.update(dict.fromkeys(keys))
 
     def toggle(self, keys: Collection[CaseKey]) -> None:
-        """Mark these cases; where all of them are marked already, unmark them."""
+        """Mark these cases; if all are marked already, unmark them."""
         if all(key in self._marked for key in keys):
-            self.forget(keys)
+            self.remove(keys)
         else:
             self.add(keys)
 
-    def forget(self, keys: Collection[CaseKey]) -> None:
-        """Unmark these cases: the user wants it, or they are gone."""
+    def remove(self, keys: Collection[CaseKey]) -> None:
         for key in keys:
             self._marked.pop(key, None)
         if self.anchor is not None and self.anchor in keys:
             self.anchor = None
 
     def clear(self) -> None:
-        """Unmark every case."""
         self._marked.clear()
         self.anchor = None
 
 
-# What the browser has to know of a case besides its row: what it can be found by, and what verdicts of it hang on.
+# Searchable content of cases, and the hashes that decide whether a verdict is current.
 
 Hashes = tuple[str, str]
-"""Of what reaches the agent, and of what the case is judged by besides, as plans have them."""
+"""Execution key (agent input) and scoring key (expectations and criteria), as in plans."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseContent:
-    """A case as it was read.
+    """Searchable content of a case.
 
-    `text` is its id, what the user says and the names of its tools, `tools` these names alone; both are without
-    capitals. `hashes` are those that a plan would have now; None where no plan can be made.
+    `text` has the id, the user messages and the tool names; `tools` has the tool names. Both are case-folded. `hashes`
+    are those of a plan made now; None if no plan can be made.
     """
 
     key: CaseKey
@@ -231,19 +232,19 @@ class CaseContent:
     hashes: Hashes | None = None
 
 
-def content_of(key: CaseKey, case: EvalCase, hashes: Hashes | None = None) -> CaseContent:
-    """What there is to know of a case."""
-    tools = tuple(dict.fromkeys(name.casefold() for name in _tools(case)))
-    text = "\n".join((key.eval_id.casefold(), *(said.casefold() for said in _said(case)), *tools))
+def index_case(key: CaseKey, case: EvalCase, hashes: Hashes | None = None) -> CaseContent:
+    """Make the searchable content of a case."""
+    tools = tuple(dict.fromkeys(name.casefold() for name in _iterate_tool_names(case)))
+    text = "\n".join((key.eval_id.casefold(), *(said.casefold() for said in _iterate_user_texts(case)), *tools))
     return CaseContent(key, text, tools, hashes)
 
 
-def content_of_broken(key: CaseKey, text: str) -> CaseContent:
-    """What there is to know of a case that cannot be read: its id and its text as the file has it."""
+def index_broken_case(key: CaseKey, text: str) -> CaseContent:
+    """Make the searchable content of a case that cannot be parsed: its id and its text in the file."""
     return CaseContent(key, f"{key.eval_id}\n{text}".casefold(), ())
 
 
-def _said(case: EvalCase) -> Iterator[str]:
+def _iterate_user_texts(case: EvalCase) -> Iterator[str]:
     for invocation in case.conversation or ():
         yield invocation.user_content.text()
     if case.conversation_scenario is not None:
@@ -251,125 +252,125 @@ def _said(case: EvalCase) -> Iterator[str]:
         yield case.conversation_scenario.conversation_plan
 
 
-def _tools(case: EvalCase) -> Iterator[str]:
+def _iterate_tool_names(case: EvalCase) -> Iterator[str]:
     for invocation in case.conversation or ():
         yield from (call.name for call in get_trajectory(invocation))
 
 
-# Which verdicts are stale: the case or its criteria are no longer what they were when it was judged.
+# Stale verdicts: the case or its criteria changed after the verdict.
 
 
 class Freshness:
-    """The hashes of cases as they are now, held against those that their newest verdicts were given by."""
+    """Compares the current hashes of cases with the hashes of their newest verdicts."""
 
     def __init__(self) -> None:
-        self._now: dict[CaseKey, Hashes] = {}
-        self._judged: dict[CaseKey, Hashes] = {}
-        self._of_session: set[CaseKey] = set()
-        self._planned: dict[CaseKey, Hashes] = {}
-        self._watched: dict[CaseKey, Sequence[str]] = {}
+        self._current_hashes: dict[CaseKey, Hashes] = {}
+        self._verdict_hashes: dict[CaseKey, Hashes] = {}
+        self._judged_in_session: set[CaseKey] = set()
+        self._planned_hashes: dict[CaseKey, Hashes] = {}
+        self._stale_reasons: dict[CaseKey, Sequence[str]] = {}
         self._is_watched = False
         self._stale: set[CaseKey] = set()
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def is_stale(self, key: CaseKey) -> bool:
-        """Whether the newest verdict of a case is of another content or other criteria; False where that is unknown."""
+        """True if the case or its criteria changed after its newest verdict; False if that is unknown."""
         return key in self._stale
 
     @property
-    def stale(self) -> Collection[CaseKey]:
-        """The cases whose verdicts are stale."""
+    def stale_cases(self) -> Collection[CaseKey]:
+        """Cases with stale verdicts."""
         return self._stale
 
-    def why(self, key: CaseKey) -> Sequence[str]:
-        """Why the newest verdict of a case is stale, in words; nothing where it is not."""
-        if key in self._watched:
-            return self._watched[key]
+    def find_stale_reasons(self, key: CaseKey) -> Sequence[str]:
+        """Return why the newest verdict of a case is stale; empty if it is not."""
+        if key in self._stale_reasons:
+            return self._stale_reasons[key]
         return ("it or its criteria were edited",) if key in self._stale else ()
 
-    def count(self, target: str, eval_set: str) -> int:
-        """How many verdicts of a set are stale; of all sets of the target where `eval_set` is empty."""
+    def count_stale(self, target: str, eval_set: str) -> int:
+        """Count the stale verdicts of a set, or of all sets of the target if `eval_set` is empty."""
         if eval_set:
             return self._counts[target, eval_set]
         return sum(count for (name, _), count in self._counts.items() if name == target)
 
-    def read(self, key: CaseKey, hashes: Hashes | None) -> None:
-        """A case is so now; None where that cannot be told."""
+    def set_current_hashes(self, key: CaseKey, hashes: Hashes | None) -> None:
+        """Set the current hashes of a case; None if they are unknown."""
         if hashes is None:
-            self._now.pop(key, None)
+            self._current_hashes.pop(key, None)
         else:
-            self._now[key] = hashes
+            self._current_hashes[key] = hashes
         self._compare(key)
 
-    def judged(self, hashes: Mapping[CaseKey, Hashes]) -> None:
-        """Stored verdicts were given by these; those of cases that have been judged in this session stay."""
+    def set_verdict_hashes(self, hashes: Mapping[CaseKey, Hashes]) -> None:
+        """Set the hashes of stored verdicts, except for cases that were scored in this session."""
         for key, each in hashes.items():
-            if key not in self._of_session:
-                self._judged[key] = each
+            if key not in self._judged_in_session:
+                self._verdict_hashes[key] = each
                 self._compare(key)
 
-    def planned(self, hashes: Mapping[CaseKey, Hashes]) -> None:
-        """A run begins that judges by these."""
-        self._planned.update(hashes)
+    def set_planned_hashes(self, hashes: Mapping[CaseKey, Hashes]) -> None:
+        """Set the hashes of a run that begins: verdicts of this run get them."""
+        self._planned_hashes.update(hashes)
 
-    def finished(self, key: CaseKey) -> None:
-        """The run has judged a case."""
-        if not self._is_watched:  # else the watch will say whether the new verdict holds
-            self._watched.pop(key, None)
-        if key in self._planned:
-            self._judged[key] = self._planned[key]
-            self._of_session.add(key)
+    def record_verdict(self, key: CaseKey) -> None:
+        """Record that the run scored a case."""
+        if not self._is_watched:  # a watch reports itself whether the new verdict is current
+            self._stale_reasons.pop(key, None)
+        if key in self._planned_hashes:
+            self._verdict_hashes[key] = self._planned_hashes[key]
+            self._judged_in_session.add(key)
         self._compare(key)
 
-    def played(self, key: CaseKey) -> None:
-        """A run has played a case and judged nothing: what it did last has no verdict that could be stale."""
+    def drop_verdict(self, key: CaseKey) -> None:
+        """Record that a run played a case without scoring it: there is no verdict that could be stale."""
         if not self._is_watched:
-            self._watched.pop(key, None)
-        self._judged.pop(key, None)
-        self._of_session.add(key)
+            self._stale_reasons.pop(key, None)
+        self._verdict_hashes.pop(key, None)
+        self._judged_in_session.add(key)
         self._compare(key)
 
-    def watched(self, stale: Mapping[CaseKey, Sequence[str]]) -> None:
-        """A watch says which verdicts do not hold, and why; all others do."""
-        changed = [key for key in {**self._watched, **stale} if (key in self._watched) != (key in stale)]
-        self._watched, self._is_watched = dict(stale), True
+    def set_watch_findings(self, stale: Mapping[CaseKey, Sequence[str]]) -> None:
+        """Set the stale verdicts that a watch found, with reasons. All others are current."""
+        changed = [key for key in {**self._stale_reasons, **stale} if (key in self._stale_reasons) != (key in stale)]
+        self._stale_reasons, self._is_watched = dict(stale), True
         for key in changed:
             self._compare(key)
 
-    def checked(self, key: CaseKey, why: Sequence[str]) -> bool:
-        """It was checked, without a watch, why the verdict of a case does not hold; nothing where it does.
+    def set_stale_reasons(self, key: CaseKey, why: Sequence[str]) -> bool:
+        """Set the reasons that a check without a watch found; none if the verdict is current.
 
-        Return False if the same was known before.
+        Return False if nothing changed.
         """
-        if tuple(self._watched.get(key, ())) == tuple(why):
+        if tuple(self._stale_reasons.get(key, ())) == tuple(why):
             return False
         if why:
-            self._watched[key] = why
+            self._stale_reasons[key] = why
         else:
-            self._watched.pop(key, None)
+            self._stale_reasons.pop(key, None)
         self._compare(key)
         return True
 
-    def holds(self, key: CaseKey, hashes: Hashes | None = None) -> None:
-        """The watch has a verdict that holds, where it was given earlier by these hashes."""
-        self._watched.pop(key, None)
+    def mark_current(self, key: CaseKey, hashes: Hashes | None = None) -> None:
+        """Record that a stored verdict, with these hashes, is current."""
+        self._stale_reasons.pop(key, None)
         if hashes is not None:
-            self._judged[key] = hashes
+            self._verdict_hashes[key] = hashes
         self._compare(key)
 
-    def end_watching(self) -> None:
-        """Nobody watches any longer."""
+    def end_watch(self) -> None:
+        """Record that the watch has ended."""
         self._is_watched = False
 
-    def forget(self, keys: Iterable[CaseKey]) -> None:
-        """These cases are no longer listed; what they were judged by is kept for when they come back."""
+    def remove_cases(self, keys: Iterable[CaseKey]) -> None:
+        """Remove cases that are no longer listed. Hashes of their verdicts stay, in case they are listed again."""
         for key in keys:
-            self._now.pop(key, None)
+            self._current_hashes.pop(key, None)
             self._compare(key)
 
     def _compare(self, key: CaseKey) -> None:
-        now, judged = self._now.get(key), self._judged.get(key)
-        is_stale = key in self._watched or (now is not None and judged is not None and now != judged)
+        now, judged = self._current_hashes.get(key), self._verdict_hashes.get(key)
+        is_stale = key in self._stale_reasons or (now is not None and judged is not None and now != judged)
         if is_stale and key not in self._stale:
             self._stale.add(key)
             self._counts[key.target, key.eval_set] += 1
@@ -378,15 +379,15 @@ class Freshness:
             self._counts[key.target, key.eval_set] -= 1
 
 
-# Whether verdicts still hold: what is checked, and what came of it.
+# Checks of shown verdicts against the present code, data and configuration.
 
-ShownVerdicts = Mapping[CaseKey, Mapping[int, ResultPlace | None]]
-"""The verdicts that the screen shows, by case and repeat: where each is stored, None where that is not known."""
+VerdictLocations = Mapping[CaseKey, Mapping[int, ResultLocation | None]]
+"""Where the shown verdicts are stored, by case and repeat; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentVerdict:
-    """A stored verdict that holds in place of the one shown, and the hashes it was given by."""
+    """An earlier stored verdict that is current and replaces the shown one, with its hashes."""
 
     stored: StoredJob
     hashes: Hashes
@@ -394,9 +395,9 @@ class CurrentVerdict:
 
 @dataclass(frozen=True, slots=True)
 class CheckedVerdicts:
-    """Some cases whose verdicts were checked.
+    """Outcome of a check of verdicts.
 
-    `stale` says why the verdicts of a case do not hold; `current` has, by repeat, the earlier ones that do.
+    `stale` gives the reasons for each stale case; `current` has, by repeat, earlier verdicts that are current.
     """
 
     cases: Sequence[CaseKey]

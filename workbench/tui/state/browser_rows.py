@@ -1,4 +1,4 @@
-"""The rows of the browser as they are drawn, and the details of the selected one."""
+"""Text of the browser: its rows, and the details of the selected set or target."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rich.cells import cell_len
 from workbench.model.results import has_missing_samples
 from workbench.report.run_report import missing_samples_lines
 from workbench.store.filetypes import derive_set_name
-from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, KeptRun, ListedSet, Row
+from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, HistoryRun, ListedSet, Row
 from workbench.tui.state.browser_state import Browser, Subject
-from workbench.tui.state.case_board import (
+from workbench.tui.state.case_filter import SYNTAX, Query
+from workbench.tui.state.case_status import (
     EDITED,
     MARKED,
     PARTLY_JUDGED,
     STALE,
-    Board,
+    Badge,
     CaseRecord,
-    Look,
+    CaseState,
     Outcome,
-    Standing,
-    look_of,
-    standing_of,
+    StatusBoard,
+    find_worst_state,
+    get_badge,
 )
-from workbench.tui.state.case_filter import SYNTAX, Query
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -41,7 +41,7 @@ from workbench.tui.state.text_layout import (
     shorten,
 )
 
-# The rows of the browser as they are drawn: marks, label, and how it stands.
+# Rows as drawn: marks, label and state.
 
 _NOTHING = StyledText("")
 _TONES_OF_UNREAD = {NOT_READ: Style.MUTED, READING: Style.MUTED, FETCHING: Style.RUNNING}
@@ -49,11 +49,11 @@ _TONES_OF_UNREAD = {NOT_READ: Style.MUTED, READING: Style.MUTED, FETCHING: Style
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """A row as it is drawn.
+    """Parts of a row as drawn.
 
-    `flag` is one cell, or nothing: whether the row is marked. `mark` is one cell: how a case stands, or whether what is
-    below the row is hidden. `edited` follows the label where there are unsaved edits, `partly` where the verdict lacks
-    samples of a judge. `right` is always shown, `more` stands before it where there is room.
+    `flag` (one cell or empty) shows that the row is marked. `mark` (one cell) shows the state of a case, or whether a
+    set or target is folded. `edited` follows the label if there are unsaved edits, `partly` if the verdict lacks judge
+    samples. `right` is always shown, `more` before it if there is room.
     """
 
     depth: int
@@ -67,75 +67,75 @@ class RowView:
     partly: StyledText = _NOTHING
 
 
-def row_view(browser: Browser, board: Board, index: int, *, importing: Collection[str]) -> RowView:
-    """One row as it is drawn now; `importing` are the targets whose agents are being imported."""
+def make_row_view(browser: Browser, board: StatusBoard, index: int, *, importing: Collection[str]) -> RowView:
+    """Make the view of one row. `importing` are the targets whose agents are being imported."""
     row = browser.rows[index]
     edited = StyledText(f" {EDITED.symbol}", EDITED.style) if browser.is_edited(row) else _NOTHING
     if row.case is None:
-        view = _group_view(row, browser, board.counts(row.target, row.eval_set or None), edited)
+        view = _make_group_view(row, browser, board.count_states(row.target, row.eval_set or None), edited)
         is_importing = row.target in importing and not row.eval_set
         return replace(view, right=StyledText("importing", Style.RUNNING), more=view.right) if is_importing else view
-    record = board.record(row.case)
-    look = _look(row, record)
-    right, more, partly = StyledText(look.word, look.style), _NOTHING, _NOTHING
-    mark = StyledText(look.symbol, look.style)
+    record = board.get_record(row.case)
+    badge = _choose_badge(row, record)
+    right, more, partly = StyledText(badge.word, badge.style), _NOTHING, _NOTHING
+    mark = StyledText(badge.symbol, badge.style)
     if row.problem:
-        right = StyledText("broken", look.style)
-    elif record is not None and _is_verdict(record):
-        right = _time(record)
+        right = StyledText("broken", badge.style)
+    elif record is not None and _has_verdict(record):
+        right = _format_time(record)
         more = StyledText("stored", Style.MUTED) if record.stored_at is not None else _NOTHING
         partly = StyledText(f" {PARTLY_JUDGED.symbol}", PARTLY_JUDGED.style) if record.misses_samples else _NOTHING
         if browser.freshness.is_stale(row.case):
             mark, more, right = (
                 StyledText(STALE.symbol, STALE.style),
                 right,
-                StyledText(f"{look.symbol} {STALE.word}", STALE.style),
+                StyledText(f"{badge.symbol} {STALE.word}", STALE.style),
             )
-    elif look is look_of(Standing.NOT_RUN):
+    elif badge is get_badge(CaseState.NOT_RUN):
         right, more = _NOTHING, right  # the symbol says it too
     flag = StyledText(MARKED.symbol, MARKED.style) if row.case in browser.marks else _NOTHING
     return RowView(row.depth, flag, mark, StyledText(row.label), edited, right, more, can_fold=False, partly=partly)
 
 
-def border_title(browser: Browser) -> str:
-    """What the frame of the list says above it: how many cases are listed where a filter hides others."""
+def format_border_title(browser: Browser) -> str:
+    """Format the title of the list's border; with a filter it has the number of listed cases."""
     if not browser.is_filtered:
         return "eval sets"
-    listed, total = (sum(1 for _ in rows) for rows in (browser.listed_case_rows(), browser.case_rows()))
+    listed, total = (sum(1 for _ in rows) for rows in (browser.iterate_listed_rows(), browser.iterate_case_rows()))
     return f"eval sets · {listed:,} of {total:,}"
 
 
-def border_subtitle(browser: Browser) -> str:
-    """What the frame of the list says below it: the order, and how many cases are marked."""
+def format_border_subtitle(browser: Browser) -> str:
+    """Format the subtitle of the list's border: the order, and the number of marked cases."""
     marked = f"{MARKED.symbol} {len(browser.marks):,} marked · " if len(browser.marks) else ""
     return f"{marked}{browser.order.value}"
 
 
-def _look(row: Row, record: CaseRecord | None) -> Look:
+def _choose_badge(row: Row, record: CaseRecord | None) -> Badge:
     if row.problem:
-        return look_of(Standing.ERROR)
-    return look_of(record.standing if record is not None else Standing.NOT_RUN)
+        return get_badge(CaseState.ERROR)
+    return get_badge(record.state if record is not None else CaseState.NOT_RUN)
 
 
-def _is_verdict(record: CaseRecord) -> bool:
-    return bool(record.outcomes) and record.standing not in (Standing.WAITING, Standing.RUNNING)
+def _has_verdict(record: CaseRecord) -> bool:
+    return bool(record.outcomes) and record.state not in (CaseState.WAITING, CaseState.RUNNING)
 
 
-def _time(record: CaseRecord) -> StyledText:
-    """How long it took; of several repeats how many passed; a word where it did neither pass nor fail."""
-    look = look_of(record.standing)
-    if record.standing not in (Standing.PASSED, Standing.FAILED):
-        return StyledText(look.word, look.style)
+def _format_time(record: CaseRecord) -> StyledText:
+    """Format the duration; for several repeats how many passed; a word if it neither passed nor failed."""
+    badge = get_badge(record.state)
+    if record.state not in (CaseState.PASSED, CaseState.FAILED):
+        return StyledText(badge.word, badge.style)
     if len(record.verdicts) > 1:
         return StyledText(f"{record.passed_repeats}/{len(record.verdicts)}", Style.MUTED)
     return StyledText(format_time_taken(record.agent_seconds or 0.0), Style.MUTED)
 
 
-def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edited: StyledText) -> RowView:
-    """A target or a set: how many of its cases passed, marked by the worst of them, and how many are stale."""
+def _make_group_view(row: Row, browser: Browser, counts: Mapping[CaseState, int], edited: StyledText) -> RowView:
+    """Make the view of a target or set: how many cases passed, the badge of the worst state, and the stale ones."""
     fold = StyledText("▸" if browser.is_folded(row) else "▾")
-    stale = browser.freshness.count(row.target, row.eval_set)
-    right = _roll_up(row, counts)
+    stale = browser.freshness.count_stale(row.target, row.eval_set)
+    right = _summarize_counts(row, counts)
     if stale:
         right = StyledText(f"{STALE.symbol}{stale:,} {right.text}", STALE.style)
     return RowView(
@@ -143,23 +143,27 @@ def _group_view(row: Row, browser: Browser, counts: Mapping[Standing, int], edit
     )
 
 
-def _roll_up(row: Row, counts: Mapping[Standing, int]) -> StyledText:
+def _summarize_counts(row: Row, counts: Mapping[CaseState, int]) -> StyledText:
     if row.problem:
         return StyledText(row.problem, _TONES_OF_UNREAD.get(row.problem, Style.ERROR))
-    total, passed = sum(counts.values()), counts.get(Standing.PASSED, 0)
+    total, passed = sum(counts.values()), counts.get(CaseState.PASSED, 0)
     text = f"{passed:,}/{total:,}"
-    for standing in (Standing.ERROR, Standing.FAILED):
-        if counts.get(standing):
-            return _marked(text, look_of(standing))
-    return _marked(text, look_of(Standing.PASSED)) if total and passed == total else StyledText(text, Style.MUTED)
+    for state in (CaseState.ERROR, CaseState.FAILED):
+        if counts.get(state):
+            return _format_badge(text, get_badge(state))
+    return (
+        _format_badge(text, get_badge(CaseState.PASSED)) if total and passed == total else StyledText(text, Style.MUTED)
+    )
 
 
-def _marked(text: str, look: Look) -> StyledText:
-    return StyledText(f"{look.symbol} {text}", look.style)
+def _format_badge(text: str, badge: Badge) -> StyledText:
+    return StyledText(f"{badge.symbol} {text}", badge.style)
 
 
-def line_of(view: RowView, width: int) -> Line:
-    """Label on the left, time or word on the right; what can be left out is, then the label is cut."""
+def format_row(view: RowView, width: int) -> Line:
+    """Format a row: label on the left, duration or word on the right. Without room, optional parts go first; then the
+    label is cut.
+    """
     lead = "  " * view.depth
     if view.flag.text:
         lead = lead[:-1]
@@ -181,30 +185,30 @@ def line_of(view: RowView, width: int) -> Line:
     )  # fmt: skip
 
 
-# What there is to say of the selected row besides a case: of an eval set, a target, or that there is nothing.
+# Details of the selected set or target, and notes above a case.
 
-_NOT_STORED = "No reference of this row is stored: here is what was answered, and how it was judged."
+_NOT_STORED = "The reference of this row is not stored; below are its answer and its scores."
 
 
-def played_note(subject: Subject) -> str:
-    """What there is to say of a conversation that nothing has judged; empty of any other."""
+def describe_unjudged(subject: Subject) -> str:
+    """Describe a conversation that was not scored; empty for all others."""
     record = subject.record
     if subject.pinned is not None or subject.is_live or record is None or not record.is_only_played:
         return ""
-    earlier = "; the verdict is that on an earlier one" if record.judged else ""
+    earlier = "; the verdict is from an earlier run" if record.reused_verdicts else ""
     if record.has_failed_to_play:
         return f"only played, and that failed, r runs it again{earlier}"
     return f"only played, r judges it{earlier}"
 
 
-def case_head(subject: Subject) -> list[Block]:
-    """What is to be said before a case: what is wrong with it, which repeat is looked at, what is still to come."""
-    if subject.is_kept:
-        told = [Paragraph.from_text(_NOT_STORED, Style.MUTED), BLANK] if subject.lacks_expected else []
-        return [*told, *_what_is_not_kept(subject)]
+def make_case_notes(subject: Subject) -> list[Block]:
+    """Make the notes above a case: problems, stale reasons, the shown repeat, and missing data."""
+    if subject.is_from_history:
+        notes = [Paragraph.from_text(_NOT_STORED, Style.MUTED), BLANK] if subject.lacks_reference else []
+        return [*notes, *_note_missing_execution(subject)]
     if subject.pinned is not None:
         return []
-    row, record, read = subject.row, subject.record, subject.read
+    row, record, read = subject.row, subject.record, subject.loaded
     unpaired = "no agent was found for this eval set; select the set to see what to do"
     problems = [unpaired if row is not None and not row.target else "", row.problem if row is not None else ""]
     problems.append(read.problem if read is not None else "")
@@ -213,61 +217,61 @@ def case_head(subject: Subject) -> list[Block]:
         blocks += [Paragraph.from_text(f"! {safe(text)}", Style.ERROR), BLANK]
     if subject.is_stale:
         blocks += [
-            Paragraph.from_text(f"{STALE.symbol} stale: {safe_line(why)}", STALE.style) for why in subject.why_stale
+            Paragraph.from_text(f"{STALE.symbol} stale: {safe_line(why)}", STALE.style) for why in subject.stale_reasons
         ]
         blocks.append(BLANK)
-    if note := played_note(subject):
+    if note := describe_unjudged(subject):
         blocks += [Paragraph.from_text(note, Style.WARNING), BLANK]
     missing = missing_samples_lines(subject.result.metrics) if subject.result is not None else []
     if missing:
         blocks += [Paragraph.from_text(f"{PARTLY_JUDGED.symbol} {safe(line)}", PARTLY_JUDGED.style) for line in missing]
         blocks.append(BLANK)
     if record is not None and subject.repeat is not None:
-        blocks += _repeat_line(record, subject.repeat)
+        blocks += _format_repeat(record, subject.repeat)
     if read is None:
         blocks.append(Paragraph.from_text("reading the case …", Style.MUTED))
     elif record is not None and subject.repeat in record.outcomes and not subject.is_live:
-        blocks += _what_is_not_stored(record.outcomes[subject.repeat])
+        blocks += _note_expired_execution(record.outcomes[subject.repeat])
     return blocks
 
 
-def set_detail(listed: ListedSet, counts: Mapping[Standing, int], *, stale: int) -> tuple[Block, ...]:
-    """An eval set: where it is, how its cases stand, and what is wrong with it."""
+def describe_set(listed: ListedSet, counts: Mapping[CaseState, int], *, stale: int) -> tuple[Block, ...]:
+    """Describe an eval set: path, number of cases by state, and problems."""
     blocks: list[Block] = []
-    if listed.kept is None:
+    if listed.history_run is None:
         kind = "address" if listed.is_address else "dataset" if listed.is_dataset else "file"
-        blocks.append(_fact(kind, listed.relative))
-    if listed.kept is not None:
-        blocks += _kept_facts(listed, listed.kept)
+        blocks.append(_format_fact(kind, listed.relative))
+    if listed.history_run is not None:
+        blocks += _describe_history_run(listed, listed.history_run)
     elif listed.target:
-        blocks.append(_fact("agent", listed.target))
+        blocks.append(_format_fact("agent", listed.target))
     if listed.config:
-        blocks.append(_fact("criteria", listed.config))
-    blocks += [BLANK, *_count_blocks(counts, stale=stale)]
+        blocks.append(_format_fact("criteria", listed.config))
+    blocks += [BLANK, *_format_counts(counts, stale=stale)]
     if listed.cases == ():
         empty = "It has no rows." if listed.is_dataset else "It has no cases yet: N adds one, chats can be saved to it."
         blocks.append(Paragraph.from_text(empty, Style.WARNING))
-    if listed.is_to_be_read and not listed.problem:
+    if listed.can_be_fetched and not listed.problem:
         blocks.append(
-            Paragraph.from_text("Nothing is read from an address unasked: enter reads its rows, r judges them.")
+            Paragraph.from_text("Remote rows are read only on request: enter reads them, r reads and scores them.")
         )
     elif listed.is_being_fetched:
         blocks.append(Paragraph.from_text("fetching its rows …", Style.RUNNING))
     elif listed.cases is None and not listed.problem:
-        what = "rows" if listed.kept or listed.is_dataset else "file"
+        what = "rows" if listed.history_run or listed.is_dataset else "file"
         blocks.append(Paragraph.from_text(f"reading the {what} …", Style.MUTED))
     if listed.problem:
-        what = "these results" if listed.kept else "this dataset" if listed.is_dataset else "this file"
+        what = "these results" if listed.history_run else "this dataset" if listed.is_dataset else "this file"
         blocks += [
             Paragraph.from_text(f"! {what} could not be read", Style.ERROR),
             Paragraph.from_text(safe(listed.problem), indent=2),
-            *([Paragraph.from_text("enter tries it again.", Style.MUTED)] if listed.is_address else []),
+            *([Paragraph.from_text("enter tries again", Style.MUTED)] if listed.is_address else []),
             BLANK,
         ]
-    if listed.unpaired:
+    if listed.pairing_problem:
         blocks += [
             Paragraph.from_text("! no agent was found for this eval set", Style.ERROR),
-            *_what_to_pair(listed),
+            *_suggest_pairing(listed),
             BLANK,
         ]
     problems = [case for case in listed.cases or () if case.problem]
@@ -282,16 +286,16 @@ def set_detail(listed: ListedSet, counts: Mapping[Standing, int], *, stale: int)
     return tuple(blocks)
 
 
-def target_detail(
+def describe_target(
     target: str,
     facts: Iterable[tuple[str, str]],
     sets: Sequence[ListedSet],
-    counts: Mapping[Standing, int],
+    counts: Mapping[CaseState, int],
     *,
     stale: int,
 ) -> tuple[Block, ...]:
-    """A target: what it is and how its cases stand."""
-    blocks: list[Block] = [_fact(name, value) for name, value in facts]
+    """Describe a target: its facts, and the number of its cases by state."""
+    blocks: list[Block] = [_format_fact(name, value) for name, value in facts]
     if not target:
         blocks.append(
             Paragraph.from_text("These eval sets belong to no agent that was found; select one to see what to do.")
@@ -305,19 +309,19 @@ def target_detail(
                 "[targets.NAME] eval_sets."
             ),
         ]
-    blocks += [BLANK, *_count_blocks(counts, stale=stale)]
+    blocks += [BLANK, *_format_counts(counts, stale=stale)]
     return tuple(blocks)
 
 
-def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> tuple[Block, ...]:
-    """A project without eval sets: what was looked for, and what to do."""
+def describe_empty_project(root: str, targets: Sequence[str], problems: Sequence[str]) -> tuple[Block, ...]:
+    """Describe a project without eval sets: where it was searched, and what to do."""
     agents = ", ".join(safe_line(target) for target in targets) or "none"
     blocks: list[Block] = [
         Paragraph.from_text("No eval sets were found.", Style.STRONG),
         BLANK,
-        _fact("looked in", root),
-        _fact("looked for", "files named *.evalset.json or *.test.json, in every folder but hidden and installed ones"),
-        _fact("agents found", agents),
+        _format_fact("looked in", root),
+        _format_fact("looked for", "*.evalset.json and *.test.json, except in hidden folders and installed packages"),
+        _format_fact("agents found", agents),
         BLANK,
         Paragraph.from_text("What to do", Style.HEADING),
         Paragraph.from_text("· open another folder:  workbench PATH", indent=2, hang=2),
@@ -333,8 +337,8 @@ def empty_detail(root: str, targets: Sequence[str], problems: Sequence[str]) -> 
     return tuple(blocks)
 
 
-def nothing_listed_detail(query: Query) -> tuple[Block, ...]:
-    """No case is what is filtered by."""
+def describe_no_matches(query: Query) -> tuple[Block, ...]:
+    """Describe that no case matches the filter, and its syntax."""
     wanted = f'No case has "{safe_line(query.text)}" in its id, in what the user says, or in the names of its tools.'
     if query.problems:
         blocks = [Paragraph.from_text(f"! {problem}", Style.WARNING) for problem in query.problems]
@@ -349,55 +353,55 @@ def nothing_listed_detail(query: Query) -> tuple[Block, ...]:
     )
 
 
-def heading_of(subject: Subject) -> Heading:
-    """What stands in the frame around the panes."""
+def make_heading(subject: Subject) -> Heading:
+    """Make the heading in the border around the panes."""
     if subject.pinned is not None:
         result = subject.pinned.result
-        status = _status(standing_of([result.status]), partly=has_missing_samples(result.metrics))
+        status = _format_status(find_worst_state([result.status]), partly=has_missing_samples(result.metrics))
         return Heading(subject.pinned.title, status, format_time_taken(result.agent_seconds))
     row = subject.row
     if row is None:
         return Heading("nothing is listed")
     if row.case is not None:
-        name = row.eval_set if subject.is_kept else derive_set_name(PurePosixPath(row.eval_set))
+        name = row.eval_set if subject.is_from_history else derive_set_name(PurePosixPath(row.eval_set))
         title = f"{row.label} · {safe_line(name)}"
-        why = f"stale: {safe_line(subject.why_stale[0])}" if subject.is_stale else ""
-        standing = subject.record.standing if subject.record is not None else Standing.NOT_RUN
+        why = f"stale: {safe_line(subject.stale_reasons[0])}" if subject.is_stale else ""
+        state = subject.record.state if subject.record is not None else CaseState.NOT_RUN
         partly = subject.record is not None and subject.record.misses_samples
-        return Heading(title, _status(standing, partly=partly), _ran(subject.record), why_stale=why)
+        return Heading(title, _format_status(state, partly=partly), _format_run_time(subject.record), why_stale=why)
     return Heading(safe_line(row.eval_set or row.target) or "eval sets without an agent")
 
 
-def _kept_facts(listed: ListedSet, kept: KeptRun) -> Iterator[Block]:
-    yield _fact("dataset", safe_line(listed.relative))
-    yield _fact("run", safe_line(kept.run_id))
-    yield _fact("began", f"{kept.began.astimezone():%Y-%m-%d %H:%M}")
+def _describe_history_run(listed: ListedSet, kept: HistoryRun) -> Iterator[Block]:
+    yield _format_fact("dataset", safe_line(listed.relative))
+    yield _format_fact("run", safe_line(kept.run_id))
+    yield _format_fact("began", f"{kept.began.astimezone():%Y-%m-%d %H:%M}")
     if kept.command:
-        yield _fact("by", safe_line(kept.command))
+        yield _format_fact("by", safe_line(kept.command))
     if not kept.has_ended:
-        yield Paragraph.from_text("It goes on, or was interrupted: F5 looks for more results.", Style.WARNING)
+        yield Paragraph.from_text("The run is in progress or was interrupted; F5 reads new results.", Style.WARNING)
     yield Paragraph.from_text(
-        "Results of the newest run as the history keeps them; the project has no such target.", Style.MUTED
+        "Stored results of the newest run; the project has no target for this dataset.", Style.MUTED
     )
 
 
-def _what_is_not_kept(subject: Subject) -> Iterator[Block]:
+def _note_missing_execution(subject: Subject) -> Iterator[Block]:
     if subject.result is not None and not subject.turns and subject.result.failure is None:
-        yield Paragraph.from_text("What the agent did then is no longer stored.", Style.WARNING)
+        yield Paragraph.from_text("The trace and answers of this run are no longer stored.", Style.WARNING)
         yield BLANK
 
 
-def _what_is_not_stored(outcome: Outcome) -> Iterator[Block]:
+def _note_expired_execution(outcome: Outcome) -> Iterator[Block]:
     result = outcome.result
     turns = result.execution.turns if result is not None else ()
     if outcome.stored_at is not None and not turns and (result is None or result.failure is None):
         yield Paragraph.from_text(
-            "What the agent did then is no longer stored; run the case again to see it.", Style.WARNING
+            "The trace and answers of this run are no longer stored; r runs the case again.", Style.WARNING
         )
         yield BLANK
 
 
-def _repeat_line(record: CaseRecord, repeat: int) -> Iterator[Block]:
+def _format_repeat(record: CaseRecord, repeat: int) -> Iterator[Block]:
     total = len(record.outcomes) + len(record.turns)
     if total > 1:
         passed = "" if record.is_only_played else f", {record.passed_repeats} passed"
@@ -405,27 +409,27 @@ def _repeat_line(record: CaseRecord, repeat: int) -> Iterator[Block]:
         yield BLANK
 
 
-def _status(standing: Standing, *, partly: bool) -> str:
-    """How it stands, marked if the verdict is `partly` that of a judge whose samples are missing."""
-    look = look_of(standing)
-    return f"{look.symbol} {look.word.upper()}{f' {PARTLY_JUDGED.symbol}' if partly else ''}"
+def _format_status(state: CaseState, *, partly: bool) -> str:
+    """Format a state, with a mark if the verdict is `partly` that of a judge whose samples are missing."""
+    badge = get_badge(state)
+    return f"{badge.symbol} {badge.word.upper()}{f' {PARTLY_JUDGED.symbol}' if partly else ''}"
 
 
-def _ran(record: CaseRecord | None) -> str:
+def _format_run_time(record: CaseRecord | None) -> str:
     if record is None or record.agent_seconds is None:
         return ""
     stored = f", stored {record.stored_at.astimezone():%Y-%m-%d %H:%M}" if record.stored_at is not None else ""
     return f"{format_time_taken(record.agent_seconds)}{stored}"
 
 
-def _count_blocks(counts: Mapping[Standing, int], *, stale: int) -> Iterator[Block]:
+def _format_counts(counts: Mapping[CaseState, int], *, stale: int) -> Iterator[Block]:
     total = sum(counts.values())
-    yield _fact("cases", f"{total:,}")
-    for standing in Standing:
-        if count := counts.get(standing, 0):
-            look = look_of(standing)
+    yield _format_fact("cases", f"{total:,}")
+    for state in CaseState:
+        if count := counts.get(state, 0):
+            badge = get_badge(state)
             yield Paragraph(
-                (StyledText(f"{look.symbol} {look.word}  ", look.style), StyledText(f"{count:,}")), indent=2
+                (StyledText(f"{badge.symbol} {badge.word}  ", badge.style), StyledText(f"{count:,}")), indent=2
             )
     if stale:
         yield Paragraph(
@@ -434,10 +438,10 @@ def _count_blocks(counts: Mapping[Standing, int], *, stale: int) -> Iterator[Blo
     yield BLANK
 
 
-def _what_to_pair(listed: ListedSet) -> Iterator[Block]:
-    yield Paragraph.from_text(safe(listed.unpaired), indent=2)
+def _suggest_pairing(listed: ListedSet) -> Iterator[Block]:
+    yield Paragraph.from_text(safe(listed.pairing_problem), indent=2)
     yield Paragraph.from_text(f'[targets.NAME]\neval_sets = ["{safe_line(listed.relative)}"]', Style.KEY, indent=4)
 
 
-def _fact(name: str, value: str) -> Paragraph:
+def _format_fact(name: str, value: str) -> Paragraph:
     return Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(value))), hang=2)

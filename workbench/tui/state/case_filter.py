@@ -1,4 +1,4 @@
-"""The filter and the order of the browser: how they are written, and which cases they select."""
+"""Filter and order of the browser: their syntax, and the cases that match."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise
 from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
 from workbench.tui.state.browser_list import CaseContent, Freshness, Marks, Row
-from workbench.tui.state.case_board import FALLS_SHORT, Board, CaseRecord, Standing
+from workbench.tui.state.case_status import FAILING_STATES, CaseRecord, CaseState, StatusBoard
 from workbench.tui.state.text_layout import safe_line
 
-# What the user writes into the filter line: words, and terms for statuses, tools and the like.
+# Syntax of the filter line: words, and terms for states, tools and traits.
 
 
 class Trait(StrEnum):
-    """What `is:` asks for."""
+    """Values of the term `is:`."""
 
     FAILING = "failing"
     STALE = "stale"
@@ -32,49 +32,49 @@ SYNTAX = 'words "a phrase" · status:failed or !failed · tool:NAME · is:failin
 """The help of the filter line."""
 
 _TERM = re.compile(r'(?i)(?P<kind>(?:status|tool|is):|!)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]\S*))?')
-_STANDINGS = {standing.value.replace(" ", "-"): standing for standing in Standing}
+_STATES = {state.value.replace(" ", "-"): state for state in CaseState}
 _CYCLE = ("", "is:failing", "!passed", "!not-run", "is:stale", "is:marked")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which cases are to be listed: those that have every word, every tool, one of the standings and every trait.
+    """A parsed filter line: a case matches if it has every word, every tool, every trait and one of the states.
 
-    Words and tools are without capitals. `problems` says in safe words what of the text means nothing; where there is
-    any, no case is meant.
+    Words and tools are case-folded. `problems` are safe sentences about terms that are not valid; no case then
+    matches.
     """
 
     text: str = ""
     words: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
-    standings: frozenset[Standing] | None = None
+    states: frozenset[CaseState] | None = None
     traits: frozenset[Trait] = frozenset()
     problems: tuple[str, ...] = ()
 
     @property
-    def wants_all(self) -> bool:
-        """Whether every case is meant."""
-        return not (self.words or self.tools or self.traits or self.problems) and self.standings is None
+    def matches_all(self) -> bool:
+        """True if every case matches."""
+        return not (self.words or self.tools or self.traits or self.problems) and self.states is None
 
     @property
     def needs_contents(self) -> bool:
-        """Whether the cases have to have been read for it."""
+        """True if the contents of cases are needed to match them."""
         return bool(self.words or self.tools) or Trait.STALE in self.traits
 
     @property
     def needs_results(self) -> bool:
-        """Whether what a run does may change which cases are meant."""
-        return self.standings is not None or Trait.STALE in self.traits
+        """True if results can change which cases match."""
+        return self.states is not None or Trait.STALE in self.traits
 
 
 def parse_query(text: str) -> Query:
-    """Read a filter line. A value may be the beginning of what is meant: it is read while it is written."""
+    """Parse a filter line. A value may be a prefix, because the filter applies while the user types."""
     words: list[str] = []
     tools: list[str] = []
-    standings: set[Standing] | None = None
+    states: set[CaseState] | None = None
     traits: set[Trait] = set()
     problems: list[str] = []
-    for term in _terms(text):
+    for term in _parse_terms(text):
         if term.kind == "":
             words.append(term.value)
         elif term.value == "":
@@ -84,26 +84,26 @@ def parse_query(text: str) -> Query:
         elif term.kind == "is:" and not (term.value.startswith("f") and Trait.FAILING.startswith(term.value)):
             found = [trait for trait in Trait if trait.startswith(term.value)]
             traits.update(found[:1])
-            problems += [] if found else [_unknown(term, [trait.value for trait in Trait])]
+            problems += [] if found else [_describe_unknown_term(term, [trait.value for trait in Trait])]
         else:
-            meant = set(FALLS_SHORT) if term.kind == "is:" else _standings_of(term.value)
-            standings = meant if standings is None else standings | meant
-            problems += [] if meant else [_unknown(term, list(_STANDINGS))]
+            meant = set(FAILING_STATES) if term.kind == "is:" else _match_states(term.value)
+            states = meant if states is None else states | meant
+            problems += [] if meant else [_describe_unknown_term(term, list(_STATES))]
     return Query(
         text=text.strip(),
         words=tuple(words),
         tools=tuple(tools),
-        standings=None if standings is None else frozenset(standings),
+        states=None if states is None else frozenset(states),
         traits=frozenset(traits),
         problems=tuple(problems),
     )
 
 
-def next_status_filter(text: str) -> str:
-    """The filter line with its terms about status replaced by the next of those that one key goes through."""
+def cycle_status_filter(text: str) -> str:
+    """Replace the status terms of a filter line by the next of a fixed sequence."""
     kept: list[str] = []
     replaced: list[str] = []
-    for term in _terms(text):
+    for term in _parse_terms(text):
         (replaced if term.kind in ("status:", "is:", "!") else kept).append(term.written)
     now = " ".join(replaced)
     following = _CYCLE[(_CYCLE.index(now) + 1) % len(_CYCLE)] if now in _CYCLE else ""
@@ -111,14 +111,14 @@ def next_status_filter(text: str) -> str:
 
 
 class _Term(NamedTuple):
-    """A part of a filter line: `kind` is "" for a word or phrase, `value` is without capitals."""
+    """A part of a filter line. `kind` is "" for a word or phrase, `value` is case-folded."""
 
     kind: str
     value: str
     written: str
 
 
-def _terms(text: str) -> Iterator[_Term]:
+def _parse_terms(text: str) -> Iterator[_Term]:
     for match in _TERM.finditer(text):
         kind = (match["kind"] or "").lower()
         value = match["phrase"] if match["phrase"] is not None else match["word"] or ""
@@ -126,24 +126,24 @@ def _terms(text: str) -> Iterator[_Term]:
             yield _Term(kind, value.casefold(), match[0])
 
 
-def _standings_of(names: str) -> set[Standing]:
-    """The standings that names separated by commas begin: an exact name means only itself."""
-    meant: set[Standing] = set()
+def _match_states(names: str) -> set[CaseState]:
+    """Return the states whose names begin with one of these, separated by commas. An exact name matches only itself."""
+    meant: set[CaseState] = set()
     for name in filter(None, names.split(",")):
-        exact = _STANDINGS.get(name)
-        meant |= {exact} if exact else {each for word, each in _STANDINGS.items() if word.startswith(name)}
+        exact = _STATES.get(name)
+        meant |= {exact} if exact else {each for word, each in _STATES.items() if word.startswith(name)}
     return meant
 
 
-def _unknown(term: _Term, known: list[str]) -> str:
-    return f"{safe_line(term.written, width=40)} means nothing; there is {', '.join(known)}"
+def _describe_unknown_term(term: _Term, known: list[str]) -> str:
+    return f"unknown filter {safe_line(term.written, width=40)}; expected {', '.join(known)}"
 
 
-# In which order the cases of a set are listed.
+# Order of the cases of a set.
 
 
 class Order(StrEnum):
-    """An order, by what the user reads of it."""
+    """An order of cases; its value is shown to the user."""
 
     FILE = "file order"
     ID = "by id"
@@ -153,123 +153,123 @@ class Order(StrEnum):
 
     @property
     def needs_results(self) -> bool:
-        """Whether what a run does may change it."""
+        """True if results can change the order."""
         return self not in (Order.FILE, Order.ID)
 
     @property
-    def following(self) -> Order:
-        """The order that comes after this one where a key goes through them."""
+    def next(self) -> Order:
+        """The next order in the sequence that one key steps through."""
         orders = list(Order)
         return orders[(orders.index(self) + 1) % len(orders)]
 
 
 _WORST_FIRST = (
-    Standing.ERROR,
-    Standing.FAILED,
-    Standing.NOT_EVALUATED,
-    Standing.CANCELLED,
-    Standing.RUNNING,
-    Standing.WAITING,
-    Standing.SKIPPED,
-    Standing.NOT_RUN,
-    Standing.PASSED,
+    CaseState.ERROR,
+    CaseState.FAILED,
+    CaseState.NOT_EVALUATED,
+    CaseState.CANCELLED,
+    CaseState.RUNNING,
+    CaseState.WAITING,
+    CaseState.SKIPPED,
+    CaseState.NOT_RUN,
+    CaseState.PASSED,
 )
-_RANKS = {standing: rank for rank, standing in enumerate(_WORST_FIRST)}
+_RANKS = {state: rank for rank, state in enumerate(_WORST_FIRST)}
 _DIGITS = re.compile(r"(\d{1,18})")
 
 
-def in_order(rows: Sequence[Row], order: Order, board: Board) -> Sequence[Row]:
-    """The rows of cases in an order; what is the same in it stays in that of the file."""
+def sort_rows(rows: Sequence[Row], order: Order, board: StatusBoard) -> Sequence[Row]:
+    """Sort the rows of cases. Rows that compare equal stay in file order."""
     if order is Order.FILE:
         return rows
     if order is Order.ID:
-        return sorted(rows, key=lambda row: natural(row.label))
+        return sorted(rows, key=lambda row: make_natural_key(row.label))
     measure = _MEASURES[order]
-    return sorted(rows, key=lambda row: measure(None if row.case is None else board.record(row.case)))
+    return sorted(rows, key=lambda row: measure(None if row.case is None else board.get_record(row.case)))
 
 
-def natural(label: str) -> list[Any]:
-    """So that `case_2` comes before `case_10`."""
+def make_natural_key(label: str) -> list[Any]:
+    """Make a sort key that puts `case_2` before `case_10`."""
     parts: list[Any] = _DIGITS.split(label.casefold())
     parts[1::2] = map(int, parts[1::2])
     return parts
 
 
-def _badness(record: CaseRecord | None) -> Any:
-    return _RANKS[Standing.NOT_RUN if record is None else record.standing]
+def _rank_state(record: CaseRecord | None) -> Any:
+    return _RANKS[CaseState.NOT_RUN if record is None else record.state]
 
 
-def _slowness(record: CaseRecord | None) -> Any:
+def _rank_duration(record: CaseRecord | None) -> Any:
     duration = None if record is None else record.agent_seconds
-    return 1.0 if duration is None else -duration  # those without a time come last
+    return 1.0 if duration is None else -duration  # cases without a duration come last
 
 
-def _age(record: CaseRecord | None) -> Any:
+def _rank_age(record: CaseRecord | None) -> Any:
     if record is None:
         return 0, 0.0
     stored_at = record.stored_at
-    return -record.ended, 0.0 if stored_at is None else -stored_at.timestamp()
+    return -record.result_number, 0.0 if stored_at is None else -stored_at.timestamp()
 
 
 _MEASURES: dict[Order, Callable[[CaseRecord | None], Any]] = {
-    Order.STATUS: _badness,
-    Order.DURATION: _slowness,
-    Order.NEWEST: _age,
+    Order.STATUS: _rank_state,
+    Order.DURATION: _rank_duration,
+    Order.NEWEST: _rank_age,
 }
 
 
-# Which cases a query means.
+# Matching cases against a query.
 
 Test = Callable[[Row], bool]
 
 
 @dataclass(frozen=True)
-class Knowledge:
-    """All that a query may ask about a case. `edited` are the ids of cases with unsaved edits, by eval set."""
+class QueryContext:
+    """Data that a query can ask for. `edited` has the ids of cases with unsaved edits, by eval set."""
 
-    board: Board
+    board: StatusBoard
     contents: Mapping[CaseKey, CaseContent]
     marks: Marks
     freshness: Freshness
     edited: Mapping[str, Collection[str]]
 
     def is_edited(self, row: Row) -> bool:
-        """Whether a case has unsaved edits."""
+        """True if a case has unsaved edits."""
         return row.case is not None and row.case.eval_id in self.edited.get(row.eval_set, ())
 
-    def test_of(self, query: Query) -> Test | None:
-        """What tells the cases that are meant from the others; None where all are."""
-        if query.wants_all:
+    def compile_query(self, query: Query) -> Test | None:
+        """Return a function that tests whether a row matches; None if all rows do."""
+        if query.matches_all:
             return None
         if query.problems:
             return lambda row: False  # noqa: ARG005
-        tests = [self._trait(trait) for trait in query.traits]
-        if query.standings is not None:
-            tests.append(self._standing(query.standings))
+        tests = [self._compile_trait(trait) for trait in query.traits]
+        if query.states is not None:
+            tests.append(self._compile_states(query.states))
         if query.words or query.tools:
-            tests.append(self._content(query))
+            tests.append(self._compile_content(query))
         return tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests)
 
-    def _trait(self, trait: Trait) -> Test:
+    def _compile_trait(self, trait: Trait) -> Test:
         if trait is Trait.DIRTY:
             return self.is_edited
         if trait is Trait.MARKED:
             return lambda row: row.case is not None and row.case in self.marks
         return lambda row: row.case is not None and self.freshness.is_stale(row.case)
 
-    def _standing(self, wanted: frozenset[Standing]) -> Test:
+    def _compile_states(self, wanted: frozenset[CaseState]) -> Test:
         def test(row: Row) -> bool:
-            record = None if row.case is None else self.board.record(row.case)
-            return (Standing.NOT_RUN if record is None else record.standing) in wanted
+            record = None if row.case is None else self.board.get_record(row.case)
+            return (CaseState.NOT_RUN if record is None else record.state) in wanted
 
         return test
 
-    def _content(self, query: Query) -> Test:
+    def _compile_content(self, query: Query) -> Test:
         words, tools, contents = query.words, query.tools, self.contents
 
         def test(row: Row) -> bool:
             content = None if row.case is None else contents.get(row.case)
-            if content is None:  # it has not been read yet, or cannot be: there is only its id
+            if content is None:  # not read yet, or not readable: only its id is known
                 label = row.label.casefold()
                 return not tools and all(word in label for word in words)
             text = content.text
@@ -281,61 +281,63 @@ class Knowledge:
         return test
 
 
-# Names that the user gives to cases and eval sets: what is wrong with them, and which to propose.
+# Names of cases and eval sets: checks and proposals.
 
 _NO_ID = re.compile(r"[^a-zA-Z0-9_]+")
 
 
-def case_id_problem(eval_id: str, taken: Collection[str]) -> str | None:
-    """What is wrong with the id of a case in a set that has these; None where nothing is."""
+def check_case_id(eval_id: str, taken: Collection[str]) -> str | None:
+    """Check a new case id against the ids of the set and return the problem; None if it is valid."""
     if not eval_id.strip():
-        return "an id is expected"
+        return "expected an id"
     if eval_id != eval_id.strip():
         return "the id begins or ends with a blank"
     if neutralise(eval_id) != eval_id or "\n" in eval_id:
         return "the id has a control character in it"
     if eval_id in taken:
-        return f"the set has a case {eval_id!r} already"
+        return f"duplicate id: the set already has a case {eval_id!r}"
     return None
 
 
-def set_path_problem(path: str, taken: Collection[str]) -> str | None:
-    """What is wrong with the path of an eval set, relative to the project, which has these; None where nothing is."""
+def check_set_path(path: str, taken: Collection[str]) -> str | None:
+    """Return what is wrong with a path for an eval set, relative to the project, given the existing ones; None if it
+    is valid.
+    """
     if not path.strip():
-        return "a file name is expected, relative to the project"
+        return "expected a file name, relative to the project"
     if path != path.strip() or neutralise(path) != path or "\n" in path:
         return "the path begins or ends with a blank, or has a control character in it"
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or "\\" in path or re.match(r"[A-Za-z]:", path):
-        return "the path is expected to be within the project, with / between folders"
+        return "expected a path within the project, with / between folders"
     if any(part.startswith(".") for part in pure.parts) or path.endswith("/"):
-        return "eval sets in hidden folders, and files that begin with a dot, are not found"
-    if set_path(path) in taken:
-        return f"there is an eval set {set_path(path)} already"
+        return "eval sets in hidden folders are not found; use names that do not begin with a dot"
+    if complete_set_path(path) in taken:
+        return f"there is an eval set {complete_set_path(path)} already"
     return None
 
 
-def set_path(written: str) -> str:
-    """The path of an eval set as the user wrote it, with the ending that makes it one."""
+def complete_set_path(written: str) -> str:
+    """Return the path that the user typed, with the suffix of an eval set."""
     path = str(PurePosixPath(written))
     return path if path.endswith(EVAL_SET_SUFFIXES) else f"{path}{EVAL_SET_SUFFIX}"
 
 
-def set_id_of(path: str) -> str:
-    """The id for a new set at a path: letters, digits and underscores."""
+def derive_set_id(path: str) -> str:
+    """Derive the id of a new set from its path: letters, digits and underscores."""
     return _NO_ID.sub("_", derive_set_name(PurePosixPath(path))).strip("_") or "eval_set"
 
 
-def free_name(wanted: str, taken: Collection[str]) -> str:
-    """A name like the one that is wanted, with a number behind it where it is taken."""
+def find_free_name(wanted: str, taken: Collection[str]) -> str:
+    """Return the wanted name, with a number appended if it is taken."""
     if wanted not in taken:
         return wanted
     return next(name for number in range(2, len(taken) + 3) if (name := f"{wanted}_{number}") not in taken)
 
 
-def copied_set_path(path: str, taken: Collection[str]) -> str:
-    """The path to propose for a copy of a set."""
+def propose_copy_path(path: str, taken: Collection[str]) -> str:
+    """Propose a path for a copy of a set."""
     ending = next((suffix for suffix in EVAL_SET_SUFFIXES if path.endswith(suffix)), EVAL_SET_SUFFIX)
     stem = path.removesuffix(ending)
     others = {other.removesuffix(ending) for other in taken}
-    return f"{free_name(f'{stem}_copy', others)}{ending}"
+    return f"{find_free_name(f'{stem}_copy', others)}{ending}"

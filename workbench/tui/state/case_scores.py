@@ -1,4 +1,4 @@
-"""How each criterion judged one case with its repeats."""
+"""Scores of one case with its repeats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workbench.report.dialect_table import rule_texts
 from workbench.report.run_report import agreement_text, samples_text
 from workbench.report.text_report import estimate_pass_all_k, estimate_pass_at_k, folded_details, wilson_interval
 from workbench.tui.state.browser_state import Subject
-from workbench.tui.state.case_board import Standing, look_of_metric
+from workbench.tui.state.case_status import CaseState, get_metric_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -50,36 +50,36 @@ if TYPE_CHECKING:
 
 
 _GOOD, _BAD, _NONE = ("✓", Style.PASSED), ("✗", Style.FAILED), ("!", Style.WARNING)
-# What a judge model was asked about each turn, how every sample answered, and word for word what was said.
+# Judgements: the prompt of a judge model for each turn, and all its samples.
 
-_GRADED = ("·", Style.MUTED)  # neither good nor bad by itself, or not about one thing
+_GRADED = ("·", Style.MUTED)  # a grade between the best and the worst, or of several items
 
 
-def judgement_blocks(metric: MetricResult) -> Iterator[Block]:
-    """Everything that judges said about a case; nothing where no model judged."""
+def describe_judgements(metric: MetricResult) -> Iterator[Block]:
+    """Describe all answers of judge models about a case; empty if no model judged it."""
     for number, turn in enumerate(metric.per_invocation, start=1):
         if turn.judgement is None:
             continue
         yield BLANK
         place = f" on turn {number}" if len(metric.per_invocation) > 1 else ""
-        yield Paragraph.from_text(f"what {safe_line(turn.judgement.model)} said{place}", Style.HEADING)
-        yield _agreement(turn.judgement)
-        yield from map(_rubric, turn.judgement.rubrics)
-        yield from _sentences(turn.judgement)
-        yield from _failed_tries(turn.judgement)
+        yield Paragraph.from_text(f"answers of {safe_line(turn.judgement.model)}{place}", Style.HEADING)
+        yield _format_agreement(turn.judgement)
+        yield from map(_format_rubric, turn.judgement.rubrics)
+        yield from _format_sentences(turn.judgement)
+        yield from _format_failed_tries(turn.judgement)
         for count, sample in enumerate(turn.judgement.samples, start=1):
-            yield _sample(count, sample, best=turn.judgement.best)
-        yield from _word_for_word(turn.judgement)
+            yield _format_sample(count, sample, best=turn.judgement.best)
+        yield from _quote_texts(turn.judgement)
 
 
-def _agreement(judgement: Judgement) -> Block:
+def _format_agreement(judgement: Judgement) -> Block:
     agreement = measure_agreement(judgement)
     agree = agreement is not None and agreement.share == 1.0
     return Paragraph.from_text(agreement_text(judgement), Style.MUTED if agree else Style.WARNING, indent=2)
 
 
-def _rubric(rubric: RubricScore) -> Block:
-    symbol, style = _mark(rubric.score)
+def _format_rubric(rubric: RubricScore) -> Block:
+    symbol, style = _choose_mark(rubric.score)
     votes = f"{rubric.yes} yes, {rubric.no} no"
     why = f"  {safe(redact(rubric.rationale))}" if rubric.rationale else ""
     pieces = (
@@ -91,31 +91,31 @@ def _rubric(rubric: RubricScore) -> Block:
     return Paragraph(pieces, indent=2, hang=2)
 
 
-def _sentences(judgement: Judgement) -> Iterator[Block]:
+def _format_sentences(judgement: Judgement) -> Iterator[Block]:
     several = len({sentence.response for sentence in judgement.sentences}) > 1
     response = 0
     for sentence in judgement.sentences:
         if several and sentence.response != response:
             response = sentence.response
             yield Paragraph.from_text(f"response {response}", Style.KEY, indent=2)
-        yield _sentence(sentence)
+        yield _format_sentence(sentence)
 
 
-def _sentence(sentence: SentenceScore) -> Block:
-    symbol, style = _mark(sentence.score)
-    votes = ", ".join(f"{number} {_label(label)}" for label, number in sentence.votes.items())
+def _format_sentence(sentence: SentenceScore) -> Block:
+    symbol, style = _choose_mark(sentence.score)
+    votes = ", ".join(f"{number} {_format_label(label)}" for label, number in sentence.votes.items())
     why = f"  {safe(redact(sentence.rationale))}" if sentence.rationale else ""
     evidence = f"  “{safe(redact(sentence.evidence))}”" if sentence.evidence else ""
     pieces = (
         StyledText(f"{symbol} ", style),
-        StyledText(f"{_label(sentence.label)}  ", Style.KEY),
+        StyledText(f"{_format_label(sentence.label)}  ", Style.KEY),
         StyledText(safe(redact(sentence.sentence))),
         StyledText(f"  {votes}{why}{evidence}", Style.MUTED),
     )
     return Paragraph(pieces, indent=2, hang=2)
 
 
-def _failed_tries(judgement: Judgement) -> Iterator[Block]:
+def _format_failed_tries(judgement: Judgement) -> Iterator[Block]:
     tries = judgement.preparation.tries if judgement.preparation is not None else ()
     for sample in tries:
         if sample.problem is not None:
@@ -127,11 +127,11 @@ def _failed_tries(judgement: Judgement) -> Iterator[Block]:
             yield Paragraph(pieces, indent=2, hang=2)
 
 
-def _label(label: str | None) -> str:
+def _format_label(label: str | None) -> str:
     return "no label" if label is None else label.replace("_", " ")
 
 
-def _sample(number: int, sample: JudgeSample, *, best: float | None) -> Block:
+def _format_sample(number: int, sample: JudgeSample, *, best: float | None) -> Block:
     symbol, style = _GRADED
     said = sample.rationale
     if sample.problem is not None:
@@ -153,13 +153,13 @@ def _sample(number: int, sample: JudgeSample, *, best: float | None) -> Block:
     )
 
 
-def _word_for_word(judgement: Judgement) -> Iterator[Block]:
+def _quote_texts(judgement: Judgement) -> Iterator[Block]:
     texts = [(f"reply {number}", each.reply) for number, each in enumerate(judgement.samples, start=1) if each.reply]
     if judgement.system is not None:
         texts.append(("system instruction", judgement.system))
     if judgement.prompt:
         texts.append(("prompt", judgement.prompt))
-    texts += [("prompt, the other way round", other) for other in _other_prompts(judgement)]
+    texts += [("prompt, the other way round", other) for other in _list_other_prompts(judgement)]
     if judgement.preparation is not None:
         tries = enumerate(judgement.preparation.tries, start=1)
         texts += [(f"reply {number} to what was asked first", each.reply) for number, each in tries if each.reply]
@@ -170,35 +170,35 @@ def _word_for_word(judgement: Judgement) -> Iterator[Block]:
             yield Paragraph.from_text(safe(line), Style.MUTED, indent=4)
 
 
-def _other_prompts(judgement: Judgement) -> list[str]:
-    """What samples were asked instead of the prompt, each once."""
+def _list_other_prompts(judgement: Judgement) -> list[str]:
+    """List the prompts of samples that differ from the main prompt, without duplicates."""
     return list(dict.fromkeys(sample.prompt for sample in judgement.samples if sample.prompt is not None))
 
 
-def _mark(score: float | None) -> tuple[str, Style]:
+def _choose_mark(score: float | None) -> tuple[str, Style]:
     return _NONE if score is None else _GOOD if score == 1.0 else _BAD
 
 
-# What metrics mean: what the registry knows of them, found by the name of a result.
+# Documentation of metrics, found in the registry by the name of a result.
 
 
 @cache
-def info_of(name: str) -> MetricInfo | None:
-    """The metric of a result, which is called like its metric or begins like it; None for a custom one."""
-    from workbench.metrics.registry import known_metrics  # the start of the screen need not wait for it
+def find_metric_info(name: str) -> MetricInfo | None:
+    """Find a metric whose name is, or begins, the name of a result; None for a custom metric."""
+    from workbench.metrics.registry import known_metrics  # keeps the start of the screen fast
 
     known = known_metrics()
     if name in known:
         return known[name]
-    return max((info for info in known.values() if name.startswith(info.name)), key=_length, default=None)
+    return max((info for info in known.values() if name.startswith(info.name)), key=_name_length, default=None)
 
 
-def meaning_blocks(name: str) -> list[Block]:
-    """Purpose, use and range of a metric."""
-    info = info_of(name)
+def describe_metric(name: str) -> list[Block]:
+    """Describe purpose, use and range of a metric."""
+    info = find_metric_info(name)
     if info is None:
         return [Paragraph.from_text("a metric that this project defines", Style.MUTED, indent=2)]
-    facts = [("judges", info.purpose), ("use it", info.when), ("range", range_text(info))]
+    facts = [("judges", info.purpose), ("use it", info.when), ("range", format_range(info))]
     if info.needs_reference:
         facts.append(("needs", "what was expected"))
     return [
@@ -208,27 +208,27 @@ def meaning_blocks(name: str) -> list[Block]:
     ]
 
 
-def range_text(info: MetricInfo) -> str:
-    """The bounds of the scores, and which end is the good one."""
+def format_range(info: MetricInfo) -> str:
+    """Format the bounds of the scores, and which end is better."""
     lowest = "…" if info.lowest is None else f"{info.lowest:g}"
     highest = "…" if info.highest is None else f"{info.highest:g}"
     return f"{lowest} to {highest}, {'lower' if info.lower_is_better else 'higher'} is better"
 
 
-def _length(info: MetricInfo) -> int:
+def _name_length(info: MetricInfo) -> int:
     return len(info.name)
 
 
-# A value of JSON as an indented tree to read: one line for each key, long texts wrapped below it.
+# A JSON value as an indented tree: one line for each key, long texts wrapped below it.
 
 _MOST_LINES = 2_000
 
 
-def value_blocks(value: Mapping[str, Any], *, indent: int) -> list[Block]:
-    """The members of an object. What is left out of a very large one is pluralise."""
+def format_value(value: Mapping[str, Any], *, indent: int) -> list[Block]:
+    """Format the members of an object. A very large one is cut, with the number of missing lines."""
     blocks: list[Block] = []
     left_out = 0
-    for block in _members(value, indent=indent):
+    for block in _format_members(value, indent=indent):
         if len(blocks) < _MOST_LINES:
             blocks.append(block)
         else:
@@ -238,19 +238,19 @@ def value_blocks(value: Mapping[str, Any], *, indent: int) -> list[Block]:
     return blocks
 
 
-def _members(value: Any, *, indent: int) -> Iterator[Block]:
+def _format_members(value: Any, *, indent: int) -> Iterator[Block]:
     items = value.items() if isinstance(value, Mapping) else enumerate(value, start=1)
     for key, member in items:
         name = f"{key}." if isinstance(key, int) else safe_line(str(key))
         if isinstance(member, Mapping | list | tuple) and member:
             yield Paragraph.from_text(name, Style.KEY, indent=indent)
-            yield from _members(member, indent=indent + 2)
+            yield from _format_members(member, indent=indent + 2)
         else:
-            shown = REDACTED if isinstance(member, str) and is_secret_key(name) else _text(member)
+            shown = REDACTED if isinstance(member, str) and is_secret_key(name) else _format_text(member)
             yield Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(shown)), indent=indent, hang=2)
 
 
-def _text(value: Any) -> str:
+def _format_text(value: Any) -> str:
     if isinstance(value, str):
         return safe(redact(value)) or '""'
     if isinstance(value, bool):
@@ -264,35 +264,37 @@ def _text(value: Any) -> str:
 
 # One metric as a row and in detail.
 
-_WORD = 9  # cells of the longest word for a status but "informational", which has a heading of its own
+_WORD = 9  # cells of the longest status word, except "informational", which has its own heading
 _SCORE = 15
 _BAR = 12
-_BAR_FROM = 58  # cells of a row that has room for a bar
-_TURNS_FROM = 84  # and for the scores of the turns
+_BAR_FROM = 58  # minimum cells of a row with a bar
+_TURNS_FROM = 84  # minimum cells of a row with the scores of turns
 _DETAIL_BAR = 30
 
 
-def metric_row(metric: MetricResult, repeats: Sequence[float | None], *, width: int) -> Line:
-    """Status, name, bar with threshold, score; of several `repeats` their mean and deviation."""
-    look = look_of_metric(metric.status)
+def format_metric_row(metric: MetricResult, repeats: Sequence[float | None], *, width: int) -> Line:
+    """Format a metric: status, name, bar with threshold, score; for several `repeats` mean and deviation."""
+    badge = get_metric_badge(metric.status)
     is_reported = metric.threshold is None
-    lead = f" {look.symbol} " if is_reported else f" {look.symbol} {look.word:<{_WORD}} "
-    score = f"{score_text(metric, repeats):>{_SCORE}} "
+    lead = f" {badge.symbol} " if is_reported else f" {badge.symbol} {badge.word:<{_WORD}} "
+    score = f"{format_score(metric, repeats):>{_SCORE}} "
     middle: list[StyledText] = []
     if width >= _TURNS_FROM and len(metric.per_invocation) > 1:
-        middle.append(StyledText(f"  {_turns_picture(metric)}", Style.KEY))
+        middle.append(StyledText(f"  {_draw_turns(metric)}", Style.KEY))
     if width >= _BAR_FROM:
-        middle.append(StyledText(f"  {metric_bar(metric, _mean(repeats), width=_BAR) or ' ' * _BAR}", look.style))
+        middle.append(
+            StyledText(f"  {draw_metric_bar(metric, _calculate_mean(repeats), width=_BAR) or ' ' * _BAR}", badge.style)
+        )
     used = cell_len(lead) + sum(cell_len(piece.text) for piece in middle) + len(score)
     name = cut_line(
         (StyledText(safe_line(metric.name), Style.STRONG if not is_reported else Style.TEXT),), max(width - used, 8)
     )
     gap = max(width - used - sum(cell_len(piece.text) for piece in name), 0)
-    return (StyledText(lead, look.style), *name, StyledText(" " * gap), *middle, StyledText(score, look.style))
+    return (StyledText(lead, badge.style), *name, StyledText(" " * gap), *middle, StyledText(score, badge.style))
 
 
-def score_text(metric: MetricResult, repeats: Sequence[float | None]) -> str:
-    """The score held against its threshold; of several repeats mean and deviation."""
+def format_score(metric: MetricResult, repeats: Sequence[float | None]) -> str:
+    """Format the score and its threshold; for several repeats mean and deviation."""
     known = [score for score in repeats if score is not None]
     if len(repeats) > 1 and known:
         spread = f" ±{stdev(known):.2g}" if len(known) > 1 else ""
@@ -304,9 +306,9 @@ def score_text(metric: MetricResult, repeats: Sequence[float | None]) -> str:
     return f"{metric.score:.4g} / {metric.threshold:.4g}"
 
 
-def metric_bar(metric: MetricResult, score: float | None, *, width: int) -> str:
-    """The score within the bounds of the metric, its threshold marked; nothing where it has no bounds or score."""
-    lowest, highest = bounds_of(metric)
+def draw_metric_bar(metric: MetricResult, score: float | None, *, width: int) -> str:
+    """Draw the score within the bounds of the metric, with its threshold; empty without bounds or score."""
+    lowest, highest = find_bounds(metric)
     share = None if score is None else compute_share(score, lowest, highest)
     if share is None:
         return ""
@@ -314,53 +316,56 @@ def metric_bar(metric: MetricResult, score: float | None, *, width: int) -> str:
     return bar(share, width=width, mark=mark)
 
 
-def bounds_of(metric: MetricResult) -> tuple[float | None, float | None]:
-    """The lowest and the highest score that there can be, None where there is no bound."""
+def find_bounds(metric: MetricResult) -> tuple[float | None, float | None]:
+    """Return the lowest and the highest possible score; None for no bound."""
     judgement = next((turn.judgement for turn in metric.per_invocation if turn.judgement is not None), None)
-    info = info_of(metric.name)
+    info = find_metric_info(metric.name)
     if info is not None:
         return info.lowest, info.highest
     return (0.0, 1.0) if judgement is None else (judgement.lowest, judgement.best)
 
 
-def metric_blocks(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iterator[Block]:
-    """Everything about one metric of a case: verdict, reasons, turns, repeats, details, what it means."""
-    look = look_of_metric(metric.status)
+def describe_result(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iterator[Block]:
+    """Describe one metric of a case: verdict, reasons, turns, repeats, details, documentation."""
+    badge = get_metric_badge(metric.status)
     unsure = (StyledText("  ~ unsure: the samples of the judge disagree", Style.WARNING),) if is_unsure(metric) else ()
-    head = (StyledText(safe_line(metric.name), Style.HEADING), StyledText(f"  {look.symbol} {look.word}", look.style))
+    head = (
+        StyledText(safe_line(metric.name), Style.HEADING),
+        StyledText(f"  {badge.symbol} {badge.word}", badge.style),
+    )
     samples = samples_text(metric)
     missing = () if samples is None else (StyledText(f"  ~ {samples}", Style.WARNING),)
     yield Paragraph((*head, *unsure, *missing))
-    yield Paragraph.from_text(_verdict(metric), indent=2, hang=2)
-    if picture := metric_bar(metric, metric.score, width=_DETAIL_BAR):
-        yield Paragraph.from_text(picture, look.style, indent=2)
+    yield Paragraph.from_text(_format_verdict(metric), indent=2, hang=2)
+    if picture := draw_metric_bar(metric, metric.score, width=_DETAIL_BAR):
+        yield Paragraph.from_text(picture, badge.style, indent=2)
     for name, text in (("why", metric.reason), ("hint", metric.hint)):
         if text:
             yield Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(safe(redact(text)))), indent=2, hang=2)
-    yield from _turn_blocks(metric)
-    yield from judgement_blocks(metric)
+    yield from _describe_turns(metric)
+    yield from describe_judgements(metric)
     if len(repeats) > 1:
-        yield from _repeat_blocks(metric.name, repeats)
+        yield from _describe_repeats(metric.name, repeats)
     if metric.details:
         yield BLANK
         yield Paragraph.from_text("details", Style.HEADING)
-        yield from value_blocks(folded_details(metric), indent=2)
+        yield from format_value(folded_details(metric), indent=2)
     yield BLANK
     yield Paragraph.from_text("what it means", Style.HEADING)
-    yield from meaning_blocks(metric.name)
+    yield from describe_metric(metric.name)
 
 
-def scores_over(name: str, repeats: Sequence[CaseResult]) -> list[float | None]:
-    """The score of one metric in each repeat."""
+def collect_scores(name: str, repeats: Sequence[CaseResult]) -> list[float | None]:
+    """Collect the score of one metric from each repeat."""
     return [next((metric.score for metric in result.metrics if metric.name == name), None) for result in repeats]
 
 
-def _verdict(metric: MetricResult) -> str:
+def _format_verdict(metric: MetricResult) -> str:
     if metric.score is None:
         return "there is no score"
     text = f"score {metric.score:.6g}"
     if metric.threshold is not None:
-        info = info_of(metric.name)
+        info = find_metric_info(metric.name)
         need = "at most" if info is not None and info.lower_is_better else "at least"
         text += f", needs {need} {metric.threshold:.6g}"
     scored = (
@@ -369,20 +374,20 @@ def _verdict(metric: MetricResult) -> str:
     return text + scored
 
 
-def _turn_blocks(metric: MetricResult) -> Iterator[Block]:
+def _describe_turns(metric: MetricResult) -> Iterator[Block]:
     if not metric.per_invocation:
         return
     yield BLANK
     yield Paragraph.from_text("turn by turn", Style.HEADING)
     for number, turn in enumerate(metric.per_invocation, start=1):
         value = "no score" if turn.score is None else f"{turn.score:.4g}"
-        picture = metric_bar(metric, turn.score, width=_BAR)
+        picture = draw_metric_bar(metric, turn.score, width=_BAR)
         notes = "  ".join(safe(redact(note)) for note in (turn.reason, turn.hint) if note)
         pieces = [StyledText(f"turn {number:<3} ", Style.KEY), StyledText(f"{picture:<{_BAR}}  {value:<8}")]
         yield Paragraph((*pieces, StyledText(notes, Style.MUTED)), indent=2, hang=2)
 
 
-def _repeat_blocks(name: str, repeats: Sequence[CaseResult]) -> Iterator[Block]:
+def _describe_repeats(name: str, repeats: Sequence[CaseResult]) -> Iterator[Block]:
     yield BLANK
     yield Paragraph.from_text("repeat by repeat", Style.HEADING)
     for result in repeats:
@@ -391,40 +396,40 @@ def _repeat_blocks(name: str, repeats: Sequence[CaseResult]) -> Iterator[Block]:
         if metric is None:
             yield Paragraph((head, StyledText("not judged", Style.MUTED)), indent=2)
             continue
-        look = look_of_metric(metric.status)
+        badge = get_metric_badge(metric.status)
         value = "no score" if metric.score is None else f"{metric.score:.4g}"
-        picture = metric_bar(metric, metric.score, width=_BAR)
+        picture = draw_metric_bar(metric, metric.score, width=_BAR)
         yield Paragraph(
-            (head, StyledText(f"{look.symbol} ", look.style), StyledText(f"{picture:<{_BAR}}  {value}")),
+            (head, StyledText(f"{badge.symbol} ", badge.style), StyledText(f"{picture:<{_BAR}}  {value}")),
             indent=2,
             hang=2,
         )
 
 
-def _turns_picture(metric: MetricResult) -> str:
-    lowest, highest = bounds_of(metric)
+def _draw_turns(metric: MetricResult) -> str:
+    lowest, highest = find_bounds(metric)
     scores = [turn.score for turn in metric.per_invocation][:_BAR]
     return sparkline(scores, lowest=lowest or 0.0, highest=highest)
 
 
-def _mean(scores: Sequence[float | None]) -> float | None:
+def _calculate_mean(scores: Sequence[float | None]) -> float | None:
     known = [score for score in scores if score is not None]
     return fmean(known) if known else None
 
 
-# What ADK, Vertex AI and agentevals say of the tool calls that a metric on trajectories judged.
+# Trajectory metrics in the dialects of ADK, Vertex AI and agentevals.
 
 
-def dialect_blocks(metric: str, execution: Execution, case: EvalCase, *, is_row: bool) -> Iterator[Block]:
-    """The dialects side by side below a metric on trajectories; nothing below others, or where nothing compares.
+def compare_dialects(metric: str, execution: Execution, case: EvalCase, *, is_row: bool) -> Iterator[Block]:
+    """Compare the dialects for a trajectory metric; empty for other metrics, or if the case has no conversation.
 
-    `is_row`: the case is the row of a dataset.
+    `is_row`: the case is a row of a dataset.
     """
-    info = info_of(metric)
+    info = find_metric_info(metric)
     if info is None or info.family != "trajectory" or not case.conversation:
         return
     from workbench.metrics.case_view import CaseView, JudgedCase
-    from workbench.metrics.dialects import compare_dialects  # the start of the screen need not wait for metrics
+    from workbench.metrics.dialects import compare_dialects  # keeps the start of the screen fast
 
     judged = JudgedCase(case=case, expected=case.conversation, execution=execution, is_row=is_row)
     found = compare_dialects(CaseView(judged))
@@ -451,14 +456,14 @@ def dialect_blocks(metric: str, execution: Execution, case: EvalCase, *, is_row:
             yield Paragraph((StyledText(f"{name}  ", Style.MUTED), StyledText(text, Style.MUTED)), indent=6, hang=2)
 
 
-# The criteria of one case as rows, and the one under the cursor in detail.
+# Scores of one case as rows, and details of the selected one.
 
 _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 _SHOWN_K = (2, 3, 5, 10)
 
 
 class CaseScores(CursorRows):
-    """Rows for a list: the metrics that decide, then a heading and those that are only reported."""
+    """Rows of a list: the metrics with a threshold, then those that are only reported."""
 
     def __init__(
         self,
@@ -469,8 +474,11 @@ class CaseScores(CursorRows):
         is_row: bool = False,
         note: str = "",
     ) -> None:
-        """`result` is the repeat that is looked at, `repeats` all that have ended, with it; `case` what it is held
-        against, where that is known; `is_row`: it is the row of a dataset; `note` stands above."""
+        """Make the rows.
+
+        `result` is the shown repeat, `repeats` are all finished ones including it. `case` has the expectations, if
+        known. `is_row`: the case is a row of a dataset. `note` is shown above the details.
+        """
         self._note = note
         self._result = result
         self._case = case
@@ -489,44 +497,44 @@ class CaseScores(CursorRows):
         """One row."""
         metric = self._rows[index]
         if metric is None:
-            return (StyledText(" only reported, they decide nothing", Style.MUTED),)
-        return metric_row(metric, self._scores(metric), width=width)
+            return (StyledText(" only reported, no influence on the verdict", Style.MUTED),)
+        return format_metric_row(metric, self._collect_scores(metric), width=width)
 
     def select(self, name: str) -> None:
-        """Put the cursor on the metric of this name, where there is one."""
+        """Put the cursor on the metric with this name, if any."""
         for index, metric in enumerate(self._rows):
             if metric is not None and metric.name == name:
                 self.cursor = index
 
     @property
-    def selected(self) -> MetricResult | None:
+    def selected_metric(self) -> MetricResult | None:
         """The metric under the cursor."""
         return self._rows[self.cursor] if self._rows else None
 
     def blocks(self) -> list[Block]:
-        """How the repeats came out, and the metric under the cursor in detail."""
+        """Describe the repeats, and the selected metric in detail."""
         blocks: list[Block] = [Paragraph.from_text(self._note, Style.WARNING), BLANK] if self._note else []
-        blocks += self._repeat_blocks()
+        blocks += self._describe_repeats()
         failure = self._result.failure
         if failure is not None:
             blocks.append(Paragraph.from_text(f"! it ended in an error: {safe(redact(failure.message))}", Style.ERROR))
-        if self.selected is not None:
-            blocks += metric_blocks(self.selected, self._repeats)
+        if self.selected_metric is not None:
+            blocks += describe_result(self.selected_metric, self._repeats)
             if self._case is not None:
                 execution = self._result.execution
-                blocks += dialect_blocks(self.selected.name, execution, self._case, is_row=self._is_row)
+                blocks += compare_dialects(self.selected_metric.name, execution, self._case, is_row=self._is_row)
         elif failure is None:
-            blocks.append(Paragraph.from_text("Nothing was scored: no criterion had anything to judge.", Style.WARNING))
+            blocks.append(Paragraph.from_text("No scores: no criterion applies to this case.", Style.WARNING))
         return blocks
 
     def text(self) -> str:
-        """The scores as text to copy."""
+        """Return the scores as text to copy."""
         rows = [metric for metric in self._rows if metric is not None]
         return "\n".join(
             f"{metric.name}\t{'' if metric.score is None else metric.score}\t{metric.status.value}" for metric in rows
         )
 
-    def _repeat_blocks(self) -> list[Block]:
+    def _describe_repeats(self) -> list[Block]:
         total = len(self._repeats)
         if total < 2:
             return []
@@ -545,27 +553,27 @@ class CaseScores(CursorRows):
         )
         return [Paragraph(tuple(pieces)), Paragraph.from_text(chances, Style.MUTED), BLANK]
 
-    def _scores(self, metric: MetricResult) -> Sequence[float | None]:
+    def _collect_scores(self, metric: MetricResult) -> Sequence[float | None]:
         if len(self._repeats) < 2:
             return [metric.score]
-        return scores_over(metric.name, self._repeats)
+        return collect_scores(metric.name, self._repeats)
 
     def _can_select(self, index: int) -> bool:
         return self._rows[index] is not None
 
 
-# What stands where there are no scores, and what to do about it.
+# Explanations if there are no scores.
 
 
-def nothing_blocks(subject: Subject) -> list[Block]:
-    """Of a case without a result, or where nothing is selected."""
+def describe_missing_scores(subject: Subject) -> list[Block]:
+    """Explain why the selected case has no scores."""
     if subject.row is None:
         return [Paragraph.from_text("No case is selected.", Style.MUTED)]
     if subject.is_live:
         return [Paragraph.from_text("The case is running: it is judged when its last turn has ended.", Style.RUNNING)]
     if subject.record is not None and subject.record.outcomes:
         return [Paragraph.from_text("reading the scores …", Style.MUTED)]
-    if subject.record is not None and subject.record.standing is Standing.WAITING:
+    if subject.record is not None and subject.record.state is CaseState.WAITING:
         return [Paragraph.from_text("The case waits for its turn to run.", Style.RUNNING)]
     return [
         Paragraph.from_text("This case has no scores: it has not run yet.", Style.STRONG),
@@ -574,8 +582,8 @@ def nothing_blocks(subject: Subject) -> list[Block]:
     ]
 
 
-def nothing_ran_blocks() -> list[Block]:
-    """Of a set or target of which no case has run."""
+def describe_unrun_group() -> list[Block]:
+    """Explain that no case of the set or target has run."""
     return [
         Paragraph.from_text("None of its cases has run yet.", Style.STRONG),
         BLANK,
@@ -583,15 +591,15 @@ def nothing_ran_blocks() -> list[Block]:
     ]
 
 
-def unreadable_blocks(problem: str) -> list[Block]:
-    """Where the history cannot be read; `problem` names the file and what is wrong with it."""
+def describe_unreadable_history(problem: str) -> list[Block]:
+    """Explain that the history cannot be read. `problem` names the file and the error."""
     return [
         Paragraph.from_text("! The history cannot be read", Style.ERROR),
         Paragraph.from_text(safe(problem), indent=2),
         BLANK,
         Paragraph.from_text(
-            "Everything else works. Update workbench where a newer version wrote the file, or move the file away to "
-            "begin a new one; F5 looks again.",
+            "Everything else works. If a newer version wrote the file, update workbench. Or move the file away to "
+            "start a new one. F5 tries again.",
             Style.MUTED,
         ),
     ]

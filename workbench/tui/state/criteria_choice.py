@@ -1,4 +1,4 @@
-"""The choice of criteria, and of generated scenarios."""
+"""Choice of criteria and of generated scenarios."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 
-# The criteria that are being chosen: every known metric, on or off, with its threshold and options.
+# Criteria picker: every known metric, on or off, with its threshold and options.
 
-CHOSEN_SOURCE = "chosen for this run"
-"""The source of criteria that were chosen in the picker and are in no file."""
+PICKER_SOURCE = "chosen for this run"
+"""Source of criteria from the picker, which no file contains."""
 
-_USUAL_SHARE = 0.8  # of the range of a metric: where its threshold begins
+_USUAL_SHARE = 0.8  # share of the range of a metric, for its default threshold
 _CUSTOM = "custom"
 _FAMILIES = ("trajectory", "response", "state", _CUSTOM, "measure", "judge")
 
 
 @dataclass(frozen=True, slots=True)
 class FamilyRow:
-    """The heading above the metrics of one kind."""
+    """Heading of the metrics of one family."""
 
     family: str
 
@@ -65,152 +65,152 @@ Row = FamilyRow | MetricRow | OptionRow
 
 
 class CriteriaChoice(CursorRows):
-    """What is chosen, and where the cursor is. `config` is what the choice comes to."""
+    """Chosen criteria, and the cursor. `config` is the result."""
 
     def __init__(self, file: EvalConfig, *, chosen: EvalConfig | None = None) -> None:
-        """`file` are the criteria that hold without a choice, `chosen` those that were chosen last."""
+        """Start with the criteria `chosen` last, if any. `file` are those that apply otherwise."""
         self._file = file
         self.search = ""
-        self._kept: dict[str, Criterion] = {}
-        self._on: dict[str, None] = {}
-        self._take((chosen or file).criteria)
+        self._criteria: dict[str, Criterion] = {}
+        self._selected_metrics: dict[str, None] = {}
+        self._select_criteria((chosen or file).criteria)
         self.cursor = next((index for index, row in enumerate(self.rows) if isinstance(row, MetricRow)), 0)
 
-    # What there is.
+    # Content.
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def config(self) -> EvalConfig:
-        """The chosen criteria with everything else as in the file; the file's own where nothing is changed."""
-        criteria = tuple(self._kept[name] for name in self._on)
-        if sorted(criteria, key=_metric) == sorted(self._file.criteria, key=_metric):
+        """Chosen criteria, with everything else from the file; the file's own config if nothing changed."""
+        criteria = tuple(self._criteria[name] for name in self._selected_metrics)
+        if sorted(criteria, key=_get_metric) == sorted(self._file.criteria, key=_get_metric):
             return self._file
-        return self._file.model_copy(update={"criteria": criteria, "source": CHOSEN_SOURCE})
+        return self._file.model_copy(update={"criteria": criteria, "source": PICKER_SOURCE})
 
     @property
     def is_changed(self) -> bool:
-        """Whether the choice is another than the file's."""
+        """True if the choice differs from the file."""
         return self.config is not self._file
 
     @property
     def rows(self) -> Sequence[Row]:
-        """What is listed: families with their metrics as far as the search finds them, and options of those on."""
-        return list(self._rows())
+        """Rows: families with the metrics that match the search, and the options of metrics that are on."""
+        return list(self._build_rows())
 
     @property
-    def selected(self) -> Row | None:
-        """The row under the cursor."""
+    def selected_row(self) -> Row | None:
+        """Row under the cursor."""
         rows = self.rows
         return rows[self.cursor] if self.cursor < len(rows) else None
 
-    def info(self, metric: str) -> MetricInfo | None:
-        """What is known of a metric; None for the file's own and for a name that nobody knows."""
+    def find_info(self, metric: str) -> MetricInfo | None:
+        """Return the documentation of a metric; None for custom and unknown metrics."""
         return find_info(metric, self._file)
 
-    def custom(self, metric: str) -> CustomMetric | None:
-        """The file's own metric of this name."""
+    def find_custom(self, metric: str) -> CustomMetric | None:
+        """Return a custom metric of the file."""
         return self._file.custom_metrics.get(metric)
 
     def is_on(self, metric: str) -> bool:
-        """Whether cases are judged by it."""
-        return metric in self._on
+        """True if cases are scored by it."""
+        return metric in self._selected_metrics
 
-    def criterion(self, metric: str) -> Criterion:
-        """The metric as it is set, or would be where it is switched on."""
-        known = self._kept.get(metric)
-        return known if known is not None else Criterion(metric=metric, threshold=self._usual_threshold(metric))
+    def get_criterion(self, metric: str) -> Criterion:
+        """Return the criterion of a metric, or the one it would get if switched on."""
+        known = self._criteria.get(metric)
+        return known if known is not None else Criterion(metric=metric, threshold=self._default_threshold(metric))
 
-    def option(self, metric: str, option: str) -> Any:
-        """The value of an option; None where the criterion does not say."""
-        return self._options(metric).get(find_spelling(self._options(metric), option))
+    def get_option(self, metric: str, option: str) -> Any:
+        """Return the value of an option; None if it is not set."""
+        return self._find_options(metric).get(find_spelling(self._find_options(metric), option))
 
     @property
     def problems(self) -> Mapping[str, Sequence[str]]:
-        """What is wrong with the choice, by metric: one sentence each."""
+        """Problems of the choice by metric, one sentence each."""
         found: dict[str, list[str]] = {}
         for problem in check_criteria(self.config):
-            metric = next((name for name in self._on if _is_within(problem, f"criteria.{name}")), "")
+            metric = next((name for name in self._selected_metrics if _is_within(problem, f"criteria.{name}")), "")
             found.setdefault(metric, []).append(f"found {problem.found}, expected {problem.expected}")
         return found
 
-    # What the user does.
+    # Actions of the user.
 
-    def find(self, text: str) -> None:
-        """List only metrics with this text in their name or purpose; nothing lists all."""
+    def search_for_text(self, text: str) -> None:
+        """List only metrics with this text in their name or purpose; empty text lists all."""
         self.search = text.strip().casefold()
         self.move_to(next((index for index, row in enumerate(self.rows) if isinstance(row, MetricRow)), 0))
 
     def toggle(self) -> None:
         """Switch the selected metric on or off."""
-        row = self.selected
+        row = self.selected_row
         if row is None or isinstance(row, FamilyRow):
             return
-        if row.metric in self._on:
-            del self._on[row.metric]
+        if row.metric in self._selected_metrics:
+            del self._selected_metrics[row.metric]
             self.cursor = self.rows.index(MetricRow(row.metric))
         else:
-            self._switch_on(self.criterion(row.metric))
+            self._switch_on(self.get_criterion(row.metric))
 
     def step(self, by: int) -> None:
-        """One step up or down: the threshold of the selected metric, or the next value of the selected option."""
-        row = self.selected
+        """Change the threshold of the selected metric by one step, or the selected option to its next value."""
+        row = self.selected_row
         if isinstance(row, MetricRow):
-            self.put_threshold(row.metric, self._stepped(row.metric, by))
+            self.set_threshold(row.metric, self._step_threshold(row.metric, by))
         elif isinstance(row, OptionRow):
-            values = self._values(row.metric, row.option)
+            values = self._find_choices(row.metric, row.option)
             if values:
-                place = self._place_of(row, values)
-                self.put_option(row.metric, row.option, values[(place + (1 if by > 0 else -1)) % len(values)])
+                place = self._find_choice_index(row, values)
+                self.set_option(row.metric, row.option, values[(place + (1 if by > 0 else -1)) % len(values)])
 
-    def put_threshold(self, metric: str, threshold: float | None) -> None:
-        """Set the threshold (None: the metric only informs), and switch the metric on."""
-        self._switch_on(self.criterion(metric).model_copy(update={"threshold": threshold}))
+    def set_threshold(self, metric: str, threshold: float | None) -> None:
+        """Set the threshold (None: report only), and switch the metric on."""
+        self._switch_on(self.get_criterion(metric).model_copy(update={"threshold": threshold}))
 
-    def put_option(self, metric: str, option: str, value: Any) -> None:
-        """Set an option, in the spelling that it has; None removes it."""
-        options = dict(self._options(metric))
+    def set_option(self, metric: str, option: str, value: Any) -> None:
+        """Set an option, in its existing spelling; None removes it."""
+        options = dict(self._find_options(metric))
         name = find_spelling(options, option)
         if value is None:
             options.pop(name, None)
         else:
             options[name] = value
-        self._switch_on(self.criterion(metric).model_copy(update={"options": options}))
+        self._switch_on(self.get_criterion(metric).model_copy(update={"options": options}))
 
-    def take_preset(self, preset: Preset) -> None:
-        """Choose the criteria of a preset, each as it was set before where it was."""
-        self._take(tuple(self._kept.get(criterion.metric, criterion) for criterion in preset.criteria))
+    def apply_preset(self, preset: Preset) -> None:
+        """Choose the criteria of a preset. Criteria that were set before keep their values."""
+        self._select_criteria(tuple(self._criteria.get(criterion.metric, criterion) for criterion in preset.criteria))
 
     def reset(self) -> None:
-        """Choose what the file says."""
-        self._kept.clear()
-        self._take(self._file.criteria)
+        """Choose the criteria of the file."""
+        self._criteria.clear()
+        self._select_criteria(self._file.criteria)
 
-    # How values are typed.
+    # Typed values.
 
-    def range_of(self, metric: str) -> tuple[float | None, float | None]:
-        """The least and the greatest score there can be; None where there is no bound."""
-        custom = self.custom(metric)
+    def find_range(self, metric: str) -> tuple[float | None, float | None]:
+        """Return the lowest and the highest possible score; None for no bound."""
+        custom = self.find_custom(metric)
         if custom is not None:
             return custom.lowest, custom.highest
-        info = self.info(metric)
+        info = self.find_info(metric)
         return (None, None) if info is None else (info.lowest, info.highest)
 
     def check_threshold(self, metric: str, text: str) -> str | None:
-        """What is wrong with a threshold as it was typed; None where nothing is. Nothing typed means no threshold."""
+        """Check a typed threshold and return the problem; None if valid. Empty text means no threshold."""
         if not text.strip():
             return None
-        value = _number(text)
-        lowest, highest = self.range_of(metric)
+        value = _parse_number(text)
+        lowest, highest = self.find_range(metric)
         if value is None or (lowest is not None and value < lowest) or (highest is not None and value > highest):
-            return f"expected {range_words(lowest, highest)}, or nothing for a metric that only informs"
+            return f"expected {format_range(lowest, highest)}, or nothing for a metric that only informs"
         return None
 
     def check_option(self, metric: str, option: str, text: str) -> str | None:
-        """What is wrong with the value of an option as typed; None where nothing is. Nothing typed is the default."""
-        options = {**self._options(metric)}
-        value = read_value(text)
+        """Check the typed value of an option and return the problem; None if valid. Empty text is the default."""
+        options = {**self._find_options(metric)}
+        value = parse_value(text)
         options.pop(find_spelling(options, option), None)
         criterion = Criterion(metric=metric, options={**options, **({} if value is None else {option: value})})
         config = self._file.model_copy(update={"criteria": (criterion,)})
@@ -218,85 +218,89 @@ class CriteriaChoice(CursorRows):
         wrong = next((problem for problem in check_criteria(config) if _is_within(problem, place)), None)
         return None if wrong is None else f"found {wrong.found}, expected {wrong.expected}"
 
-    # How it comes about.
+    # Details.
 
-    def _rows(self) -> Iterator[Row]:
+    def _build_rows(self) -> Iterator[Row]:
         by_family: dict[str, list[str]] = {family: [] for family in _FAMILIES}
-        for metric in self._metrics():
-            info = self.info(metric)
-            if self._is_found(metric, info):
+        for metric in self._list_metrics():
+            info = self.find_info(metric)
+            if self._matches_search(metric, info):
                 by_family.setdefault(_CUSTOM if info is None else info.family, []).append(metric)
         for family, metrics in by_family.items():
             if metrics:
                 yield FamilyRow(family)
             for metric in metrics:
                 yield MetricRow(metric)
-                info = self.info(metric)
-                if metric in self._on and info is not None:
+                info = self.find_info(metric)
+                if metric in self._selected_metrics and info is not None:
                     yield from (OptionRow(metric, option) for option in info.options)
 
-    def _metrics(self) -> Iterator[str]:
-        """All names, each once: known ones, the file's own, and what the file names that nobody knows."""
-        yield from dict.fromkeys((*known_metrics(), *self._file.judge_metrics, *self._file.custom_metrics, *self._kept))
+    def _list_metrics(self) -> Iterator[str]:
+        """Iterate over all names without duplicates: known metrics, those of the file, and unknown names in the
+        file.
+        """
+        yield from dict.fromkeys(
+            (*known_metrics(), *self._file.judge_metrics, *self._file.custom_metrics, *self._criteria)
+        )
 
-    def _is_found(self, metric: str, info: MetricInfo | None) -> bool:
+    def _matches_search(self, metric: str, info: MetricInfo | None) -> bool:
         about = "" if info is None else f"{info.purpose} {info.when}"
         return self.search in f"{metric} {about}".casefold()
 
-    def _take(self, criteria: Sequence[Criterion]) -> None:
-        self._on = {criterion.metric: None for criterion in criteria}
-        self._kept.update((criterion.metric, criterion) for criterion in criteria)
+    def _select_criteria(self, criteria: Sequence[Criterion]) -> None:
+        self._selected_metrics = {criterion.metric: None for criterion in criteria}
+        self._criteria.update((criterion.metric, criterion) for criterion in criteria)
         self.move_to(self.cursor)
 
     def _switch_on(self, criterion: Criterion) -> None:
-        self._kept[criterion.metric] = criterion
-        self._on.setdefault(criterion.metric)
+        self._criteria[criterion.metric] = criterion
+        self._selected_metrics.setdefault(criterion.metric)
 
-    def _options(self, metric: str) -> Mapping[str, Any]:
-        return self.criterion(metric).options
+    def _find_options(self, metric: str) -> Mapping[str, Any]:
+        return self.get_criterion(metric).options
 
-    def _usual_threshold(self, metric: str) -> float | None:
-        """ADK's where it has one, else most of the range; none where less is better or the range has no end."""
+    def _default_threshold(self, metric: str) -> float | None:
+        """Return ADK's default, else most of the range; None if lower is better or the range is unbounded."""
         usual = {criterion.metric: criterion.threshold for criterion in DEFAULT_CRITERIA}
         if metric in usual:
             return usual[metric]
-        info = self.info(metric)
-        lowest, highest = self.range_of(metric)
+        info = self.find_info(metric)
+        lowest, highest = self.find_range(metric)
         if (info is not None and info.lower_is_better) or highest is None:
             return None
         return round((lowest or 0.0) + _USUAL_SHARE * (highest - (lowest or 0.0)), 2)
 
-    def _stepped(self, metric: str, by: int) -> float:
-        lowest, highest = self.range_of(metric)
-        step = step_of(lowest, highest)
-        threshold = self.criterion(metric).threshold
+    def _step_threshold(self, metric: str, by: int) -> float:
+        lowest, highest = self.find_range(metric)
+        step = find_step(lowest, highest)
+        threshold = self.get_criterion(metric).threshold
         if threshold is None:
             return (lowest or 0.0) if by > 0 or highest is None else highest
         value = round(threshold + by * step, 6)
         value = value if lowest is None else max(value, lowest)
         return value if highest is None else min(value, highest)
 
-    def _values(self, metric: str, option: str) -> Sequence[str | bool]:
-        info = self.info(metric)
+    def _find_choices(self, metric: str, option: str) -> Sequence[str | bool]:
+        info = self.find_info(metric)
         return () if info is None else info.choices.get(option, ())
 
-    def _place_of(self, row: OptionRow, values: Sequence[str | bool]) -> int:
-        """Which of the values an option has, the default where it is not set or set to something else."""
-        value = self.option(row.metric, row.option)
+    def _find_choice_index(self, row: OptionRow, values: Sequence[str | bool]) -> int:
+        """Return the index of an option's value; that of the default if it is not set or not in the list."""
+        value = self.get_option(row.metric, row.option)
         folded = [item.casefold() if isinstance(item, str) else item for item in values]
         wanted = value.strip().casefold() if isinstance(value, str) else value
         return folded.index(wanted) if wanted in folded else 0
 
 
-def step_of(lowest: float | None, highest: float | None) -> float:
-    """By how much one step changes a threshold: 0.05 in a range of 1, 0.1 in larger ones, 1 without bounds."""
+def find_step(lowest: float | None, highest: float | None) -> float:
+    """Return the step of a threshold: 0.05 in a range up to 1, 0.1 in larger ones, 1 without bounds."""
     if lowest is None or highest is None:
         return 1.0
     return 0.05 if highest - lowest <= 1 else 0.1
 
 
-def range_words(lowest: float | None, highest: float | None) -> str:
-    """A range in words."""
+def format_range(lowest: float | None, highest: float | None) -> str:
+    """Format a range in words."""
     if lowest is None and highest is None:
         return "a number"
     if highest is None:
@@ -304,8 +308,8 @@ def range_words(lowest: float | None, highest: float | None) -> str:
     return f"a number up to {highest:g}" if lowest is None else f"a number from {lowest:g} to {highest:g}"
 
 
-def read_value(text: str) -> Any:
-    """What was typed as the value of an option: JSON, else a text; None where nothing was."""
+def parse_value(text: str) -> Any:
+    """Parse the typed value of an option: JSON, else text; None if empty."""
     text = text.strip()
     if not text:
         return None
@@ -315,7 +319,7 @@ def read_value(text: str) -> Any:
         return text
 
 
-def _metric(criterion: Criterion) -> str:
+def _get_metric(criterion: Criterion) -> str:
     return criterion.metric
 
 
@@ -323,7 +327,7 @@ def _is_within(problem: InvalidConfig, place: str) -> bool:
     return problem.place == place or problem.place.startswith(f"{place}.")
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -331,7 +335,7 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-# The criteria picker as lines: its rows, and what there is to know about the selected one.
+# The criteria picker as lines: its rows, and details of the selected one.
 
 _FAMILY_TITLES = {
     "trajectory": "tool calls",
@@ -348,17 +352,17 @@ _NEEDS = {
     "judge": "a judge model",
 }
 
-_VALUE_COLUMN = 51  # cells before thresholds and the values of options, where there is room
+_VALUE_COLUMN = 51  # cells before thresholds and values of options, if there is room
 _LEAST_VALUE = 17  # cells for these
 _NAME = 12  # cells for the names of facts
 
 
 @dataclass(frozen=True)
 class CriteriaFile:
-    """The file whose criteria hold for the selected eval set.
+    """The file whose criteria apply to the selected eval set.
 
-    `path` is as people see it; `also_judges` counts the eval sets it holds for that are not selected, `other_files` the
-    files by which other selected sets are judged. `undoable`: what was written last can be taken back.
+    `path` is shown to the user. `also_judges` counts sets that use the file and are not selected, `other_files` the
+    files of other selected sets. `can_undo`: the last change of the file can be undone.
     """
 
     path: str
@@ -366,11 +370,11 @@ class CriteriaFile:
     config: EvalConfig
     also_judges: int = 0
     other_files: int = 0
-    undoable: bool = False
+    can_undo: bool = False
 
 
 class CriteriaRows:
-    """The rows of the picker, for a `RowList`."""
+    """Rows of the picker for a `RowList`."""
 
     def __init__(self, choice: CriteriaChoice) -> None:
         self._choice = choice
@@ -379,14 +383,14 @@ class CriteriaRows:
 
     @property
     def cursor(self) -> int:
-        """The index of the selected row."""
+        """Index of the selected row."""
         return self._choice.cursor
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def line(self, index: int, width: int) -> Line:
-        """One row as it is drawn now; the list cuts it."""
+        """Format one row; the list cuts it."""
         row, column = self._rows[index], min(_VALUE_COLUMN, width - _LEAST_VALUE)
         if isinstance(row, FamilyRow):
             return (StyledText(f" {_FAMILY_TITLES.get(row.family, row.family)}", Style.HEADING),)
@@ -395,36 +399,39 @@ class CriteriaRows:
         return self._metric_line(row, column)
 
     def _metric_line(self, row: MetricRow, column: int) -> Line:
-        info, criterion = self._choice.info(row.metric), self._choice.criterion(row.metric)
+        info, criterion = self._choice.find_info(row.metric), self._choice.get_criterion(row.metric)
         is_on = self._choice.is_on(row.metric)
         style = Style.STRONG if is_on else Style.TEXT
         sign = "≤" if info is not None and info.lower_is_better else "≥"
         value = "informs" if criterion.threshold is None else f"{sign} {criterion.threshold:g}"
-        name = _padded(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", column)
+        name = _pad_text(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", column)
         pieces = [StyledText(name, style), StyledText(f"{value if is_on else '':<10}", style)]
         if row.metric in self._problems:
             pieces.append(StyledText(f"! {safe_line(self._problems[row.metric][0])}", Style.ERROR))
         return tuple(pieces)
 
     def _option_line(self, row: OptionRow, column: int) -> Line:
-        value = self._choice.option(row.metric, row.option)
-        info = self._choice.info(row.metric)
+        value = self._choice.get_option(row.metric, row.option)
+        info = self._choice.find_info(row.metric)
         default = info.choices.get(row.option, ("",))[0] if info is not None else ""
-        name = StyledText(_padded(f"       {row.option}", column), Style.MUTED)
+        name = StyledText(_pad_text(f"       {row.option}", column), Style.MUTED)
         if value is None:
-            return (name, StyledText(f"{written(default) if default != '' else '–'} (default)", Style.MUTED))
-        return (name, StyledText(safe_line(written(value))))
+            return (
+                name,
+                StyledText(f"{format_option_value(default) if default != '' else '–'} (default)", Style.MUTED),
+            )
+        return (name, StyledText(safe_line(format_option_value(value))))
 
 
-def written(value: Any) -> str:
-    """The value of an option as it is shown and typed: a text as it is, everything else as JSON."""
+def format_option_value(value: Any) -> str:
+    """Format the value of an option as shown and typed: text as is, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def header_line(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width: int) -> Line:
-    """The line above the picker: what is judged, where its criteria stand, whether the choice is another.
+def format_header(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width: int) -> Line:
+    """Format the line above the picker: the sets, the file of their criteria, and whether the choice differs.
 
-    Where there is little room it still says that keeping the criteria changes how other sets are judged.
+    A narrow line still warns that saving the criteria affects other sets.
     """
     where = safe_line(file.path)
     stands = f"from {where}" if file.exists else f"the default ones; keeping them makes {where}"
@@ -434,19 +441,21 @@ def header_line(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width: i
     title: Line = (StyledText(" criteria of ", Style.MUTED), StyledText(safe_line(of), Style.STRONG))
     changed = StyledText("  ● changed, not in the file", Style.WARNING) if choice.is_changed else StyledText("")
     line = (*title, changed, StyledText(f"  {stands}{shared}{more}", Style.MUTED))  # what may be long at its end
-    if not file.also_judges or _width(line) <= width:
+    if not file.also_judges or _measure_line(line) <= width:
         return line
     also = StyledText(f"  also judges {others}", Style.WARNING)
-    if choice.is_changed and _width((*title, changed, also)) > width:
+    if choice.is_changed and _measure_line((*title, changed, also)) > width:
         changed = StyledText("  ● changed", Style.WARNING)
-    title = cut_line(title, max(width - _width((also, changed)), 0))
-    rest = cut_line((StyledText(f"  {stands}{more}", Style.MUTED),), max(width - _width((*title, changed, also)), 0))
+    title = cut_line(title, max(width - _measure_line((also, changed)), 0))
+    rest = cut_line(
+        (StyledText(f"  {stands}{more}", Style.MUTED),), max(width - _measure_line((*title, changed, also)), 0)
+    )
     return (*title, changed, also, *rest)
 
 
-def detail_blocks(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterator[Block]:
-    """What there is to know about the selected row. `facts` are those of the selected cases, once they are known."""
-    row = choice.selected
+def describe_selected(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterator[Block]:
+    """Describe the selected row. `facts` are those of the selected cases; None until they are known."""
+    row = choice.selected_row
     if row is None:
         yield Paragraph.from_text("No metric has this text in its name or purpose.", Style.MUTED)
         return
@@ -456,68 +465,70 @@ def detail_blocks(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterator[B
     yield Paragraph.from_text(safe_line(row.metric), Style.HEADING)
     for problem in choice.problems.get(row.metric, ()) if choice.is_on(row.metric) else ():
         yield Paragraph.from_text(f"! {safe_line(problem)}", Style.ERROR, hang=2)
-    info = choice.info(row.metric)
+    info = choice.find_info(row.metric)
     if isinstance(row, OptionRow):
         if info is not None:
-            yield from _option_blocks(choice, row, info)
+            yield from _describe_option(choice, row, info)
     elif info is None:
-        yield from _custom_blocks(choice, row.metric)
+        yield from _describe_custom(choice, row.metric)
     else:
-        yield from _metric_blocks(choice, info, facts)
+        yield from _describe_metric(choice, info, facts)
 
 
-def _metric_blocks(choice: CriteriaChoice, info: MetricInfo, facts: CaseFacts | None) -> Iterator[Block]:
+def _describe_metric(choice: CriteriaChoice, info: MetricInfo, facts: CaseFacts | None) -> Iterator[Block]:
     yield Paragraph.from_text(safe(info.purpose))
     yield BLANK
-    yield _fact("when", info.when)
-    yield _fact("score", f"{range_words(info.lowest, info.highest)}, {_better(info)}")
-    yield _fact("threshold", _threshold_words(choice, info))
-    yield _fact("reference", "needs what the case expects" if info.needs_reference else "needs none")
+    yield _format_fact("when", info.when)
+    yield _format_fact("score", f"{format_range(info.lowest, info.highest)}, {_format_direction(info)}")
+    yield _format_fact("threshold", _format_threshold(choice, info))
+    yield _format_fact("reference", "needs what the case expects" if info.needs_reference else "needs none")
     needs = "; ".join(_NEEDS[need] for need in sorted(info.needs)) or "nothing else"
-    yield _fact("needs", needs)
+    yield _format_fact("needs", needs)
     fits = "fits them" if info.fits_scenarios else "says nothing about them: they have no expected turns"
-    yield _fact("scenarios", fits)
-    yield _fact("your cases", _fit_words(info, facts))
+    yield _format_fact("scenarios", fits)
+    yield _format_fact("your cases", _format_fit(info, facts))
     for option, meaning in info.options.items():
-        yield _fact(option if cell_len(option) < _NAME else f"{option}:", meaning)
+        yield _format_fact(option if cell_len(option) < _NAME else f"{option}:", meaning)
 
 
-def _option_blocks(choice: CriteriaChoice, row: OptionRow, info: MetricInfo) -> Iterator[Block]:
+def _describe_option(choice: CriteriaChoice, row: OptionRow, info: MetricInfo) -> Iterator[Block]:
     yield Paragraph.from_text(row.option, Style.STRONG)
     yield Paragraph.from_text(info.options[row.option])
     yield BLANK
     values = info.choices.get(row.option)
-    allowed = ", ".join(written(value) for value in values) if values else "JSON, or a text; enter to type it"
-    yield _fact("allowed", allowed)
-    value = choice.option(row.metric, row.option)
-    yield _fact("now", "not set: the default" if value is None else safe(written(value)))
+    allowed = (
+        ", ".join(format_option_value(value) for value in values) if values else "JSON, or a text; enter to type it"
+    )
+    yield _format_fact("allowed", allowed)
+    value = choice.get_option(row.metric, row.option)
+    yield _format_fact("now", "not set: the default" if value is None else safe(format_option_value(value)))
 
 
-def _custom_blocks(choice: CriteriaChoice, metric: str) -> Iterator[Block]:
-    custom = choice.custom(metric)
+def _describe_custom(choice: CriteriaChoice, metric: str) -> Iterator[Block]:
+    custom = choice.find_custom(metric)
     if custom is None:
-        yield Paragraph.from_text("Nobody knows a metric of this name.", Style.ERROR)
+        yield Paragraph.from_text("There is no metric with this name.", Style.ERROR)
         return
     yield Paragraph.from_text(safe(custom.description) or "A metric function of this project.")
     yield BLANK
-    yield _fact("function", safe_line(custom.path))
-    yield _fact("score", range_words(custom.lowest, custom.highest))
-    yield _fact("needs", _NEEDS["worker"])
-    yield _fact("options", "any: the function reads them; they are changed in the file")
+    yield _format_fact("function", safe_line(custom.path))
+    yield _format_fact("score", format_range(custom.lowest, custom.highest))
+    yield _format_fact("needs", _NEEDS["worker"])
+    yield _format_fact("options", "any: the function reads them; they are changed in the file")
 
 
-def _better(info: MetricInfo) -> str:
+def _format_direction(info: MetricInfo) -> str:
     return "less is better" if info.lower_is_better else "more is better"
 
 
-def _threshold_words(choice: CriteriaChoice, info: MetricInfo) -> str:
-    threshold = choice.criterion(info.name).threshold
+def _format_threshold(choice: CriteriaChoice, info: MetricInfo) -> str:
+    threshold = choice.get_criterion(info.name).threshold
     if threshold is None:
         return "none: it is reported, and fails no case"
     return f"passes {'at most' if info.lower_is_better else 'from'} {threshold:g}{' on' * (not info.lower_is_better)}"
 
 
-def _fit_words(info: MetricInfo, facts: CaseFacts | None) -> str:
+def _format_fit(info: MetricInfo, facts: CaseFacts | None) -> str:
     if facts is None:
         return "looking at the selected cases …"
     fit = compute_fit(info, facts)
@@ -533,71 +544,71 @@ def _fit_words(info: MetricInfo, facts: CaseFacts | None) -> str:
     return words + with_rubrics
 
 
-def _fact(name: str, text: str) -> Paragraph:
+def _format_fact(name: str, text: str) -> Paragraph:
     return Paragraph((StyledText(f"{name:<{_NAME}}", Style.MUTED), StyledText(text)), hang=_NAME)
 
 
-def _width(line: Line) -> int:
+def _measure_line(line: Line) -> int:
     return sum(cell_len(piece.text) for piece in line)
 
 
-def _padded(text: str, width: int) -> str:
+def _pad_text(text: str, width: int) -> str:
     return text + " " * max(width - cell_len(text), 1)
 
 
-# The scenarios that a model has written, each to be kept or left out.
+# Generated scenarios, each selected for saving or not.
 
 
-class WrittenScenarios(CursorRows):
-    """Rows with a cursor. All are kept until the user leaves one out. `notes` says what did not become a scenario."""
+class GeneratedScenarios(CursorRows):
+    """Rows of generated scenarios, all selected at first. `notes` list replies that are not valid scenarios."""
 
     def __init__(
         self, scenarios: Sequence[ConversationScenario], notes: Sequence[str] = (), *, spent: str = ""
     ) -> None:
-        """`spent` says what asking for them took."""
+        """Make the rows. `spent` is the cost of generating them."""
         self._spent = f" · {safe_line(spent)}" if spent else ""
         self._scenarios = list(scenarios)
-        self._is_kept = [True] * len(scenarios)
+        self._is_selected = [True] * len(scenarios)
         self._notes = notes
 
     def __len__(self) -> int:
         return len(self._scenarios)
 
     @property
-    def selected(self) -> ConversationScenario:
-        """The scenario under the cursor."""
+    def selected_scenario(self) -> ConversationScenario:
+        """Scenario under the cursor."""
         return self._scenarios[self.cursor]
 
     @property
-    def kept(self) -> Sequence[ConversationScenario]:
-        """Those that are kept."""
-        return [each for each, is_kept in zip(self._scenarios, self._is_kept, strict=True) if is_kept]
+    def selected_scenarios(self) -> Sequence[ConversationScenario]:
+        """Scenarios selected for saving."""
+        return [each for each, is_kept in zip(self._scenarios, self._is_selected, strict=True) if is_kept]
 
     def toggle(self) -> None:
-        """Keep the scenario under the cursor, or leave it out, and go to the next."""
-        self._is_kept[self.cursor] = not self._is_kept[self.cursor]
+        """Select or deselect the scenario under the cursor, and go to the next."""
+        self._is_selected[self.cursor] = not self._is_selected[self.cursor]
         self.move(1)
 
     def toggle_all(self) -> None:
-        """Keep all; where all are kept, none."""
-        self._is_kept = [not all(self._is_kept)] * len(self)
+        """Select all; if all are selected, none."""
+        self._is_selected = [not all(self._is_selected)] * len(self)
 
     def replace(self, scenario: ConversationScenario) -> None:
-        """Put an edited scenario in the place of the one under the cursor. It is kept."""
+        """Replace the scenario under the cursor by an edited one, and select it."""
         self._scenarios[self.cursor] = scenario
-        self._is_kept[self.cursor] = True
+        self._is_selected[self.cursor] = True
 
     def line(self, index: int, width: int) -> Line:
-        """One scenario: whether it is kept, who the user is, what they say first."""
-        scenario, is_kept = self._scenarios[index], self._is_kept[index]
+        """Format one scenario: whether it is selected, its persona, its first message."""
+        scenario, is_kept = self._scenarios[index], self._is_selected[index]
         mark = StyledText(" ✓ keep      ", Style.PASSED) if is_kept else StyledText(" - leave out ", Style.MUTED)
-        persona = f"{safe_line(_persona(scenario), width=16):<10}"
+        persona = f"{safe_line(_get_persona(scenario), width=16):<10}"
         start = safe_line(scenario.starting_prompt, width=max(width - 25, 1))
         return (mark, StyledText(f"{persona} ", Style.KEY), StyledText(start, Style.TEXT if is_kept else Style.MUTED))
 
-    def head(self, eval_set: str) -> Line:
-        """What is looked at, and how many are kept."""
-        found = f"{len(self.kept)} of {plural(len(self), 'scenario')} kept"
+    def header_line(self, eval_set: str) -> Line:
+        """Format the eval set and the number of selected scenarios."""
+        found = f"{len(self.selected_scenarios)} of {plural(len(self), 'scenario')} kept"
         where = safe_line(eval_set) if eval_set else "a new eval set"
         return (
             StyledText(f" {found}", Style.HEADING),
@@ -605,8 +616,8 @@ class WrittenScenarios(CursorRows):
         )
 
     def blocks(self) -> Sequence[Block]:
-        """All of the scenario under the cursor, and then what did not become one."""
-        scenario = self.selected
+        """Describe the scenario under the cursor, then the notes."""
+        scenario = self.selected_scenario
         blocks: list[Block] = [
             Paragraph.from_text("starting prompt", Style.HEADING),
             Paragraph.from_text(safe(scenario.starting_prompt), indent=2),
@@ -615,7 +626,7 @@ class WrittenScenarios(CursorRows):
             Paragraph.from_text(safe(scenario.conversation_plan), indent=2),
             BLANK,
             Paragraph.from_text("persona", Style.HEADING),
-            Paragraph.from_text(safe(_persona(scenario)) or "none", indent=2),
+            Paragraph.from_text(safe(_get_persona(scenario)) or "none", indent=2),
         ]
         if self._notes:
             blocks += [BLANK, Paragraph.from_text("also to be known", Style.HEADING)]
@@ -623,13 +634,13 @@ class WrittenScenarios(CursorRows):
         return blocks
 
 
-def _persona(scenario: ConversationScenario) -> str:
+def _get_persona(scenario: ConversationScenario) -> str:
     persona = scenario.user_persona
     return persona if isinstance(persona, str) else "" if persona is None else persona.id
 
 
-def count_problem(text: str, *, most: int) -> str | None:
-    """What is wrong with a number of scenarios; None where nothing is."""
+def check_count(text: str, *, most: int) -> str | None:
+    """Check a number of scenarios and return the problem; None if valid."""
     if text.strip().isdecimal() and text.strip().isascii() and 1 <= int(text) <= most:
         return None
-    return f"a number from 1 to {most} is expected"
+    return f"expected a number from 1 to {most}"

@@ -25,7 +25,7 @@ from workbench.report.turn_diff import (
     find_state_differences,
     make_side,
 )
-from workbench.tui.state.case_board import look_of_metric
+from workbench.tui.state.case_status import get_metric_badge
 from workbench.tui.state.diff_lines import (
     ABSENT,
     DiffContent,
@@ -525,12 +525,12 @@ class _Diff:
             return
         yield Paragraph.from_text("scores", Style.HEADING)
         for metric in decided:
-            look = look_of_metric(metric.status)
+            badge = get_metric_badge(metric.status)
             score = "no score" if metric.score is None else f"{metric.score:.4g}"
             threshold = "" if metric.threshold is None else f"  threshold {metric.threshold:.4g}"
             yield Paragraph(
                 (
-                    StyledText(f"{look.symbol} {look.word}  ", look.style),
+                    StyledText(f"{badge.symbol} {badge.word}  ", badge.style),
                     StyledText(safe_line(metric.name), Style.STRONG),
                     StyledText(f"  {score}"),
                     StyledText(threshold, Style.MUTED),

@@ -1,4 +1,4 @@
-"""How each criterion judged all cases of a set or target, and how the scores are distributed."""
+"""Scores of all cases of a set or target, and their distribution."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, is_unsure
 from workbench.store.history.history_queries import StoredScores
-from workbench.tui.state.case_board import STALE, look_of, standing_of
-from workbench.tui.state.case_scores import info_of, meaning_blocks
+from workbench.tui.state.case_scores import describe_metric, find_metric_info
+from workbench.tui.state.case_status import STALE, find_worst_state, get_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -32,16 +32,16 @@ from workbench.tui.state.text_layout import (
     sparkline,
 )
 
-# The scores of many cases, gathered: mean, deviation, distribution and worst cases of each metric.
+# Statistics of each metric: mean, deviation, distribution and worst cases.
 
 BINS = 10
 WORST = 10
-"""How many of the worst cases are kept for each metric."""
+"""Number of worst cases for each metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
-    """A case that scored low (or high, where low is good)."""
+    """A case with a low score (a high one, if lower is better)."""
 
     case: CaseKey
     repeat: int
@@ -49,18 +49,20 @@ class WorstCase:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricSpread:
-    """One metric over cases (and their repeats): `scored` of `total` have a score, `failed` fell short."""
+class MetricSummary:
+    """Statistics of one metric over cases and repeats: `scored` of `total` have a score, `failed` are below the
+    threshold.
+    """
 
     name: str
-    threshold: float | None  # None where it only is reported, or where thresholds differ
+    threshold: float | None  # None if it is only reported, or if thresholds differ
     mean: float | None
-    std: float | None  # of the sample; None below two scores
+    std: float | None  # of the sample; None for fewer than two scores
     scored: int
     total: int
     failed: int
     errors: int
-    unsure: int  # results on which the samples of a judge disagree
+    unsure: int  # results with judge samples that disagree
     lowest: float
     highest: float
     bins: tuple[int, ...]
@@ -69,31 +71,31 @@ class MetricSpread:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSpread:
-    """A set or target: how its cases ended in the newest run of each, and its metrics, those that decide first."""
+class GroupSummary:
+    """Statuses of the newest results of a set or target, and its metrics, those with a threshold first."""
 
     statuses: Counter[CaseStatus]
-    metrics: tuple[MetricSpread, ...]
+    metrics: tuple[MetricSummary, ...]
 
 
-def spread_of(scores: Iterable[StoredScores]) -> GroupSpread:
-    """Gather the scores of these jobs."""
+def summarize_scores(scores: Iterable[StoredScores]) -> GroupSummary:
+    """Summarize the scores of these jobs."""
     statuses: Counter[CaseStatus] = Counter()
-    gathered: dict[str, _Gathered] = {}
+    gathered: dict[str, _MetricCollector] = {}
     for job, metrics in scores:
         statuses[job.status] += 1
         for metric in metrics:
             if metric.name not in gathered:
-                gathered[metric.name] = _Gathered(metric.name)
+                gathered[metric.name] = _MetricCollector(metric.name)
             gathered[metric.name].add(job.case, job.key.repeat, metric)
-    found = [one.spread() for one in gathered.values()]
-    return GroupSpread(statuses, tuple(sorted(found, key=lambda metric: not metric.decides)))
+    found = [one.summarize() for one in gathered.values()]
+    return GroupSummary(statuses, tuple(sorted(found, key=lambda metric: not metric.decides)))
 
 
-class _Gathered:
+class _MetricCollector:
     def __init__(self, name: str) -> None:
         self._name = name
-        info = info_of(name)
+        info = find_metric_info(name)
         self._info = info
         self._lower_is_better = info is not None and info.lower_is_better
         self._cases: list[tuple[CaseKey, int]] = []
@@ -110,11 +112,11 @@ class _Gathered:
             self._cases.append((case, repeat))
             self._scores.append(metric.score)
 
-    def spread(self) -> MetricSpread:
+    def summarize(self) -> MetricSummary:
         scores = self._scores
-        lowest, highest = self._bounds()
+        lowest, highest = self._find_bounds()
         thresholds = self._thresholds - {None}
-        return MetricSpread(
+        return MetricSummary(
             name=self._name,
             threshold=next(iter(thresholds)) if len(thresholds) == 1 else None,
             mean=fmean(scores) if scores else None,
@@ -127,19 +129,19 @@ class _Gathered:
             lowest=lowest,
             highest=highest,
             bins=tuple(histogram(scores, lowest=lowest, highest=highest, bins=BINS)),
-            worst=self._worst(),
+            worst=self._find_worst(),
             decides=bool(thresholds),
         )
 
-    def _bounds(self) -> tuple[float, float]:
-        """Those of the metric; where it has none, those of the scores."""
+    def _find_bounds(self) -> tuple[float, float]:
+        """Return the bounds of the metric; without bounds, the lowest and highest score."""
         scores: Sequence[float] = self._scores or (0.0,)
         info = self._info
         lowest = info.lowest if info is not None and info.lowest is not None else min(scores)
         highest = info.highest if info is not None and info.highest is not None else max(scores)
         return lowest, highest
 
-    def _worst(self) -> tuple[WorstCase, ...]:
+    def _find_worst(self) -> tuple[WorstCase, ...]:
         sign = -1.0 if self._lower_is_better else 1.0
         numbered = ((sign * score, place) for place, score in enumerate(self._scores))
         return tuple(
@@ -147,7 +149,7 @@ class _Gathered:
         )
 
 
-# The metrics of a set or target as rows, each with its worst cases below it where it is unfolded.
+# Metrics of a set or target as rows, with their worst cases below if unfolded.
 
 _NUMBERS = 23
 _BAR = 12
@@ -156,22 +158,22 @@ _BAR_FROM = 58
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A metric, one of its worst cases, or (without a metric) the heading of those that are only reported."""
+    """A metric, one of its worst cases, or (without a metric) the heading of the metrics that are only reported."""
 
-    metric: MetricSpread | None = None
+    metric: MetricSummary | None = None
     worst: WorstCase | None = None
 
 
 class GroupScores(CursorRows):
     """Rows for a list."""
 
-    def __init__(self, spread: GroupSpread, *, stale: int) -> None:
-        """`stale` is how many of the cases have a verdict that no longer holds."""
-        self.spread = spread
+    def __init__(self, spread: GroupSummary, *, stale: int) -> None:
+        """Make the rows. `stale` is the number of cases with a stale verdict."""
+        self.summary = spread
         self._stale = stale
         self._unfolded: set[str] = set()
         self._rows: list[_Row] = []
-        self._list()
+        self._rebuild_rows()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -180,65 +182,65 @@ class GroupScores(CursorRows):
         """One row."""
         row = self._rows[index]
         if row.metric is None:
-            return (StyledText(" only reported, they decide nothing", Style.MUTED),)
+            return (StyledText(" only reported, no influence on the verdict", Style.MUTED),)
         if row.worst is not None:
-            return _worst_line(row.worst, width=width)
-        return _metric_line(row.metric, is_unfolded=row.metric.name in self._unfolded, width=width)
+            return _format_worst(row.worst, width=width)
+        return _format_metric(row.metric, is_unfolded=row.metric.name in self._unfolded, width=width)
 
-    def take(self, spread: GroupSpread, *, stale: int) -> None:
-        """The same set or target, gathered anew: cursor and what is unfolded stay."""
-        self.spread, self._stale = spread, stale
-        self._list()
+    def update(self, spread: GroupSummary, *, stale: int) -> None:
+        """Update the statistics of the same set or target. Cursor and folds stay."""
+        self.summary, self._stale = spread, stale
+        self._rebuild_rows()
         self.move_to(self.cursor)
 
     @property
-    def selected(self) -> MetricSpread | None:
-        """The metric under the cursor, or of the case there."""
+    def selected_metric(self) -> MetricSummary | None:
+        """Metric under the cursor, or that of the case there."""
         return self._rows[self.cursor].metric if self._rows else None
 
     @property
     def selected_case(self) -> WorstCase | None:
-        """The case under the cursor."""
+        """Case under the cursor."""
         return self._rows[self.cursor].worst if self._rows else None
 
     def toggle(self) -> None:
-        """Show or hide the worst cases of the metric under the cursor."""
-        if self.selected is not None:
-            self._unfolded ^= {self.selected.name}
-            self._list()
+        """Fold or unfold the metric under the cursor."""
+        if self.selected_metric is not None:
+            self._unfolded ^= {self.selected_metric.name}
+            self._rebuild_rows()
 
     def blocks(self) -> list[Block]:
-        """How the cases ended, and the metric under the cursor with its distribution."""
-        blocks: list[Block] = [self._counts()]
-        metric = self.selected
+        """Describe the results, and the selected metric with its distribution."""
+        blocks: list[Block] = [self._format_counts()]
+        metric = self.selected_metric
         if metric is None:
             return [*blocks, BLANK, Paragraph.from_text("Nothing has been scored yet.", Style.MUTED)]
-        blocks += [BLANK, Paragraph.from_text(safe_line(metric.name), Style.HEADING), *_number_blocks(metric)]
+        blocks += [BLANK, Paragraph.from_text(safe_line(metric.name), Style.HEADING), *_describe_numbers(metric)]
         if metric.scored:
-            blocks += [BLANK, Paragraph.from_text("distribution", Style.HEADING), *_histogram_blocks(metric)]
-        return [*blocks, BLANK, Paragraph.from_text("what it means", Style.HEADING), *meaning_blocks(metric.name)]
+            blocks += [BLANK, Paragraph.from_text("distribution", Style.HEADING), *_draw_histogram(metric)]
+        return [*blocks, BLANK, Paragraph.from_text("what it means", Style.HEADING), *describe_metric(metric.name)]
 
     def text(self) -> str:
-        """The metrics as text to copy."""
+        """Return the metrics as text to copy."""
         rows = ["metric\tmean\tstd\tscored\ttotal"]
-        for metric in self.spread.metrics:
+        for metric in self.summary.metrics:
             numbers = ("" if value is None else str(value) for value in (metric.mean, metric.std))
             rows.append("\t".join([metric.name, *numbers, str(metric.scored), str(metric.total)]))
         return "\n".join(rows)
 
-    def _counts(self) -> Block:
-        pieces = [StyledText(plural(self.spread.statuses.total(), "result"), Style.STRONG)]
+    def _format_counts(self) -> Block:
+        pieces = [StyledText(plural(self.summary.statuses.total(), "result"), Style.STRONG)]
         for status in CaseStatus:
-            if count := self.spread.statuses[status]:
-                look = look_of(standing_of([status]))
-                pieces.append(StyledText(f"   {look.symbol} {count:,} {look.word}", look.style))
+            if count := self.summary.statuses[status]:
+                badge = get_badge(find_worst_state([status]))
+                pieces.append(StyledText(f"   {badge.symbol} {count:,} {badge.word}", badge.style))
         if self._stale:
             pieces.append(StyledText(f"   {STALE.symbol} {plural(self._stale, 'case')} {STALE.word}", STALE.style))
         return Paragraph(tuple(pieces))
 
-    def _list(self) -> None:
+    def _rebuild_rows(self) -> None:
         self._rows = []
-        for metric in self.spread.metrics:
+        for metric in self.summary.metrics:
             if not metric.decides and not any(row.metric is None for row in self._rows):
                 self._rows.append(_Row())
             self._rows.append(_Row(metric))
@@ -251,11 +253,11 @@ class GroupScores(CursorRows):
         return 0 <= index < len(self._rows) and self._rows[index].metric is not None
 
 
-def _metric_line(metric: MetricSpread, *, is_unfolded: bool, width: int) -> Line:
+def _format_metric(metric: MetricSummary, *, is_unfolded: bool, width: int) -> Line:
     lead = f" {'▾' if is_unfolded else '▸'} "
     style = Style.ERROR if metric.errors else Style.FAILED if metric.failed else Style.PASSED
     style = style if metric.decides else Style.TEXT
-    numbers = f"{_mean_text(metric):>{_NUMBERS}} "
+    numbers = f"{_format_mean(metric):>{_NUMBERS}} "
     picture = ""
     if width >= _BAR_FROM:
         share = None if metric.mean is None else compute_share(metric.mean, metric.lowest, metric.highest)
@@ -271,7 +273,7 @@ def _metric_line(metric: MetricSpread, *, is_unfolded: bool, width: int) -> Line
     return (StyledText(lead), *name, StyledText(gap), StyledText(picture, style), StyledText(numbers, style))
 
 
-def _worst_line(worst: WorstCase, *, width: int) -> Line:
+def _format_worst(worst: WorstCase, *, width: int) -> Line:
     name = str(worst.case) + (f" [{worst.repeat + 1}]" if worst.repeat else "")
     score = f"{worst.score:.4g} "
     room = max(width - len(score) - 5, 8)
@@ -280,14 +282,14 @@ def _worst_line(worst: WorstCase, *, width: int) -> Line:
     return (StyledText("     "), *label, StyledText(gap), StyledText(score, Style.KEY))
 
 
-def _mean_text(metric: MetricSpread) -> str:
+def _format_mean(metric: MetricSummary) -> str:
     if metric.mean is None:
         return "no score"
     std = "" if metric.std is None else f" ±{metric.std:.3g}"
     return f"{metric.mean:.4g}{std}"
 
 
-def _number_blocks(metric: MetricSpread) -> list[Block]:
+def _describe_numbers(metric: MetricSummary) -> list[Block]:
     facts = [("mean", "no score" if metric.mean is None else f"{metric.mean:.6g}")]
     if metric.std is not None:
         facts.append(("deviation", f"{metric.std:.6g}, of the sample"))
@@ -303,7 +305,7 @@ def _number_blocks(metric: MetricSpread) -> list[Block]:
     return [Paragraph((StyledText(f"{name}  ", Style.KEY), StyledText(value)), indent=2) for name, value in facts]
 
 
-def _histogram_blocks(metric: MetricSpread) -> list[Block]:
+def _draw_histogram(metric: MetricSummary) -> list[Block]:
     step = (metric.highest - metric.lowest) / len(metric.bins)
     if not step:
         return [Paragraph.from_text(f"all {metric.scored:,} are {metric.lowest:.4g}", indent=2)]

@@ -1,4 +1,4 @@
-"""Earlier runs: of one case, of a set or target, and two of them side by side."""
+"""History of one case, of a set or target, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,16 @@ from workbench.report.comparison import (
 )
 from workbench.report.run_report import counts_text, explain_incomplete, samples_text, time_text
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
-from workbench.tui.state.case_board import PARTLY_JUDGED, STALE, ResultPlace, look_of, look_of_metric, standing_of
-from workbench.tui.state.case_scores import metric_row, value_blocks
-from workbench.tui.state.criteria_choice import CHOSEN_SOURCE
+from workbench.tui.state.case_scores import format_metric_row, format_value
+from workbench.tui.state.case_status import (
+    PARTLY_JUDGED,
+    STALE,
+    ResultLocation,
+    find_worst_state,
+    get_badge,
+    get_metric_badge,
+)
+from workbench.tui.state.criteria_choice import PICKER_SOURCE
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -48,7 +55,7 @@ from workbench.tui.state.text_layout import (
     sparkline,
 )
 
-# Two runs side by side: a row for each case, and what changed in the one under the cursor.
+# Two runs side by side: a row for each case, and the changes of the selected one.
 
 _TONES = {
     Change.REGRESSION: Style.FAILED,
@@ -60,18 +67,18 @@ _TONES = {
     Change.SAME: Style.MUTED,
 }
 _IN_BOTH = (Change.REGRESSION, Change.FIX, Change.FLAKY, Change.OTHER, Change.SAME)
-"""Changes of cases that both runs have, in the order in which they are listed."""
+"""Changes of cases in both runs, in the order of the list."""
 
 _IN_ONE = {Change.NEW: "only in the run after", Change.GONE: "only in the run before"}
-_MOST_UNFOLDED = 5  # cases that only one run has and that are listed without being asked for
+_MOST_UNFOLDED = 5  # maximum cases in only one run that are listed unfolded at first
 _WORD = max(map(len, Change))
 _VERDICT = 9
-_SCORES_FROM = 100  # cells of a row that has room for changed scores
+_SCORES_FROM = 100  # minimum cells of a row with changed scores
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """The row that stands for many cases which only one of the runs has."""
+class FoldRow:
+    """Row for many cases that only one of the runs has."""
 
     change: Change
     count: int
@@ -79,9 +86,9 @@ class Fold:
 
 
 class ComparedCases(CursorRows):
-    """Rows for a list: cases that both runs have, then those that only one has, folded where they are many.
+    """Rows of a list: cases in both runs, then cases in only one, folded if there are many.
 
-    With `only_flips` regressions, fixes and flaky cases alone.
+    With `only_flips`, only regressions, fixes and flaky cases.
     """
 
     def __init__(self, comparison: RunComparison, *, only_flips: bool = False) -> None:
@@ -90,73 +97,76 @@ class ComparedCases(CursorRows):
         changes = [change for change in _IN_BOTH if change in FLIPS or not only_flips]
         self._in_both = [case for change in changes for case in comparison.select(change)]
         self._open: set[Change] = set() if self._in_both else set(_IN_ONE)
-        self.rows: Sequence[ComparedCase | Fold] = self._listed_rows()
+        self.rows: Sequence[ComparedCase | FoldRow] = self._build_rows()
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def line(self, index: int, width: int) -> Line:
-        """One case: what changed, its id, both verdicts, and scores that moved where there is room."""
+        """Format one case: its change, id and verdicts, and changed scores if there is room."""
         case = self.rows[index]
-        if isinstance(case, Fold):
+        if isinstance(case, FoldRow):
             words = f" {'▾' if case.is_open else '▸'} {plural(case.count, 'case')} {_IN_ONE[case.change]}"
             return (StyledText(words, _TONES[case.change]),)
         style = _TONES[case.change]
         lead = StyledText(f" {CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD}} ", style)
-        verdicts = (*_verdict(case.before), StyledText("→ ", Style.MUTED), *_verdict(case.after))
-        scores = [StyledText(f" {_score_text(case)}", Style.KEY)] if width >= _SCORES_FROM else []
+        verdicts = (*_format_verdict(case.before), StyledText("→ ", Style.MUTED), *_format_verdict(case.after))
+        scores = [StyledText(f" {_format_largest_change(case)}", Style.KEY)] if width >= _SCORES_FROM else []
         room = width - cell_len(lead.text) - sum(cell_len(piece.text) for piece in (*verdicts, *scores))
-        name = cut_line((StyledText(safe_line(_name(case)), Style.STRONG),), max(room - 1, 8))
+        name = cut_line((StyledText(safe_line(_format_case_name(case)), Style.STRONG),), max(room - 1, 8))
         gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 1)
         return (lead, *name, StyledText(gap), *verdicts, *scores)
 
     @property
-    def selected(self) -> ComparedCase | None:
-        """The case under the cursor; None on a row that stands for several."""
+    def selected_case(self) -> ComparedCase | None:
+        """Case under the cursor; None on a row for several cases."""
         row = self.rows[self.cursor] if self.rows else None
         return row if isinstance(row, ComparedCase) else None
 
     def toggle_fold(self) -> None:
-        """List the cases for which the row under the cursor stands, or no longer."""
+        """Fold or unfold the cases of the row under the cursor."""
         row = self.rows[self.cursor] if self.rows else None
-        if isinstance(row, Fold):
+        if isinstance(row, FoldRow):
             self._open ^= {row.change}
-            self.rows = self._listed_rows()
+            self.rows = self._build_rows()
 
-    def head(self) -> list[Line]:
-        """Both runs, and how many cases changed in which way."""
+    def header_lines(self) -> list[Line]:
+        """Format both runs, and the number of cases by change."""
         return [
-            (StyledText(" before  ", Style.REMOVED), *_run_line(self.comparison.before)),
-            (StyledText(" after   ", Style.ADDED), *_run_line(self.comparison.after)),
-            (StyledText(f" {changes_text(self.comparison)}", Style.STRONG), StyledText(self._listed(), Style.MUTED)),
+            (StyledText(" before  ", Style.REMOVED), *_format_run(self.comparison.before)),
+            (StyledText(" after   ", Style.ADDED), *_format_run(self.comparison.after)),
+            (
+                StyledText(f" {changes_text(self.comparison)}", Style.STRONG),
+                StyledText(self._note_filter(), Style.MUTED),
+            ),
         ]
 
     def blocks(self) -> list[Block]:
-        """The case under the cursor, then what was judged differently, then the means."""
-        blocks = [] if self.selected is None else [*_case_blocks(self.selected), BLANK]
-        return [*blocks, *self._differences(), *self._means()]
+        """Describe the selected case, then differences in criteria, then the means."""
+        blocks = [] if self.selected_case is None else [*_describe_case(self.selected_case), BLANK]
+        return [*blocks, *self._describe_differences(), *self._describe_means()]
 
-    def _listed_rows(self) -> list[ComparedCase | Fold]:
-        rows: list[ComparedCase | Fold] = [*self._in_both]
+    def _build_rows(self) -> list[ComparedCase | FoldRow]:
+        rows: list[ComparedCase | FoldRow] = [*self._in_both]
         for change in () if self.only_flips else _IN_ONE:
             cases = self.comparison.select(change)
             if len(cases) > _MOST_UNFOLDED:
-                rows.append(Fold(change, len(cases), is_open=change in self._open))
+                rows.append(FoldRow(change, len(cases), is_open=change in self._open))
             if len(cases) <= _MOST_UNFOLDED or change in self._open:
                 rows += cases
         return rows
 
-    def _listed(self) -> str:
+    def _note_filter(self) -> str:
         return f"   only the {len(self):,} whose verdict flipped are listed" if self.only_flips else ""
 
-    def _differences(self) -> Iterator[Block]:
+    def _describe_differences(self) -> Iterator[Block]:
         if self.comparison.configuration_changes:
-            yield Paragraph.from_text("the runs were not judged alike", Style.HEADING)
+            yield Paragraph.from_text("differences in criteria", Style.HEADING)
             for sentence in self.comparison.configuration_changes:
                 yield Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2)
             yield BLANK
 
-    def _means(self) -> Iterator[Block]:
+    def _describe_means(self) -> Iterator[Block]:
         if not self.comparison.metrics:
             return
         yield Paragraph(
@@ -171,19 +181,24 @@ class ComparedCases(CursorRows):
             )
 
 
-def _case_blocks(case: ComparedCase) -> Iterator[Block]:
+def _describe_case(case: ComparedCase) -> Iterator[Block]:
     symbol = f"{CHANGE_SYMBOLS[case.change]} {case.change.value}"
     reason = f", for {case.reason}" if case.reason else ""
     yield Paragraph(
-        (StyledText(safe_line(_name(case)), Style.HEADING), StyledText(f"  {symbol}{reason}", _TONES[case.change])),
+        (
+            StyledText(safe_line(_format_case_name(case)), Style.HEADING),
+            StyledText(f"  {symbol}{reason}", _TONES[case.change]),
+        ),
         hang=2,
     )
     yield Paragraph.from_text(safe_line(case.case.eval_set), Style.MUTED, indent=2)
     if case.has_changed_input:
-        yield Paragraph.from_text("△ the case or its target was changed in between: the agent was not asked the same",
+        yield Paragraph.from_text("△ the case or its target changed between the runs: the agent got other input",
                        Style.WARNING, indent=2, hang=2)  # fmt: skip
     if case.has_changed_scoring:
-        yield Paragraph.from_text("△ expectations or criteria were changed in between", Style.WARNING, indent=2, hang=2)
+        yield Paragraph.from_text(
+            "△ expectations or criteria changed between the runs", Style.WARNING, indent=2, hang=2
+        )
     changed = {score.name for score in case.changed_scores}
     for score in case.scores:
         style = Style.WARNING if score.name in changed else Style.TEXT
@@ -194,24 +209,24 @@ def _case_blocks(case: ComparedCase) -> Iterator[Block]:
         yield Paragraph((StyledText("duration  ", Style.KEY), StyledText(times)), indent=2)
 
 
-def _verdict(verdict: Verdict | None) -> tuple[StyledText, ...]:
+def _format_verdict(verdict: Verdict | None) -> tuple[StyledText, ...]:
     if verdict is None:
         return (StyledText(f"{'  not run':<{_VERDICT + 2}}", Style.MUTED),)
-    look = look_of(standing_of(verdict.statuses))
+    badge = get_badge(find_worst_state(verdict.statuses))
     passed = sum(status.value == "PASSED" for status in verdict.statuses)
-    word = look.word if len(verdict.statuses) == 1 else f"{passed}/{len(verdict.statuses)} passed"
+    word = badge.word if len(verdict.statuses) == 1 else f"{passed}/{len(verdict.statuses)} passed"
     partly = f" {PARTLY_JUDGED.symbol}" if verdict.has_missing_samples else ""
-    return (StyledText(f"{look.symbol} {f'{word}{partly}':<{_VERDICT}}", look.style),)
+    return (StyledText(f"{badge.symbol} {f'{word}{partly}':<{_VERDICT}}", badge.style),)
 
 
-def _score_text(case: ComparedCase) -> str:
-    """The score that moved most, in a fixed width."""
+def _format_largest_change(case: ComparedCase) -> str:
+    """Format the score that changed most, in a fixed width."""
     most = max(case.changed_scores, key=lambda score: abs(score.difference or 0.0), default=None)
     text = "" if most is None else f"{safe_line(most.name)} {most.difference:+.3g}"
     return f"{text[:34]:<34}"
 
 
-def _run_line(run: StoredRun) -> tuple[StyledText, ...]:
+def _format_run(run: StoredRun) -> tuple[StyledText, ...]:
     mark = f"  {explain_incomplete(run)}" if explain_incomplete(run) else ""
     return (
         StyledText(f"{safe_line(run.run_id)}", Style.STRONG),
@@ -220,39 +235,42 @@ def _run_line(run: StoredRun) -> tuple[StyledText, ...]:
     )
 
 
-def _name(case: ComparedCase) -> str:
+def _format_case_name(case: ComparedCase) -> str:
     key = case.case
     return f"{key.eval_id}#{key.occurrence + 1}" if key.occurrence else key.eval_id
 
 
-# What a run was: by which criteria, with which options and versions.
+# Criteria, options and versions of a run.
 
 _SHOWN_OPTIONS = ("runs", "concurrency", "timeout_seconds", "isolation", "retries")
 
 
-def criteria_blocks(config: EvalConfig | None, of: str) -> Iterator[Block]:
-    """What the cases `of` a set (or several) were judged by, and which file, option or function said so."""
+def describe_criteria(config: EvalConfig | None, of: str) -> Iterator[Block]:
+    """Describe the criteria of the cases `of` one or several sets, and their source."""
     if config is None:
         return
     yield BLANK
     yield Paragraph(
-        (StyledText("judged by", Style.HEADING), StyledText(f"  {_source(config)}, of {safe_line(of)}", Style.MUTED)),
+        (
+            StyledText("judged by", Style.HEADING),
+            StyledText(f"  {_format_source(config)}, of {safe_line(of)}", Style.MUTED),
+        ),
         hang=2,
     )
     for criterion in config.criteria:
         name = StyledText(f"{safe_line(criterion.metric)}  ", Style.KEY)
         yield Paragraph((name, StyledText(threshold_text(criterion))), indent=2, hang=2)
-        yield from value_blocks(criterion.options, indent=4)
+        yield from format_value(criterion.options, indent=4)
 
 
-def _source(config: EvalConfig) -> str:
+def _format_source(config: EvalConfig) -> str:
     if config.is_default:
         return "the default ones"
-    return CHOSEN_SOURCE if config.source == CHOSEN_SOURCE else f"as {safe_line(config.source)} said"
+    return PICKER_SOURCE if config.source == PICKER_SOURCE else f"as {safe_line(config.source)} said"
 
 
-def options_blocks(run: StoredRun) -> Iterator[Block]:
-    """Options that can matter, and versions."""
+def describe_options(run: StoredRun) -> Iterator[Block]:
+    """Describe the options that affect results, and the versions."""
     options = {name: run.options[name] for name in _SHOWN_OPTIONS if name in run.options}
     for title, values in (("options", options), ("versions", run.versions)):
         if values:
@@ -262,19 +280,19 @@ def options_blocks(run: StoredRun) -> Iterator[Block]:
             yield Paragraph.from_text(safe(redact(text)), indent=2, hang=2)
 
 
-# What became of one case in every run, as rows, and the execution under the cursor in detail.
+# Executions of one case as rows, and details of the selected one.
 
 _SHOWN_IN_LINE = 60
-"""How many of the newest executions a sparkline shows."""
+"""Maximum number of executions in a sparkline, the newest ones."""
 
 CURRENT = "→"
-"""The mark of an execution whose verdict counts now."""
+"""Mark of the execution that gave the current verdict."""
 
-_KEPT = "These are stored results of a dataset, in memory or of a file: there is no eval case to run again."
+_KEPT = "These are stored results of a dataset; there is no eval case to run again."
 
 
-class ContentKeys(NamedTuple):
-    """Hashes of a case as it is now: what reaches the agent, and what its answers are held against."""
+class CaseHashes(NamedTuple):
+    """Hashes of a case: of the agent input, and of expectations and criteria."""
 
     execution: str
     scoring: str
@@ -282,87 +300,87 @@ class ContentKeys(NamedTuple):
 
 @dataclass(frozen=True)
 class CaseHistory:
-    """The executions of a case, newest first, with their runs by id. `now` is None where it could not run now.
+    """Executions of a case, newest first, with their runs by id. `current_hashes`: None if it cannot run now.
 
-    `is_kept`: it is a row of a dataset of which there are only stored results, and never could. `is_recorded`: its
-    target has no agent, only what one once answered.
+    `is_from_history`: it is a row of a dataset that only the history has, so it can never run. `is_recorded`: its
+    target has recorded answers and no agent.
     """
 
     case: CaseKey
     executions: tuple[StoredScores, ...] = ()
     runs: Mapping[str, StoredRun] = field(default_factory=dict)
-    now: ContentKeys | None = None
-    is_kept: bool = False
+    current_hashes: CaseHashes | None = None
+    is_from_history: bool = False
     is_recorded: bool = False
 
 
 class Executions(CursorRows):
-    """Rows for a list."""
+    """Rows of a list."""
 
     def __init__(self, history: CaseHistory) -> None:
         self.history = history
         self.marked: str | None = None  # the id of the run to compare with
-        self.current: frozenset[ResultPlace] = frozenset()  # those whose verdicts count now
-        self.is_stale = False  # whether those do not hold any longer
+        self.current: frozenset[ResultLocation] = frozenset()  # executions that gave the current verdicts
+        self.is_stale = False  # whether these verdicts are stale
 
     def __len__(self) -> int:
         return len(self.history.executions)
 
     def line(self, index: int, width: int) -> Line:
-        """One execution: when, repeat, status, duration, the scores that decide."""
+        """Format one execution: time, repeat, status, duration, scores with a threshold."""
         job, metrics = self.history.executions[index]
-        look = look_of(standing_of([job.status]))
+        badge = get_badge(find_worst_state([job.status]))
         mark = "●" if job.run_id == self.marked else " "
         current = CURRENT if self._is_current(job) else " "
-        word = f"{look.word}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
+        word = f"{badge.word}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
         repeat = f" [{job.key.repeat + 1}]" if self._has_repeats(job.run_id) else ""
         pieces = [
             StyledText(mark, Style.HEADING),
             StyledText(current, Style.KEY),
-            StyledText(f"{look.symbol} ", look.style),
+            StyledText(f"{badge.symbol} ", badge.style),
             StyledText(f"{time_text(job.finished_at)}{repeat} "),
-            StyledText(f" {word:<9}", look.style),
+            StyledText(f" {word:<9}", badge.style),
             StyledText(f"{format_time_taken(job.agent_seconds):>8}", Style.MUTED),
             StyledText("  △" if self._differs_from_older(index) else "   ", Style.WARNING),
         ]
         for metric in metrics:
             if metric.threshold is not None:
-                shown = look_of_metric(metric.status)
+                shown = get_metric_badge(metric.status)
                 score = "no score" if metric.score is None else f"{metric.score:.3g}"
                 pieces.append(StyledText(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.style))
         return cut_line(tuple(pieces), width)
 
     @property
-    def selected(self) -> StoredJob | None:
-        """The execution under the cursor."""
+    def selected_job(self) -> StoredJob | None:
+        """Execution under the cursor."""
         return self.history.executions[self.cursor].job if self.history.executions else None
 
     @property
     def selected_run(self) -> StoredRun | None:
-        """The run that it was part of."""
-        return None if self.selected is None else self.history.runs[self.selected.run_id]
+        """Run of the execution under the cursor."""
+        return None if self.selected_job is None else self.history.runs[self.selected_job.run_id]
 
     @property
     def older_run(self) -> StoredRun | None:
         """The newest run of the case before the one under the cursor."""
-        if self.selected is None:
+        if self.selected_job is None:
             return None
         older = (stored.job.run_id for stored in self.history.executions[self.cursor :])
-        run_id = next((run_id for run_id in older if run_id != self.selected.run_id), None)
+        run_id = next((run_id for run_id in older if run_id != self.selected_job.run_id), None)
         return None if run_id is None else self.history.runs[run_id]
 
-    def in_order(self, *run_ids: str) -> list[str]:
-        """Runs from old to new."""
+    def sort_runs(self, *run_ids: str) -> list[str]:
+        """Sort runs from old to new."""
         newest_first = list(self.history.runs)
         return sorted(run_ids, key=newest_first.index, reverse=True)
 
     def blocks(self) -> list[Block]:
-        """The course of scores and durations, and the execution under the cursor in detail."""
-        job = self.selected
+        """Describe the trend of scores and durations, and the selected execution in detail."""
+        job = self.selected_job
         if job is None:
             return []
         run = self.history.runs[job.run_id]
-        blocks = [*self._course(), BLANK]
+        blocks = [*self._draw_trend(), BLANK]
         blocks.append(
             Paragraph(
                 (StyledText(f"run {safe_line(job.run_id)}", Style.HEADING), StyledText(f"  {explain_incomplete(run)}"))
@@ -379,13 +397,13 @@ class Executions(CursorRows):
         if job.failure is not None:
             failure = f"! {job.failure.kind.value} error  {safe(redact(job.failure.message))}"
             blocks.append(Paragraph.from_text(failure, Style.ERROR, indent=2, hang=2))
-        blocks += self._changes()
-        blocks += _score_blocks(self.history.executions[self.cursor].metrics)
-        blocks += criteria_blocks(self._config(run), self.history.case.eval_set)
-        return [*blocks, *options_blocks(run)]
+        blocks += self._describe_changes()
+        blocks += _describe_scores(self.history.executions[self.cursor].metrics)
+        blocks += describe_criteria(self._find_config(run), self.history.case.eval_set)
+        return [*blocks, *describe_options(run)]
 
-    def _course(self) -> Iterator[Block]:
-        """Sparklines from old to new: each metric that decides, then durations."""
+    def _draw_trend(self) -> Iterator[Block]:
+        """Draw sparklines from old to new: metrics with a threshold, then durations."""
         shown = self.history.executions[:_SHOWN_IN_LINE][::-1]
         names = dict.fromkeys(m.name for _, metrics in shown for m in metrics if m.threshold is not None)
         yield Paragraph.from_text(f"{plural(len(self), 'execution')}, old to new", Style.HEADING)
@@ -400,107 +418,107 @@ class Executions(CursorRows):
                 (StyledText(sparkline(times), Style.KEY), StyledText(f"  duration, {span}", Style.MUTED)), indent=2
             )
 
-    def _changes(self) -> Iterator[Block]:
-        """What was different in the run before, and what is different now."""
-        job, older = self.selected, self._older(self.cursor)
+    def _describe_changes(self) -> Iterator[Block]:
+        """Describe the differences to the previous run, and the changes since the execution."""
+        job, older = self.selected_job, self._find_older(self.cursor)
         if job is None:
             return
-        keys = ContentKeys(job.execution_key, job.scoring_key)
-        told = [*self._differing(older, keys)] if older is not None else []
+        keys = CaseHashes(job.execution_key, job.scoring_key)
+        told = [*self._list_differences(older, keys)] if older is not None else []
         if older is not None:
-            told += describe_run_changes(self._only_this_set(older.run_id), self._only_this_set(job.run_id))
+            told += describe_run_changes(self._select_criteria(older.run_id), self._select_criteria(job.run_id))
         if told:
             yield Paragraph.from_text("changed since the run before it", Style.HEADING)
             yield from (
                 Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2) for sentence in told
             )
-        if self.history.is_kept:
+        if self.history.is_from_history:
             yield Paragraph.from_text(_KEPT, Style.MUTED)
-        elif self.history.now is None:
+        elif self.history.current_hashes is None:
             recorded = self.history.is_recorded
             what = "What was recorded cannot be judged as it is now" if recorded else "The case as it is now cannot run"
             yield Paragraph.from_text(f"{what}, or is gone.", Style.WARNING)
-        elif since := list(self._differing(job, self.history.now)):
+        elif since := list(self._list_differences(job, self.history.current_hashes)):
             yield Paragraph.from_text("changed since then, up to now", Style.HEADING)
             yield from (Paragraph.from_text(f"△ {sentence}", Style.WARNING, indent=2, hang=2) for sentence in since)
 
     def _is_current(self, job: StoredJob) -> bool:
-        return ResultPlace(job.run_id, job.key) in self.current
+        return ResultLocation(job.run_id, job.key) in self.current
 
-    def _only_this_set(self, run_id: str) -> StoredRun:
+    def _select_criteria(self, run_id: str) -> StoredRun:
         run = self.history.runs[run_id]
         criteria = {name: config for name, config in run.criteria.items() if name == self.history.case.eval_set}
         return run.model_copy(update={"criteria": criteria})
 
-    def _config(self, run: StoredRun) -> EvalConfig | None:
+    def _find_config(self, run: StoredRun) -> EvalConfig | None:
         return run.criteria.get(self.history.case.eval_set)
 
-    def _older(self, index: int) -> StoredJob | None:
-        """The newest execution of an earlier run."""
+    def _find_older(self, index: int) -> StoredJob | None:
+        """Find the newest execution of an earlier run."""
         run_id = self.history.executions[index].job.run_id
         later = (stored.job for stored in self.history.executions[index + 1 :])
         return next((job for job in later if job.run_id != run_id), None)
 
     def _differs_from_older(self, index: int) -> bool:
-        job, older = self.history.executions[index].job, self._older(index)
-        keys = ContentKeys(job.execution_key, job.scoring_key)
-        return older is not None and any(True for _ in self._differing(older, keys))
+        job, older = self.history.executions[index].job, self._find_older(index)
+        keys = CaseHashes(job.execution_key, job.scoring_key)
+        return older is not None and any(True for _ in self._list_differences(older, keys))
 
-    def _differing(self, job: StoredJob, other: ContentKeys) -> Iterator[str]:
-        if self.history.is_kept:
-            return _differing_row(job, other)
-        return (_differing_recorded if self.history.is_recorded else _differing_case)(job, other)
+    def _list_differences(self, job: StoredJob, other: CaseHashes) -> Iterator[str]:
+        if self.history.is_from_history:
+            return _compare_row(job, other)
+        return (_compare_recorded if self.history.is_recorded else _compare_case)(job, other)
 
     def _has_repeats(self, run_id: str) -> bool:
         run = self.history.runs[run_id]
         return bool(run.options.get("runs", 1) != 1)
 
 
-def _differing_case(job: StoredJob, other: ContentKeys) -> Iterator[str]:
-    """What is not the same in the case, as its hashes tell."""
+def _compare_case(job: StoredJob, other: CaseHashes) -> Iterator[str]:
+    """List the differences of a case, by its hashes."""
     if job.execution_key and other.execution and job.execution_key != other.execution:
-        yield "what the agent is asked: prompts, session or scenario of the case, or settings of the target"
+        yield "agent input: prompts, session or scenario of the case, or settings of the target"
     if job.scoring_key and other.scoring and job.scoring_key != other.scoring:
-        yield "what it is held against: expectations of the case, or criteria"
+        yield "expectations of the case, or criteria"
 
 
-def _differing_row(job: StoredJob, other: ContentKeys) -> Iterator[str]:
-    """What is not the same in the row: where its answer was recorded, one hash covers all that it says."""
+def _compare_row(job: StoredJob, other: CaseHashes) -> Iterator[str]:
+    """List the differences of a row. One hash covers the whole row if its answer was recorded."""
     if job.execution_key and other.execution and job.execution_key != other.execution:
-        yield "the row: what was asked, answered or expected in it"
+        yield "the row: its prompt, answer or reference"
     elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
-        yield "what it is held against: what the row expected, or the metrics"
+        yield "the reference of the row, or the metrics"
 
 
-def _differing_recorded(job: StoredJob, other: ContentKeys) -> Iterator[str]:
-    """The same of what a target has recorded, in rows or in sessions that are held against an eval set."""
+def _compare_recorded(job: StoredJob, other: CaseHashes) -> Iterator[str]:
+    """List the differences of a recording, in rows or in sessions compared with an eval set."""
     if job.execution_key and other.execution and job.execution_key != other.execution:
-        yield "what is judged: what was asked, answered or expected, or settings of the target"
+        yield "the recording: its prompt, answer or reference, or settings of the target"
     elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
-        yield "what it is judged by: criteria"
+        yield "criteria"
 
 
-def _score_blocks(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
+def _describe_scores(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
     yield BLANK
     yield Paragraph.from_text("scores", Style.HEADING)
     if not metrics:
-        yield Paragraph.from_text("none: it was not judged, or its scores have been forgotten", Style.MUTED, indent=2)
+        yield Paragraph.from_text("none: it was not scored, or its scores are no longer stored", Style.MUTED, indent=2)
     for metric in metrics:
-        pieces = metric_row(metric, [metric.score], width=56)
+        pieces = format_metric_row(metric, [metric.score], width=56)
         yield Paragraph(pieces, indent=1)
         for text in (metric.reason, samples_text(metric)):
             if text:
                 yield Paragraph.from_text(safe(redact(text)), Style.MUTED, indent=6)
 
 
-# The runs of a set or target as rows, and the run under the cursor in detail.
+# Runs of a set or target as rows, and details of the selected one.
 
 _BAR = 10
 _MOST_CONFIGS = 5
 
 
 class GroupRuns(CursorRows):
-    """Rows for a list. `eval_set` is None for a whole target."""
+    """Rows of a list. `eval_set` is None for a whole target."""
 
     def __init__(self, parts: Sequence[RunPart], *, target: str, eval_set: str | None) -> None:
         self.parts = parts
@@ -512,9 +530,9 @@ class GroupRuns(CursorRows):
         return len(self.parts)
 
     def line(self, index: int, width: int) -> Line:
-        """One run: when, pass rate, counts, whether it was cut short."""
+        """Format one run: time, pass rate, counts, and whether it was cut short."""
         run, summary = self.parts[index]
-        rate = pass_rate(summary)
+        rate = calculate_pass_rate(summary)
         style = Style.PASSED if rate == 1.0 else Style.ERROR if summary.error else Style.FAILED
         mark = "●" if run.run_id == self.marked else " "
         share = "  no verdict" if rate is None else f"  {bar(rate, width=_BAR)} {rate:>4.0%}"
@@ -531,28 +549,28 @@ class GroupRuns(CursorRows):
 
     @property
     def selected_run(self) -> StoredRun | None:
-        """The run under the cursor."""
+        """Run under the cursor."""
         return self.parts[self.cursor].run if self.parts else None
 
     @property
     def older_run(self) -> StoredRun | None:
-        """The run before the one under the cursor."""
+        """Run before the one under the cursor."""
         return self.parts[self.cursor + 1].run if self.cursor + 1 < len(self.parts) else None
 
-    def in_order(self, *run_ids: str) -> list[str]:
-        """Runs from old to new."""
+    def sort_runs(self, *run_ids: str) -> list[str]:
+        """Sort runs from old to new."""
         newest_first = [part.run.run_id for part in self.parts]
         return sorted(run_ids, key=newest_first.index, reverse=True)
 
     def blocks(self) -> list[Block]:
-        """The pass rates over time, and the run under the cursor in detail."""
+        """Describe the pass rates over time, and the selected run in detail."""
         run = self.selected_run
         if run is None:
             return []
         summary = self.parts[self.cursor].summary
         took = "" if run.duration_seconds is None else f" in {format_duration(run.duration_seconds)}"
         whole = "" if summary.total == run.summary.total else f"; the whole run: {counts_text(run.summary)}"
-        blocks = [*self._course(), BLANK, Paragraph.from_text(f"run {safe_line(run.run_id)}", Style.HEADING)]
+        blocks = [*self._draw_trend(), BLANK, Paragraph.from_text(f"run {safe_line(run.run_id)}", Style.HEADING)]
         facts = [("came out", f"{counts_text(summary)}{whole}{took}"), ("command", run.command)]
         if explain_incomplete(run):
             facts.append(("ended", f"{explain_incomplete(run)}: not every case ran"))
@@ -561,10 +579,10 @@ class GroupRuns(CursorRows):
             for name, text in facts
             if text
         ]
-        return [*blocks, *self._means(run), *self._criteria(run), *options_blocks(run)]
+        return [*blocks, *self._describe_means(run), *self._describe_criteria(run), *describe_options(run)]
 
-    def _course(self) -> Iterator[Block]:
-        rates = [pass_rate(part.summary) for part in reversed(self.parts)]
+    def _draw_trend(self) -> Iterator[Block]:
+        rates = [calculate_pass_rate(part.summary) for part in reversed(self.parts)]
         times = [part.run.duration_seconds for part in reversed(self.parts)]
         yield Paragraph.from_text(f"{plural(len(self.parts), 'run')}, old to new", Style.HEADING)
         yield Paragraph(
@@ -572,7 +590,7 @@ class GroupRuns(CursorRows):
         )
         yield Paragraph((StyledText(sparkline(times), Style.KEY), StyledText("  duration", Style.MUTED)), indent=2)
 
-    def _means(self, run: StoredRun) -> Iterator[Block]:
+    def _describe_means(self, run: StoredRun) -> Iterator[Block]:
         means = {name: metric for name, metric in run.summary.metrics.items() if metric.mean is not None}
         if not means:
             return
@@ -583,8 +601,8 @@ class GroupRuns(CursorRows):
             text = f"{metric.mean:.4g}{std}  ({metric.scored:,} of {metric.total:,} scored)"
             yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
 
-    def _criteria(self, run: StoredRun) -> Iterator[Block]:
-        """The criteria of its sets, those that are the same told once."""
+    def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:
+        """Describe the criteria of its sets, without duplicates."""
         chosen = {name: config for name, config in run.criteria.items() if self.eval_set in (None, name)}
         told: list[tuple[EvalConfig, list[str]]] = []
         for name, config in chosen.items():
@@ -595,12 +613,12 @@ class GroupRuns(CursorRows):
                 same.append(name)
         for config, names in told[:_MOST_CONFIGS]:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            yield from criteria_blocks(config, f"{names[0]}{more}")
+            yield from describe_criteria(config, f"{names[0]}{more}")
         if len(told) > _MOST_CONFIGS:
             yield Paragraph.from_text(f"… and {len(told) - _MOST_CONFIGS} more", Style.MUTED, indent=2)
 
 
-def pass_rate(summary: RunSummary) -> float | None:
-    """Passed of all that came to a verdict or an error; None where nothing did."""
+def calculate_pass_rate(summary: RunSummary) -> float | None:
+    """Calculate the share of passed among passed, failed, error and not evaluated; None if there are none."""
     judged = summary.passed + summary.failed + summary.error + summary.not_evaluated
     return summary.passed / judged if judged else None

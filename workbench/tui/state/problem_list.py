@@ -1,4 +1,4 @@
-"""Problems of the project and unsaved edits that were recovered, as rows."""
+"""Problems of the project, and recovered unsaved edits, as rows."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 
-# Everything that is wrong, with file and place: what the problems pane lists and the header counts.
+# Problems with file and position: the problems pane lists them, the header counts them.
 
 _PLACED = re.compile(r"(?P<file>[^\n:]+?)(?::(?P<line>\d+))?(?::(?P<column>\d+))?: (?P<message>.+)", re.DOTALL)
 _MOST_OF_RUN = 100
 
 
-def named_in(message: str) -> str | None:
-    """What a sentence begins with where that may be the name of a file: only the disk tells whether it is one."""
+def find_file_name(message: str) -> str | None:
+    """Return the beginning of a sentence that may be a file name. The caller checks whether such a file exists."""
     placed = _PLACED.fullmatch(message)
     return placed["file"] if placed is not None else None
 
 
 class Source(StrEnum):
-    """Where a problem comes from; the order is that of the list."""
+    """Origin of a problem, in the order of the list."""
 
     APPEARANCE = "themes and keys"
     PROJECT = "project"
@@ -50,15 +50,15 @@ class Source(StrEnum):
 
 
 BrokenSource = tuple[Path, str, int | None, str]
-"""Its path, that as it is shown, the line (from 1), and what is wrong."""
+"""Path, path to show, line (from 1) and message."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetProblem:
-    """What is wrong with an eval set. `case` is the id and the occurrence of the case it is about.
+    """A problem of an eval set. `case` is the id and the occurrence of its case.
 
-    `path` is None where it is no file of this machine. `conflict`: the user has to decide between the file and the
-    unsaved edits.
+    `path`: None if it is not a file of this machine. `conflict`: the user must choose between the file and the unsaved
+    edits.
     """
 
     path: Path | None
@@ -72,7 +72,7 @@ class SetProblem:
 
 @dataclass(frozen=True, slots=True)
 class ListedProblem:
-    """One row. `message` and `shown` (what it is about: file, line and column) may come from outside."""
+    """One row. `message` and `shown` (the file) may contain foreign text."""
 
     source: Source
     message: str
@@ -88,14 +88,14 @@ class ListedProblem:
 
     @property
     def where(self) -> str:
-        """File, line and column, as far as they are known."""
+        """File, line and column, as far as known."""
         position = "" if self.line is None else f":{self.line}:{self.column or 1}"
         return f"{self.shown}{position}"
 
 
 @dataclass
 class Problems(CursorRows):
-    """The problems of all sources, the list of them with its cursor."""
+    """The problems of all sources as a list with a cursor."""
 
     _by_source: dict[Source, Sequence[ListedProblem]] = field(default_factory=dict)
     _by_set: dict[str, Sequence[ListedProblem]] = field(default_factory=dict)
@@ -105,47 +105,49 @@ class Problems(CursorRows):
         return len(self._rows)
 
     @property
-    def selected(self) -> ListedProblem | None:
-        """The problem under the cursor."""
+    def selected_problem(self) -> ListedProblem | None:
+        """Problem under the cursor."""
         return self._rows[self.cursor] if self._rows else None
 
     @property
     def rows(self) -> Sequence[ListedProblem]:
-        """All of them in the order of the list."""
+        """All problems in the order of the list."""
         return self._rows
 
-    def show_messages(self, source: Source, messages: Iterable[str], *, files: Mapping[str, Path]) -> None:
-        """The problems of a source are these sentences; `files` are those they begin with, by their names there."""
-        self._show(source, [_of_message(source, message, files) for message in messages])
+    def set_messages(self, source: Source, messages: Iterable[str], *, files: Mapping[str, Path]) -> None:
+        """Set the problems of a source to these sentences. `files` has the paths of files by the names they begin
+        with.
+        """
+        self._set_source(source, [_parse_message(source, message, files) for message in messages])
 
-    def show_error(self, source: Source, error: StoreError | None) -> None:
-        """The problem of a source is this error, or there is none."""
-        self._show(source, [] if error is None else [_of_error(source, error)])
+    def set_error(self, source: Source, error: StoreError | None) -> None:
+        """Set the problem of a source to this error, or remove it."""
+        self._set_source(source, [] if error is None else [_convert_error(source, error)])
 
-    def show_recoveries(self, eval_sets: Sequence[str]) -> None:
-        """Unsaved edits of earlier sessions wait to be restored or thrown away."""
+    def set_recoveries(self, eval_sets: Sequence[str]) -> None:
+        """Set the eval sets with unsaved edits of earlier sessions."""
         message = "unsaved edits of an earlier session wait to be restored or thrown away"
-        self._show(
+        self._set_source(
             Source.RECOVERY,
             [ListedProblem(Source.RECOVERY, message, shown=name, eval_set=name, warning=True) for name in eval_sets],
         )
 
-    def show_set(self, eval_set: str, target: str, problems: Sequence[SetProblem]) -> None:
-        """What is wrong with an eval set now."""
-        listed = [_of_set(eval_set, target, problem) for problem in problems]
+    def set_problems_in_set(self, eval_set: str, target: str, problems: Sequence[SetProblem]) -> None:
+        """Set the problems of an eval set."""
+        listed = [_convert_set_problem(eval_set, target, problem) for problem in problems]
         if listed != self._by_set.get(eval_set, []):
             self._by_set[eval_set] = listed
-            self._list()
+            self._rebuild_rows()
 
-    def forget_sets_but(self, eval_sets: Iterable[str]) -> None:
-        """Only these sets are listed any longer."""
+    def keep_only_sets(self, eval_sets: Iterable[str]) -> None:
+        """Remove the problems of all other sets."""
         remaining = set(eval_sets)
         self._by_set = {name: listed for name, listed in self._by_set.items() if name in remaining}
-        self._list()
+        self._rebuild_rows()
 
-    def show_broken(self, sources: Iterable[BrokenSource]) -> None:
-        """These source files cannot be compiled; cases wait for them."""
-        self._show(
+    def set_broken_sources(self, sources: Iterable[BrokenSource]) -> None:
+        """Set the source files that cannot be compiled."""
+        self._set_source(
             Source.SOURCE,
             [
                 ListedProblem(Source.SOURCE, message, shown=shown, place="cannot be compiled", path=path, line=line)
@@ -153,19 +155,19 @@ class Problems(CursorRows):
             ],
         )
 
-    def begin_run(self) -> None:
-        """What earlier runs had to say no longer counts."""
-        self._show(Source.RUN, [])
+    def clear_run_problems(self) -> None:
+        """Remove the problems of earlier runs."""
+        self._set_source(Source.RUN, [])
 
-    def add_of_run(self, message: str, *, warning: bool) -> None:
-        """Something that went wrong around a run; said twice it is listed once."""
+    def add_run_problem(self, message: str, *, warning: bool) -> None:
+        """Add a problem of a run, without duplicates."""
         known = self._by_source.get(Source.RUN, ())
         problem = ListedProblem(Source.RUN, message, warning=warning)
         if problem not in known and len(known) < _MOST_OF_RUN:
-            self._show(Source.RUN, [*known, problem])
+            self._set_source(Source.RUN, [*known, problem])
 
     def line(self, index: int, width: int) -> Line:
-        """One row as it is drawn."""
+        """Format one row."""
         problem = self._rows[index]
         mark = StyledText(" ▲ ", Style.WARNING) if problem.warning else StyledText(" ✗ ", Style.ERROR)
         where = safe_line(problem.where or problem.source.value)
@@ -175,13 +177,13 @@ class Problems(CursorRows):
         return cut_line((*pieces, StyledText(safe_line(problem.message))), width)
 
     def detail(self) -> tuple[Block, ...]:
-        """The problem under the cursor in full, and what enter does."""
-        problem = self.selected
+        """Describe the selected problem, and what enter does."""
+        problem = self.selected_problem
         if problem is None:
             return (
                 Paragraph.from_text("No problems.", Style.PASSED),
                 Paragraph.from_text(
-                    "Broken eval sets and cases, settings, themes and keys would stand here, with file and place."
+                    "Broken eval sets and cases, settings, themes and keys are listed here, with file and place."
                 ),
             )
         pieces = [
@@ -193,23 +195,23 @@ class Problems(CursorRows):
         return (
             Paragraph(tuple(pieces)),
             Paragraph.from_text(safe(problem.message)),
-            Paragraph.from_text(_what_enter_does(problem), Style.MUTED),
+            Paragraph.from_text(_describe_enter_key(problem), Style.MUTED),
         )
 
-    def _show(self, source: Source, problems: Sequence[ListedProblem]) -> None:
+    def _set_source(self, source: Source, problems: Sequence[ListedProblem]) -> None:
         if list(problems) != list(self._by_source.get(source, ())):
             self._by_source[source] = problems
-            self._list()
+            self._rebuild_rows()
 
-    def _list(self) -> None:
-        """Sort anew; the cursor stays on its problem."""
-        selected = self.selected
-        self._rows = list(self._sorted())
+    def _rebuild_rows(self) -> None:
+        """Sort all problems. The cursor stays on its problem."""
+        selected = self.selected_problem
+        self._rows = list(self._sort_problems())
         if selected in self._rows:
             self.cursor = self._rows.index(selected)
         self.move_to(self.cursor)
 
-    def _sorted(self) -> Iterator[ListedProblem]:
+    def _sort_problems(self) -> Iterator[ListedProblem]:
         for source in Source:
             if source is Source.EVAL_SET:
                 listed = [problem for name in sorted(self._by_set) for problem in self._by_set[name]]
@@ -217,7 +219,7 @@ class Problems(CursorRows):
             yield from self._by_source.get(source, ())
 
 
-def _what_enter_does(problem: ListedProblem) -> str:
+def _describe_enter_key(problem: ListedProblem) -> str:
     if problem.conflict:
         return "enter shows both versions, to choose"
     if problem.source is Source.RECOVERY:
@@ -227,7 +229,7 @@ def _what_enter_does(problem: ListedProblem) -> str:
     return "enter opens the file there in your editor" if problem.path is not None else ""
 
 
-def _of_message(source: Source, message: str, files: Mapping[str, Path]) -> ListedProblem:
+def _parse_message(source: Source, message: str, files: Mapping[str, Path]) -> ListedProblem:
     listed = ListedProblem(source, message, warning=True)
     placed = _PLACED.fullmatch(message)
     if placed is None or placed["file"] not in files:
@@ -237,7 +239,7 @@ def _of_message(source: Source, message: str, files: Mapping[str, Path]) -> List
     return replace(listed, message=placed["message"], shown=name, path=path, line=line, column=column)
 
 
-def _of_error(source: Source, error: StoreError) -> ListedProblem:
+def _convert_error(source: Source, error: StoreError) -> ListedProblem:
     return ListedProblem(
         source,
         error.message,
@@ -249,7 +251,7 @@ def _of_error(source: Source, error: StoreError) -> ListedProblem:
     )
 
 
-def _of_set(eval_set: str, target: str, problem: SetProblem) -> ListedProblem:
+def _convert_set_problem(eval_set: str, target: str, problem: SetProblem) -> ListedProblem:
     case = None
     if problem.case is not None:
         eval_id, occurrence = problem.case
@@ -268,12 +270,12 @@ def _of_set(eval_set: str, target: str, problem: SetProblem) -> ListedProblem:
     )
 
 
-# Unsaved edits that an earlier session left behind, as a list to decide about.
+# Unsaved edits of earlier sessions, to restore or discard.
 
 
 @dataclass
 class RecoveryList(CursorRows):
-    """What was found, the newest first, and which of it is selected. `now` is when it is looked at."""
+    """Recovered edits, newest first, with a cursor. `now` is the present time."""
 
     found: Sequence[FoundEdits]
     now: datetime
@@ -282,12 +284,12 @@ class RecoveryList(CursorRows):
         return len(self.found)
 
     @property
-    def selected(self) -> FoundEdits | None:
-        """What is under the cursor."""
+    def selected_edits(self) -> FoundEdits | None:
+        """Edits under the cursor."""
         return self.found[self.cursor] if self.found else None
 
     def remove_selected(self) -> None:
-        """It was decided about what is under the cursor."""
+        """Remove the edits under the cursor after the user's decision."""
         self.found = [*self.found[: self.cursor], *self.found[self.cursor + 1 :]]
         self.move_to(self.cursor)
 
@@ -297,27 +299,27 @@ class RecoveryList(CursorRows):
         written = found.recovery.written_at.astimezone(self.now.tzinfo)
         pieces = (
             StyledText(f" {written:%Y-%m-%d %H:%M}", Style.MUTED),
-            StyledText(f"   {_how_many(found)}   "),
+            StyledText(f"   {_count_differences(found)}   "),
             StyledText(safe_line(found.eval_set), Style.KEY),
         )
         return cut_line(pieces, width)
 
     def detail(self) -> tuple[Block, ...]:
-        """The selected edits in words."""
-        found = self.selected
+        """Describe the selected edits."""
+        found = self.selected_edits
         if found is None:
-            return (Paragraph.from_text("Nothing is left to decide about."),)
+            return (Paragraph.from_text("No unsaved edits are left."),)
         if found.problem:
             return (Paragraph.from_text(safe(f"These edits cannot be read: {found.problem}"), Style.ERROR),)
         if found.differences is None:
-            text = "The file is gone or broken. Restored, these edits can be saved in its place."
+            text = "The file is gone or broken. Restore these edits to save them as the file."
             return (Paragraph.from_text(text, Style.WARNING),)
         named = ", ".join(f"{safe_line(item.eval_id)} ({item.how})" for item in found.differences[:20])
         more = len(found.differences) - 20
         return (Paragraph.from_text(named + (f", {more:,} more" if more > 0 else "")),)
 
 
-def _how_many(found: FoundEdits) -> str:
+def _count_differences(found: FoundEdits) -> str:
     if found.problem:
         return "cannot be read"
     if found.differences is None:

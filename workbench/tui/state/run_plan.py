@@ -1,4 +1,4 @@
-"""A run before it begins: what it will do and take, shown to whoever has to say yes to it."""
+"""Plan of a run before it starts: cases, criteria, cost and settings, for the user to confirm."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _MOST_SETS = 6
 _MOST_PROBLEMS = 4
-_WORDS = 23  # cells for what a setting is, where there is room
-_VALUE = 8  # cells for its value, where there is room
+_WORDS = 23  # cells for the name of a setting, if there is room
+_VALUE = 8  # cells for its value, if there is room
 
 Setting = Literal["runs", "concurrency", "timeout_seconds"]
 
@@ -43,14 +43,14 @@ _SETTINGS: tuple[tuple[Setting, str, Sequence[float]], ...] = (
     ("concurrency", "cases at a time", (1, 2, 4, 8, 16, 32, 64, 128)),
     ("timeout_seconds", "seconds for a case", (5, 10, 30, 60, 120, 300, 600, 1800, 3600)),
 )
-"""What can be changed before the run begins, with the values that are offered."""
+"""Settings that can be changed before the run starts, with the values to choose from."""
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan with what was asked for. `cost` is without times and tokens where nobody has to be asked (`asks`).
+    """A plan with its selections and options. `cost` has no times and tokens if no confirmation is needed (`asks`).
 
-    `folder` is the one that the sources of criteria are relative to.
+    The sources of criteria are relative to `folder`.
     """
 
     selections: Sequence[Selection]
@@ -63,7 +63,7 @@ class PlannedRun:
 
 
 class PlanSettings(CursorRows):
-    """The settings of a run that can be changed before it begins: rows for a `RowList`."""
+    """Settings that can be changed before a run starts, as rows of a `RowList`."""
 
     def __init__(self, planned: PlannedRun) -> None:
         self._values = {name: float(getattr(planned.plan.limits, name)) for name, _, _ in _SETTINGS}
@@ -72,7 +72,7 @@ class PlanSettings(CursorRows):
         return len(_SETTINGS)
 
     def line(self, index: int, width: int) -> Line:
-        """One setting as it is now: where there is little room its words are cut, its value is not."""
+        """Format one setting. Without room the name is cut, the value is not."""
         name, words, _ = _SETTINGS[index]
         mark = "◂ ▸" if index == self.cursor else "   "
         longest = max(len(f"{value:g}") for value in self._values.values())
@@ -84,13 +84,13 @@ class PlanSettings(CursorRows):
         return (*label, StyledText(gap), StyledText(value, Style.STRONG), StyledText(mark, Style.KEY))
 
     @property
-    def selected(self) -> tuple[Setting, str, float]:
-        """The selected setting: its name, what it is in words, its value."""
+    def selected_setting(self) -> tuple[Setting, str, float]:
+        """Name, description and value of the selected setting."""
         name, words, _ = _SETTINGS[self.cursor]
         return name, words, self._values[name]
 
     def step(self, by: int) -> None:
-        """Change the selected setting to what is offered next above (1) or below (-1) its value."""
+        """Change the selected setting to the next larger (1) or smaller (-1) of its values."""
         name, _, offered = _SETTINGS[self.cursor]
         value = self._values[name]
         if by > 0:
@@ -98,12 +98,12 @@ class PlanSettings(CursorRows):
         else:
             self._values[name] = next((step for step in reversed(offered) if step < value), value)
 
-    def put(self, value: float) -> None:
-        """Change the selected setting to this value."""
-        self._values[self.selected[0]] = value
+    def set_value(self, value: float) -> None:
+        """Set the selected setting to this value."""
+        self._values[self.selected_setting[0]] = value
 
-    def applied_to(self, options: RunOptions) -> RunOptions:
-        """The options of a run with these settings."""
+    def apply(self, options: RunOptions) -> RunOptions:
+        """Return the options of a run with these settings."""
         values: dict[str, float] = {
             name: value if name == "timeout_seconds" else int(value) for name, value in self._values.items()
         }
@@ -111,7 +111,7 @@ class PlanSettings(CursorRows):
 
 
 def check_setting(name: Setting, text: str) -> str | None:
-    """What is wrong with a value as it was typed; None where nothing is."""
+    """Check a value as typed and return the problem; None if it is valid."""
     expected = "more than 0" if name == "timeout_seconds" else "a whole number of at least 1"
     try:
         value = float(text) if name == "timeout_seconds" else int(text)
@@ -120,40 +120,44 @@ def check_setting(name: Setting, text: str) -> str | None:
     return None if 0 < value < 1_000_000 else f"expected {expected}, and less than a million"
 
 
-def plan_blocks(planned: PlannedRun) -> Iterator[Block]:
-    """What the run will do, judge by and take."""
+def describe_plan(planned: PlannedRun) -> Iterator[Block]:
+    """Describe the cases, the criteria and the cost of the run."""
     cost = planned.cost
     jobs = f"{plural(cost.cases, 'case')} × {plural(cost.repeats, 'repeat')} = {plural(cost.jobs + cost.reused, 'job')}"
     kept = f"; {cost.reused:,} need not run again" if cost.reused else ""
-    yield _fact("runs", f"{jobs}{kept}")
-    yield _fact("calls", _calls(cost))
+    yield _format_fact("runs", f"{jobs}{kept}")
+    yield _format_fact("calls", _format_calls(cost))
     for user in cost.users:
         often = "any number of answers" if user.at_most is None else f"at most {plural(user.at_most, 'answer')}"
         played = plural(user.conversations, "conversation")
-        yield _fact("users", f"{safe_line(user.model)} plays them in {played}: {often}")
+        yield _format_fact("users", f"{safe_line(user.model)} plays them in {played}: {often}")
     for metric, calls in cost.judge_calls.items():
         often = f"about {plural(calls, 'call')}" if calls else "as often as the conversations take"
-        yield _fact("judge", f"{safe_line(metric)}: {often}")
+        yield _format_fact("judge", f"{safe_line(metric)}: {often}")
     for judge in cost.judges:
-        yield from _judge(judge)
-    if (bounds := _bounds(planned.plan)) is not None:
-        yield _fact("at most", bounds)
+        yield from _describe_judge(judge)
+    if (bounds := _format_limits(planned.plan)) is not None:
+        yield _format_fact("at most", bounds)
     nothing = "time unknown: none of the cases has run before"
-    yield _fact("takes", _estimated(cost.seconds, lambda amount: f"about {format_duration(amount)}", nothing=nothing))
+    yield _format_fact(
+        "takes", _format_estimate(cost.seconds, lambda amount: f"about {format_duration(amount)}", nothing=nothing)
+    )
     if cost.model_jobs:
         nothing = "unknown: no earlier run of these cases tells"
-        yield _fact("tokens", _estimated(cost.tokens, lambda amount: f"about {format_count(amount)}", nothing=nothing))
+        yield _format_fact(
+            "tokens", _format_estimate(cost.tokens, lambda amount: f"about {format_count(amount)}", nothing=nothing)
+        )
     for problem in planned.plan.problems[:_MOST_PROBLEMS]:
         yield Paragraph.from_text(f"! {safe_line(problem)}", Style.ERROR, hang=2)
     yield BLANK
-    yield from _sets(planned.plan)
+    yield from _describe_sets(planned.plan)
     yield BLANK
-    yield from _criteria(planned)
+    yield from _describe_criteria(planned)
     for notice in planned.plan.notices[:_MOST_PROBLEMS]:
         yield Paragraph.from_text(f"· {safe_line(notice)}", Style.MUTED, hang=2)
 
 
-def _calls(cost: PlanCost) -> str:
+def _format_calls(cost: PlanCost) -> str:
     open_ended = f"{plural(cost.open_ended, 'conversation')} of any length" if cost.open_ended else ""
     if not cost.model_jobs:
         known = f"{plural(cost.agent_turns, 'turn')} of functions, which cost nothing" if cost.agent_turns else ""
@@ -164,8 +168,8 @@ def _calls(cost: PlanCost) -> str:
     return ", and ".join(filter(None, (known, also, open_ended)))
 
 
-def _judge(judge: JudgeCost) -> Iterator[Block]:
-    """What one judge model will be asked and takes."""
+def _describe_judge(judge: JudgeCost) -> Iterator[Block]:
+    """Describe the calls and the cost of one judge model."""
     talks = plural(judge.open_ended, "conversation")
     more = f", and those on {talks} of any length" if judge.open_ended else ""
     calls = f"about {plural(judge.calls, 'call')}{more}" if judge.calls else more.removeprefix(", and ") or "no call"
@@ -174,72 +178,72 @@ def _judge(judge: JudgeCost) -> Iterator[Block]:
     if judge.tokens is not None:
         tokens = f"about {format_count(judge.tokens.amount)} tokens"
     money = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
-    yield _fact("", f"{safe_line(judge.model)}: {calls}; {tokens}{money}")
+    yield _format_fact("", f"{safe_line(judge.model)}: {calls}; {tokens}{money}")
     if judge.price_unknown is not None:
-        yield _fact("", safe_line(judge.price_unknown))
+        yield _format_fact("", safe_line(judge.price_unknown))
 
 
-def _bounds(plan: Plan) -> str | None:
-    """Within which bounds models are asked."""
+def _format_limits(plan: Plan) -> str | None:
+    """Format the limits of calls to models."""
     limits = plan.limits
     calls = None if limits.max_model_calls is None else plural(limits.max_model_calls, "model call")
     money = None if limits.max_model_cost is None else f"${limits.max_model_cost:g} for models"
     return ", ".join(bound for bound in (calls, money) if bound is not None) or None
 
 
-def _sets(plan: Plan) -> Iterator[Block]:
+def _describe_sets(plan: Plan) -> Iterator[Block]:
     counts = Counter(case.key.eval_set for case in plan.cases)
     targets = {case.key.eval_set: case.target for case in plan.cases}
     for eval_set, count in list(counts.items())[:_MOST_SETS]:
         target = targets[eval_set]
         agent = f"{safe_line(target.name)} ({target.kind.value})"
-        yield _fact("set", f"{safe_line(eval_set)}: {plural(count, 'case')}, agent {agent}")
+        yield _format_fact("set", f"{safe_line(eval_set)}: {plural(count, 'case')}, agent {agent}")
     if len(counts) > _MOST_SETS:
-        yield _fact("", f"and {plural(len(counts) - _MOST_SETS, 'more set')}")
+        yield _format_fact("", f"and {plural(len(counts) - _MOST_SETS, 'more set')}")
 
 
-def _criteria(planned: PlannedRun) -> Iterator[Block]:
+def _describe_criteria(planned: PlannedRun) -> Iterator[Block]:
     for prepared in planned.plan.criteria:
         config = prepared.config
         if not config.criteria:
-            yield _fact("judged by", "nothing: conversations are only played")
+            yield _format_fact("judged by", "nothing: conversations are only played")
             continue
-        criteria = ", ".join(criterion_words(criterion) for criterion in config.criteria)
-        yield _fact("judged by", f"{criteria} ({safe_line(_source(config, planned))})")
+        criteria = ", ".join(format_criterion(criterion) for criterion in config.criteria)
+        yield _format_fact("judged by", f"{criteria} ({safe_line(_format_source(config, planned))})")
 
 
-def _source(config: EvalConfig, planned: PlannedRun) -> str:
-    """Where criteria come from; of files in the project their path from its root."""
+def _format_source(config: EvalConfig, planned: PlannedRun) -> str:
+    """Format the source of criteria; files in the project relative to its root."""
     path, root = planned.folder / config.source, planned.plan.root
     return str(path.relative_to(root)) if path.is_relative_to(root) else config.source
 
 
-def criterion_words(criterion: Criterion) -> str:
-    """A criterion in a few words, safe: its metric, threshold and options."""
+def format_criterion(criterion: Criterion) -> str:
+    """Format metric, threshold and options of a criterion; safe to show."""
     threshold = "" if criterion.threshold is None else f" {criterion.threshold:g}"
-    options = _pairs(criterion.options)
+    options = _format_pairs(criterion.options)
     return safe_line(f"{criterion.metric}{threshold}{f' [{options}]' if options else ''}", width=160)
 
 
-def _pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+def _format_pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_format_value(value)}" for name, value in values.items())
 
 
-def _value(value: Any) -> str:
-    """A value as JSON has it, without the marks that only a parser needs."""
+def _format_value(value: Any) -> str:
+    """Format a JSON value without quotes and braces."""
     if isinstance(value, dict):
-        return f"({_pairs(value)})"
+        return f"({_format_pairs(value)})"
     if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_format_value, value))}]"
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _estimated(estimate: Estimate | None, words: Callable[[float], str], *, nothing: str) -> str:
+def _format_estimate(estimate: Estimate | None, words: Callable[[float], str], *, nothing: str) -> str:
     if estimate is None:
         return nothing
     source = f"from earlier runs of {estimate.known:,} of {plural(estimate.of, 'case')}"
     return f"{words(estimate.amount)}, {source}"
 
 
-def _fact(name: str, text: str) -> Paragraph:
+def _format_fact(name: str, text: str) -> Paragraph:
     return Paragraph((StyledText(f"{name:<10}", Style.MUTED), StyledText(text)), hang=10)

@@ -1,4 +1,4 @@
-"""The progress of a run: its jobs, its failures and how they are shown."""
+"""Progress of a run: its jobs, its failures, and their text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workbench.model.run_events import (
 )
 from workbench.model.text import redact
 from workbench.report.text_report import quota_wait_text, spending_text
-from workbench.tui.state.case_board import Standing, look_of, standing_of
+from workbench.tui.state.case_status import CaseState, find_worst_state, get_badge
 from workbench.tui.state.text_layout import (
     Line,
     Style,
@@ -40,30 +40,30 @@ from workbench.tui.state.text_layout import (
     shorten,
 )
 
-# What the line at the top says: the project, which judges its criteria ask, what the run has asked of models.
+# The line at the top: project, judge models, and use of models in the run.
 
-_WIDE = 100  # columns from which judges are named in full, and tokens are told
-_NARROW = 60  # columns below which nothing is said
-_LONGEST_NAME = 22  # cells for a name where there is little room
+_WIDE = 100  # minimum columns for full names of judges and for tokens
+_NARROW = 60  # minimum columns for this text
+_LONGEST_NAME = 22  # maximum cells of a name in a narrow window
 _MOST_NAMED = 2
-_SHORTEST_FOLDER = 12  # cells of its end that always stay
+_SHORTEST_FOLDER = 12  # cells at its end that are always shown
 
 
-def project_line(root: str, *, sets: int, cases: int, reading: int, problems: int, width: int) -> Line:
-    """The folder of the project, how much it holds, how many of its sets are still to be read, in so many cells."""
+def format_project_line(root: str, *, sets: int, cases: int, reading: int, problems: int, width: int) -> Line:
+    """Format the folder of the project, its number of sets and cases, and how many sets are still to be read."""
     before = [StyledText(" workbench ", Style.STRONG)]
     if problems:
         before.append(StyledText(f" ! {plural(problems, 'problem')} ", Style.WARNING))
     after = [StyledText(f"   {plural(sets, 'eval set')} · {plural(cases, 'case')}", Style.MUTED)]
     if reading:
         after.append(StyledText(f" · reading {reading:,} …", Style.RUNNING))
-    # The folder, whose name may be long, gives way to what there is to know; its end tells most.
+    # A long folder name is cut at its start, because its end says most.
     left = width - sum(cell_len(piece.text) for piece in (*before, *after)) - 2
     return (*before, StyledText(f" {keep_end(safe_line(root), max(left, _SHORTEST_FOLDER))}"), *after)
 
 
-def judge_line(judges: Collection[str], models: Sequence[ModelSpending], *, width: int) -> Line:
-    """The judges of the project, and what was asked of `models`, at this width of the screen."""
+def format_judge_line(judges: Collection[str], models: Sequence[ModelSpending], *, width: int) -> Line:
+    """Format the judge models of the project, and the use of `models`, for the width of the screen."""
     if width < _NARROW:
         return ()
     if not judges:
@@ -72,88 +72,88 @@ def judge_line(judges: Collection[str], models: Sequence[ModelSpending], *, widt
     shown = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} models"
     if width < _WIDE:
         return (StyledText(f" judge: {safe_line(shown, width=_LONGEST_NAME)} ", Style.MUTED),)
-    spent = asked_text(models)
+    spent = format_spending(models)
     return (StyledText(f" judge: {safe_line(shown)} ", Style.MUTED), *((StyledText(f"{spent} "),) if spent else ()))
 
 
-def asked_text(models: Sequence[ModelSpending]) -> str:
-    """What was asked of models: calls and those whose answer was known, money, tokens. Empty where nothing was."""
+def format_spending(models: Sequence[ModelSpending]) -> str:
+    """Format the use of models: calls, cached answers, cost and tokens. Empty if there was none."""
     tokens = sum(spent.tokens for spent in models)
     return spending_text(models) + (f" {format_count(tokens)} tokens" if tokens else "")
 
 
-# What went wrong in a run, with what is the same counted once: "12 × agent: connection refused".
+# Failures of a run, grouped by message: "12 × agent: connection refused".
 
 _LONGEST_MESSAGE = 300
 
-# What differs between messages that mean the same: numbers, ids, what stands in quotes.
+# Parts that differ between equal messages: numbers, ids, quoted text.
 _PARTICULAR = re.compile(r"""0x[0-9a-f]+|[0-9a-f]{8,}|\d+(?:\.\d+)?|'[^']*'|"[^"]*\"""", re.IGNORECASE)
 
 
 @dataclass
 class FailureGroup:
-    """Jobs that did not pass for the same reason. `message` is that of the first, safe and on one line."""
+    """Jobs that did not pass for the same reason. `message` is that of the first job, safe and on one line."""
 
-    standing: Standing
+    state: CaseState
     message: str
     jobs: dict[JobKey, None] = field(default_factory=dict)
 
 
 class FailureGroups:
-    """The reasons for which jobs of a run did not pass."""
+    """Failed jobs of a run by reason."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[Standing, str], FailureGroup] = {}
-        self._group_of: dict[JobKey, tuple[Standing, str]] = {}
+        self._groups: dict[tuple[CaseState, str], FailureGroup] = {}
+        self._keys_by_job: dict[JobKey, tuple[CaseState, str]] = {}
 
     def add(self, key: JobKey, result: CaseResult) -> None:
-        """A job has ended; nothing happens where it did not fall short."""
-        reason = _reason(result)
+        """Add a finished job, unless it passed."""
+        reason = _format_reason(result)
         if reason is None:
             return
-        standing = standing_of([result.status])
+        standing = find_worst_state([result.status])
         place = (standing, _PARTICULAR.sub("…", reason))
         group = self._groups.setdefault(place, FailureGroup(standing, reason))
         group.jobs[key] = None
-        self._group_of[key] = place
+        self._keys_by_job[key] = place
 
-    def forget(self, key: JobKey) -> None:
-        """A job runs again."""
-        place = self._group_of.pop(key, None)
+    def remove(self, key: JobKey) -> None:
+        """Remove a job that runs again."""
+        place = self._keys_by_job.pop(key, None)
         if place is None:
             return
         del self._groups[place].jobs[key]
         if not self._groups[place].jobs:
             del self._groups[place]
 
-    def largest_first(self) -> Sequence[FailureGroup]:
-        """All groups; of equal ones the one that came first."""
+    def sort_by_size(self) -> Sequence[FailureGroup]:
+        """Sort the groups, the largest first; equal ones in order of appearance."""
         return sorted(self._groups.values(), key=lambda group: -len(group.jobs))
 
 
-def _reason(result: CaseResult) -> str | None:
-    """Why a job did not pass, in one safe line."""
+def _format_reason(result: CaseResult) -> str | None:
+    """Format why a job did not pass, in one safe line; None if it passed."""
     if result.failure is not None:
-        return _line(f"{result.failure.kind.value}: {result.failure.message}")
+        return _shorten_message(f"{result.failure.kind.value}: {result.failure.message}")
     wrong = MetricStatus.ERROR if result.status is CaseStatus.ERROR else MetricStatus.FAILED
     metrics = [metric for metric in result.metrics if metric.status is wrong]
     if result.status is CaseStatus.ERROR:
-        return _line("; ".join(f"{metric.name}: {metric.reason}" for metric in metrics))
+        return _shorten_message("; ".join(f"{metric.name}: {metric.reason}" for metric in metrics))
     if result.status is CaseStatus.FAILED:
-        return _line(f"fell short in {', '.join(metric.name for metric in metrics)}")
+        return _shorten_message(f"fell short in {', '.join(metric.name for metric in metrics)}")
     return "nothing could be judged" if result.status is CaseStatus.NOT_EVALUATED else None
 
 
-def _line(text: str) -> str:
+def _shorten_message(text: str) -> str:
     return safe_line(redact(text[: 4 * _LONGEST_MESSAGE]), width=_LONGEST_MESSAGE)
 
 
-# The jobs of one run: which are under way and how far, which have ended and how. Every event costs the same.
+# The jobs of one run. Every event takes constant time.
 
 
 @dataclass(slots=True)
 class RunningJob:
-    """A job under way. `began` is when its first try did; `turns` is None where a simulated user decides."""
+    """A running job. `began` is the start of its first attempt; `turns` is unknown (None) with a simulated user."""
 
     key: JobKey
     began: float
@@ -164,61 +164,61 @@ class RunningJob:
 
 @dataclass(slots=True)
 class FinishedJob:
-    """A job that has ended. `number` is its place among those that have, from 0."""
+    """A finished job. `number` is its index among the finished jobs."""
 
     key: JobKey
     number: int
-    standing: Standing
+    state: CaseState
     seconds: float
-    is_kept: bool = False  # an earlier run's result that still counts
+    is_reused: bool = False  # an earlier run's result that still counts
 
 
 @dataclass
 class RunJobs:
-    """The jobs of a run as its events tell. Times are seconds of the clock that the caller reads."""
+    """Jobs of a run, updated by its events. Times are seconds of the caller's clock."""
 
     waiting: dict[JobKey, None] = field(default_factory=dict)  # the next first
     running: dict[JobKey, RunningJob] = field(default_factory=dict)
-    counts: Counter[Standing] = field(default_factory=Counter)  # of those that have ended
+    counts: Counter[CaseState] = field(default_factory=Counter)  # of those that have ended
     _finished: dict[JobKey, FinishedJob] = field(default_factory=dict)
     _order: list[FinishedJob] = field(default_factory=list)
-    _kept: int = 0
+    _reused: int = 0
     _failures: FailureGroups = field(default_factory=FailureGroups)
 
     @property
     def finished(self) -> Sequence[FinishedJob]:
-        """Those that have ended, in the order in which they did."""
+        """Finished jobs, in the order of their end."""
         return self._order
 
     @property
-    def kept(self) -> int:
-        """How many need not run, because an earlier run's result still counts."""
-        return self._kept
+    def reused(self) -> int:
+        """Number of jobs that need not run, because a result of an earlier run is current."""
+        return self._reused
 
     @property
     def failures(self) -> Sequence[FailureGroup]:
-        """What went wrong, the most frequent first."""
-        return self._failures.largest_first()
+        """Groups of failures, the largest first."""
+        return self._failures.sort_by_size()
 
-    def slowest(self, count: int) -> Sequence[FinishedJob]:
-        """Those that took longest, the longest first."""
-        ran = (job for job in self._order if job.seconds > 0 and not job.is_kept)
+    def find_slowest(self, count: int) -> Sequence[FinishedJob]:
+        """Find the slowest jobs, the slowest first."""
+        ran = (job for job in self._order if job.seconds > 0 and not job.is_reused)
         return heapq.nlargest(count, ran, key=lambda job: job.seconds)
 
-    def finished_job(self, key: JobKey) -> FinishedJob | None:
-        """How a job ended; None where it has not."""
+    def get_finished(self, key: JobKey) -> FinishedJob | None:
+        """Return a finished job; None if it has not finished."""
         return self._finished.get(key)
 
-    def unfinished(self, cases: Collection[CaseKey]) -> Sequence[JobKey]:
-        """The jobs of these cases that run or wait."""
+    def find_unfinished(self, cases: Collection[CaseKey]) -> Sequence[JobKey]:
+        """Find the running and waiting jobs of these cases."""
         return [job for job in (*self.running, *self.waiting) if job.case in cases]
 
     def apply(self, event: RunEvent, *, now: float) -> None:
-        """Take one event of the run."""
+        """Apply one event of the run."""
         if isinstance(event, CaseStarted):
             self._start(event, now=now)
         elif isinstance(event, InvocationFinished):
-            running = self.running.get(_key(event))
+            running = self.running.get(_get_job_key(event))
             if running is not None:
                 running.finished_turns = event.turn + 1
         elif isinstance(event, CaseFinished):
@@ -227,76 +227,79 @@ class RunJobs:
             self.running.clear()
             self.waiting.clear()
 
-    def expect(self, keys: Iterable[JobKey]) -> None:
-        """These jobs are part of the run, and wait until they begin."""
+    def add_waiting(self, keys: Iterable[JobKey]) -> None:
+        """Add jobs that wait for their start."""
         self.waiting.update(dict.fromkeys(keys))
 
     def requeue(self, key: JobKey) -> None:
-        """The user wants a job again: it waits until it begins."""
+        """Put a job back among the waiting ones."""
         self.running.pop(key, None)
-        self._forget(key)
-        self.expect([key])
+        self._remove_finished(key)
+        self.add_waiting([key])
 
-    def _forget(self, key: JobKey) -> None:
-        """A job that runs again has not ended."""
+    def _remove_finished(self, key: JobKey) -> None:
+        """Remove a job from the finished ones, because it runs again."""
         gone = self._finished.pop(key, None)
         if gone is None:
             return
-        self.counts[gone.standing] -= 1
-        self._kept -= gone.is_kept
-        self._failures.forget(key)
+        self.counts[gone.state] -= 1
+        self._reused -= gone.is_reused
+        self._failures.remove(key)
         del self._order[gone.number]
         for job in self._order[gone.number :]:
             job.number -= 1
 
     def _start(self, event: CaseStarted, *, now: float) -> None:
-        key = _key(event)
+        key = _get_job_key(event)
         known = self.running.get(key)
         self.waiting.pop(key, None)
-        self._forget(key)
+        self._remove_finished(key)
         self.running[key] = RunningJob(key, now if known is None else known.began, event.turns, attempt=event.attempt)
 
     def _finish(self, event: CaseFinished) -> None:
-        key = _key(event)
+        key = _get_job_key(event)
         self.waiting.pop(key, None)
         self.running.pop(key, None)
-        self._forget(key)
+        self._remove_finished(key)
         job = FinishedJob(
-            key, len(self._order), standing_of([event.status]), event.result.agent_seconds, event.source == "stored"
+            key,
+            len(self._order),
+            find_worst_state([event.status]),
+            event.result.agent_seconds,
+            event.source == "stored",
         )
         self._finished[key] = job
         self._order.append(job)
-        self.counts[job.standing] += 1
-        self._kept += job.is_kept
+        self.counts[job.state] += 1
+        self._reused += job.is_reused
         self._failures.add(key, event.result)
 
 
-def _key(event: CaseStarted | InvocationFinished | CaseFinished) -> JobKey:
+def _get_job_key(event: CaseStarted | InvocationFinished | CaseFinished) -> JobKey:
     return JobKey(case=event.case, repeat=event.repeat)
 
 
-# The progress of one run: counts, rate, what is left.
+# The progress of one run: counts, rate, remaining time.
 
 _PROGRESS_WIDTH = 16
 SHOWN_COUNTS = (
-    Standing.PASSED,
-    Standing.FAILED,
-    Standing.ERROR,
-    Standing.NOT_EVALUATED,
-    Standing.SKIPPED,
-    Standing.CANCELLED,
+    CaseState.PASSED,
+    CaseState.FAILED,
+    CaseState.ERROR,
+    CaseState.NOT_EVALUATED,
+    CaseState.SKIPPED,
+    CaseState.CANCELLED,
 )
-"""How jobs end, in the order in which that is counted up."""
+"""States of finished jobs, in the order of the counts."""
 
 
 @dataclass(slots=True)
 class RunProgress:
-    """How far a run is. Times are seconds of one monotonic clock, which the caller reads.
+    """Progress of a run. Times are seconds of the caller's monotonic clock.
 
-    `tokens` are those of the turns that this run has seen end, whatever became of their case; `retries` counts tries
-    after the first. `why` is what the watch runs it for; None for a run of the user's. `models` is what models that
-    judge or play users were asked, `importing` the targets whose agents are being imported. Until `waits_until` one of
-    the models is not asked, for the sake of its quota.
+    `tokens` counts finished turns, whatever the status of their case. `retries` counts attempts after the first. `why`
+    is the reason of a run of the watch, None for the user's. `models` is the use of judge and user models, `importing`
+    the targets whose agents are being imported. Until `waits_until` calls of a model wait for its quota.
     """
 
     run_id: str
@@ -315,21 +318,21 @@ class RunProgress:
 
     @property
     def done(self) -> int:
-        """How many jobs have come to an end of their own."""
-        return len(self.jobs.finished) - self.jobs.counts[Standing.CANCELLED]
+        """Number of finished jobs that were not cancelled."""
+        return len(self.jobs.finished) - self.jobs.counts[CaseState.CANCELLED]
 
     @property
-    def left(self) -> int:
-        """How many jobs have not ended."""
+    def remaining(self) -> int:
+        """Number of unfinished jobs."""
         return max(self.total - len(self.jobs.finished), 0)
 
     @property
     def waiting(self) -> int:
-        """How many jobs have not begun."""
-        return max(self.left - len(self.jobs.running), 0)
+        """Number of jobs that have not started."""
+        return max(self.remaining - len(self.jobs.running), 0)
 
     def apply(self, event: RunEvent, *, now: float) -> None:
-        """Take one event of the run."""
+        """Apply one event of the run."""
         self.jobs.apply(event, now=now)
         if isinstance(event, RunStarted):
             self.total, self.began = event.total, now
@@ -346,23 +349,25 @@ class RunProgress:
         elif isinstance(event, RunFinished):
             self.ended, self.interrupted = self.began + event.duration_seconds, event.interrupted
 
-    def elapsed(self, *, now: float) -> float:
-        """Seconds since it began, or that it took."""
+    def calculate_elapsed(self, *, now: float) -> float:
+        """Calculate the seconds since the start, or the duration of a finished run."""
         return (now if self.ended is None else self.ended) - self.began
 
-    def rate(self, *, now: float) -> float | None:
-        """Jobs a second so far; None before the first has ended. Results of earlier runs were there at once."""
-        elapsed = self.elapsed(now=now)
-        ran = self.done - self.jobs.kept
+    def calculate_rate(self, *, now: float) -> float | None:
+        """Calculate the jobs per second; None before the first one finished. Reused results do not count."""
+        elapsed = self.calculate_elapsed(now=now)
+        ran = self.done - self.jobs.reused
         return ran / elapsed if ran > 0 and elapsed > 0 else None
 
-    def seconds_left(self, *, now: float) -> float | None:
-        """How long the rest will take at the rate so far; None before the first job has ended."""
-        rate = self.rate(now=now)
-        return self.left / rate if rate else None
+    def estimate_remaining(self, *, now: float) -> float | None:
+        """Estimate the remaining seconds at the current rate; None before the first job finished."""
+        rate = self.calculate_rate(now=now)
+        return self.remaining / rate if rate else None
 
-    def line(self, *, now: float, can_resume: str | None = None) -> Line:
-        """The progress in one line, the most important first. `can_resume` is the stopped run that can be resumed."""
+    def format_line(self, *, now: float, can_resume: str | None = None) -> Line:
+        """Format the progress in one line, the most important first. `can_resume` is the id of a stopped run, if
+        any.
+        """
         filled = _PROGRESS_WIDTH * self.done // self.total if self.total else _PROGRESS_WIDTH
         pieces = [
             StyledText(f" {self.activity}  ", Style.STRONG),
@@ -372,12 +377,12 @@ class RunProgress:
         ]
         for standing in SHOWN_COUNTS:
             if count := self.jobs.counts[standing]:
-                look = look_of(standing)
-                pieces.append(StyledText(f" {look.symbol}{count:,}", look.style))
-        rate = self.rate(now=now)
+                badge = get_badge(standing)
+                pieces.append(StyledText(f" {badge.symbol}{count:,}", badge.style))
+        rate = self.calculate_rate(now=now)
         if rate is not None:
             pieces.append(StyledText(f"  {rate:,.1f}/s", Style.MUTED))
-        left = self.seconds_left(now=now)
+        left = self.estimate_remaining(now=now)
         if self.ended is not None:
             pieces.append(StyledText(f"  in {format_duration(self.ended - self.began)}", Style.MUTED))
             if can_resume is not None:
@@ -387,12 +392,12 @@ class RunProgress:
             pieces.append(StyledText(f"  eta {format_duration(left)}", Style.MUTED))
         if self.ended is None and self.waits_until > now:
             pieces.append(StyledText(f"  {quota_wait_text(self.waits_until - now)}", Style.WARNING))
-        if self.why:  # before what there may be no room for
+        if self.why:  # before parts that may be cut
             pieces.append(StyledText(f"  why: {safe_line(self.why)}", Style.KEY))
         if self.tokens:
             pieces.append(StyledText(f"  {format_count(self.tokens)} tokens", Style.MUTED))
         if self.models:
-            pieces.append(StyledText(f"  {asked_text(self.models)}", Style.MUTED))
+            pieces.append(StyledText(f"  {format_spending(self.models)}", Style.MUTED))
         if self.retries:
             pieces.append(
                 StyledText(f"  {self.retries:,} {'retry' if self.retries == 1 else 'retries'}", Style.WARNING)
@@ -402,7 +407,7 @@ class RunProgress:
 
     @property
     def activity(self) -> str:
-        """What the run is doing, in a word or two."""
+        """What the run is doing, in one or two words."""
         if self.ended is not None:
             return "cancelled" if self.interrupted else "finished"
         if self.importing and not self.cancelling:
@@ -410,39 +415,39 @@ class RunProgress:
         return "cancelling" if self.cancelling else "running"
 
 
-# The rows of the run pane: what is under way, what went wrong, what took longest, what has ended.
+# The rows of the run pane: running, failed, waiting, slowest and finished jobs.
 
 _JOB_BAR_WIDTH = 30
 _MOST_SLOWEST = 5
 _MOST_FAILURES = 20
 _MOST_WAITING = 50
-_FACTS_WIDTH = 32  # cells at the end of a row for how far a job is, or how long it took
+_FACTS_WIDTH = 32  # cells at the end of a row for progress or duration
 _LEAST_TITLE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Heading:
-    """The name of the section below it."""
+    """Heading of a section."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A job that has not begun."""
+    """A job that has not started."""
 
     key: JobKey
 
 
 Entry = _Heading | RunningJob | _Waiting | FinishedJob | FailureGroup
 
-Identity = JobKey | tuple[Standing, str]
-"""What a row is about: a job, or a kind of failure."""
+Identity = JobKey | tuple[CaseState, str]
+"""Identity of a row: a job, or a group of failures."""
 
 
 @dataclass(frozen=True)
 class _Section:
-    """Rows of one kind under a heading. `find` gives the place of what a row is about."""
+    """Rows of one kind under a heading. `find` returns the index of the row with an identity."""
 
     name: str
     heading: str
@@ -451,110 +456,110 @@ class _Section:
 
 
 class RunRows:
-    """The rows of one run, for a `RowList`: as they were when `show` was called last.
+    """Rows of one run for a `RowList`, as of the last `update`.
 
-    The cursor stays with its job while rows come and go around it.
+    The cursor stays on its job while rows appear and disappear.
     """
 
     def __init__(self) -> None:
         self._sections: Sequence[_Section] = ()
         self._now = 0.0
         self._cursor = 0
-        self._selected: tuple[str, Identity] | None = None  # the section and what the row there is about
+        self._selected: tuple[str, Identity] | None = None  # section and identity of the selected row
         self._repeats = False
         self._has_ended = False
 
     @property
     def cursor(self) -> int:
-        """The index of the selected row."""
+        """Index of the selected row."""
         return self._cursor
 
     @property
     def selected_job(self) -> JobKey | None:
-        """The job that the selected row is about; of failures the first."""
-        entry = self._at(self._cursor)[1]
+        """Job of the selected row; the first one of a group of failures."""
+        entry = self._find_entry(self._cursor)[1]
         if isinstance(entry, FailureGroup):
             return next(iter(entry.jobs), None)
-        return _job_of(entry)
+        return _get_job(entry)
 
     @property
     def selected_failures(self) -> Sequence[JobKey]:
-        """The jobs of the selected row, where it stands for what went wrong."""
-        entry = self._at(self._cursor)[1]
+        """Jobs of the selected group of failures."""
+        entry = self._find_entry(self._cursor)[1]
         return tuple(entry.jobs) if isinstance(entry, FailureGroup) else ()
 
     @property
     def is_stoppable(self) -> bool:
-        """Whether the selected row is a job that has not ended."""
-        return isinstance(self._at(self._cursor)[1], RunningJob | _Waiting)
+        """True if the selected row is an unfinished job."""
+        return isinstance(self._find_entry(self._cursor)[1], RunningJob | _Waiting)
 
     @property
-    def is_on_waiting(self) -> bool:
-        """Whether the selected row is a job that has not begun."""
-        return isinstance(self._at(self._cursor)[1], _Waiting)
+    def is_waiting(self) -> bool:
+        """True if the selected row is a job that has not started."""
+        return isinstance(self._find_entry(self._cursor)[1], _Waiting)
 
-    def show(self, progress: RunProgress, *, now: float) -> None:
-        """Take the rows of a run as it is now."""
+    def update(self, progress: RunProgress, *, now: float) -> None:
+        """Update the rows from the progress of a run."""
         self._now = now
         self._repeats = self._repeats or any(key.repeat for key in progress.jobs.running)
-        self._sections = [section for section in _sections(progress) if section.entries]
+        self._sections = [section for section in _make_sections(progress) if section.entries]
         if progress.ended is not None and not self._has_ended:
             self._has_ended = True
-            self.move_to(0)  # what the run came to stands at the top
-        self._follow_selected()
+            self.move_to(0)  # the outcome of the run is at the top
+        self._restore_cursor()
 
     def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
+        """Move the cursor by a number of rows."""
         self.move_to(self._cursor + by)
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on a row; past either end means the row there."""
+        """Put the cursor on a row, or on the first or last row if the index is out of range."""
         self._cursor = min(max(index, 0), max(len(self) - 1, 0))
-        section, entry = self._at(self._cursor)
+        section, entry = self._find_entry(self._cursor)
         self._selected = None
         if isinstance(entry, FailureGroup):
-            self._selected = section, (entry.standing, entry.message)
-        elif (job := _job_of(entry)) is not None:
+            self._selected = section, (entry.state, entry.message)
+        elif (job := _get_job(entry)) is not None:
             self._selected = section, job
 
     def __len__(self) -> int:
         return sum(len(section.entries) + 1 for section in self._sections)
 
     def line(self, index: int, width: int) -> Line:
-        """One row as it is drawn now."""
-        entry = self._at(index)[1]
+        """Format one row."""
+        entry = self._find_entry(index)[1]
         if entry is None:
             return ()
         if isinstance(entry, _Heading):
             return (StyledText(f" {entry.text}", Style.HEADING),)
         if isinstance(entry, FailureGroup):
-            look = look_of(entry.standing)
-            return (StyledText(f"  {look.symbol} {len(entry.jobs):,} × ", look.style), StyledText(entry.message))
+            badge = get_badge(entry.state)
+            return (StyledText(f"  {badge.symbol} {len(entry.jobs):,} × ", badge.style), StyledText(entry.message))
         if isinstance(entry, RunningJob):
-            return self._job_line(entry.key, Standing.RUNNING, _running_facts(entry, self._now), width)
+            return self._format_job(entry.key, CaseState.RUNNING, _format_running(entry, self._now), width)
         if isinstance(entry, _Waiting):
-            return self._job_line(entry.key, Standing.WAITING, (), width)
-        word = look_of(entry.standing).word
+            return self._format_job(entry.key, CaseState.WAITING, (), width)
+        word = get_badge(entry.state).word
         facts = (StyledText(f"{word:<22}", Style.MUTED), StyledText(f"{format_time_taken(entry.seconds):>9}"))
-        return self._job_line(entry.key, entry.standing, facts, width)
+        return self._format_job(entry.key, entry.state, facts, width)
 
-    def _job_line(self, key: JobKey, standing: Standing, facts: Line, width: int) -> Line:
-        look = look_of(standing)
+    def _format_job(self, key: JobKey, standing: CaseState, facts: Line, width: int) -> Line:
+        badge = get_badge(standing)
         repeat = f" repeat {key.repeat + 1}" if self._repeats or key.repeat else ""
         room = max(width - _FACTS_WIDTH - 5, _LEAST_TITLE)
         title = shorten(safe_line(f"{key.case.eval_id}{repeat}"), room)
-        where = _shortened(f"  {safe_line(key.case.eval_set)}", room - cell_len(title))
+        where = _cut_text(f"  {safe_line(key.case.eval_set)}", room - cell_len(title))
         gap = " " * max(room - cell_len(title) - cell_len(where), 0)
         return (
-            StyledText(f"  {look.symbol} ", look.style),
+            StyledText(f"  {badge.symbol} ", badge.style),
             StyledText(title),
             StyledText(where + gap, Style.MUTED),
             StyledText(" "),
             *facts,
         )
 
-    def _at(self, index: int) -> tuple[str, Entry | None]:
-        """The section and the row with this index."""
+    def _find_entry(self, index: int) -> tuple[str, Entry | None]:
+        """Return the section and the row with this index."""
         for section in self._sections:
             if index == 0:
                 return section.name, _Heading(section.heading)
@@ -563,8 +568,8 @@ class RunRows:
             index -= len(section.entries) + 1
         return "", None
 
-    def _follow_selected(self) -> None:
-        """Keep the cursor on what it was on, in whichever section that is now; else where it was."""
+    def _restore_cursor(self) -> None:
+        """Keep the cursor on its job or group, perhaps in another section; else at its index."""
         if self._selected is None:
             self._cursor = min(self._cursor, max(len(self) - 1, 0))
             return
@@ -581,12 +586,12 @@ class RunRows:
         self.move_to(self._cursor if elsewhere is None else elsewhere)
 
 
-def summary_lines(progress: RunProgress, *, now: float, width: int) -> tuple[Line, Line]:
-    """The two lines above the rows: how far the run is, and how its jobs ended and what they have used."""
+def format_summary(progress: RunProgress, *, now: float, width: int) -> tuple[Line, Line]:
+    """Format the two lines above the rows: the progress, and the counts of states with the use of models."""
     bar = min(_JOB_BAR_WIDTH, max(width // 5, 8))
     filled = bar * progress.done // progress.total if progress.total else bar
-    rate, left = progress.rate(now=now), progress.seconds_left(now=now)
-    took = format_duration(progress.elapsed(now=now))
+    rate, left = progress.calculate_rate(now=now), progress.estimate_remaining(now=now)
+    took = format_duration(progress.calculate_elapsed(now=now))
     facts = [
         f"{progress.done:,} of {progress.total:,}",
         f"took {took}" if progress.ended is not None else f"{took} elapsed",
@@ -601,73 +606,73 @@ def summary_lines(progress: RunProgress, *, now: float, width: int) -> tuple[Lin
         StyledText("░" * (bar - filled), Style.MUTED),
         StyledText("  " + " · ".join(facts)),
     )
-    return head, tuple(_counts(progress))
+    return head, tuple(_format_counts(progress))
 
 
-def _counts(progress: RunProgress) -> Iterator[StyledText]:
+def _format_counts(progress: RunProgress) -> Iterator[StyledText]:
     counts = [(standing, progress.jobs.counts[standing]) for standing in SHOWN_COUNTS]
     if progress.ended is None:
         counts = [
-            (Standing.RUNNING, len(progress.jobs.running)),
-            (Standing.WAITING, progress.waiting),
+            (CaseState.RUNNING, len(progress.jobs.running)),
+            (CaseState.WAITING, progress.waiting),
             *counts,
         ]
     for standing, count in counts:
         if count:
-            look = look_of(standing)
-            yield StyledText(f" {look.symbol} {count:,} {look.word} ", look.style)
+            badge = get_badge(standing)
+            yield StyledText(f" {badge.symbol} {count:,} {badge.word} ", badge.style)
     if progress.why:
         yield StyledText(f" why: {safe_line(progress.why)}  ", Style.KEY)
     if progress.tokens:
         yield StyledText(f"  {format_count(progress.tokens)} tokens", Style.MUTED)
     if progress.models:
-        yield StyledText(f"  {asked_text(progress.models)}", Style.MUTED)
+        yield StyledText(f"  {format_spending(progress.models)}", Style.MUTED)
     if progress.retries:
         yield StyledText(f"  {progress.retries:,} {'retry' if progress.retries == 1 else 'retries'}", Style.WARNING)
 
 
-def _sections(progress: RunProgress) -> Iterator[_Section]:
+def _make_sections(progress: RunProgress) -> Iterator[_Section]:
     jobs = progress.jobs
     running = list(jobs.running.values())
     heading = f"running {len(running):,}, {progress.waiting:,} waiting"
-    yield _Section("running", heading, running, lambda identity: _index(running, identity))
+    yield _Section("running", heading, running, lambda identity: _find_index(running, identity))
     kinds = jobs.failures
     failures, more = kinds[:_MOST_FAILURES], max(len(kinds) - _MOST_FAILURES, 0)
     heading = f"went wrong, by kind{f' (and {more:,} more kinds)' if more else ''}"
-    yield _Section("failures", heading, failures, lambda identity: _index(failures, identity))
+    yield _Section("failures", heading, failures, lambda identity: _find_index(failures, identity))
     waiting = [_Waiting(key) for key in islice(jobs.waiting, _MOST_WAITING)]
     only = f", the next {_MOST_WAITING}" if len(jobs.waiting) > _MOST_WAITING else ""
     heading = f"waiting {len(jobs.waiting):,}{only}"
-    yield _Section("waiting", heading, waiting, lambda identity: _index(waiting, identity))
+    yield _Section("waiting", heading, waiting, lambda identity: _find_index(waiting, identity))
     if progress.ended is not None:
-        slowest = jobs.slowest(_MOST_SLOWEST)
-        yield _Section("slowest", "slowest", slowest, lambda identity: _index(slowest, identity))
+        slowest = jobs.find_slowest(_MOST_SLOWEST)
+        yield _Section("slowest", "slowest", slowest, lambda identity: _find_index(slowest, identity))
     ended = _Reversed(jobs.finished)
 
     def find_ended(identity: Identity) -> int | None:
-        job = jobs.finished_job(identity) if isinstance(identity, JobKey) else None
+        job = jobs.get_finished(identity) if isinstance(identity, JobKey) else None
         return None if job is None else len(ended) - 1 - job.number
 
     yield _Section("ended", f"ended {len(ended):,}, newest first", ended, find_ended)
 
 
-def _job_of(entry: Entry | None) -> JobKey | None:
-    """The job that a row is about; None for headings and for what went wrong."""
+def _get_job(entry: Entry | None) -> JobKey | None:
+    """Return the job of a row; None for headings and failures."""
     return entry.key if isinstance(entry, RunningJob | _Waiting | FinishedJob) else None
 
 
-def _index(entries: Sequence[Entry], identity: Identity) -> int | None:
-    return next((index for index, entry in enumerate(entries) if _is_about(entry, identity)), None)
+def _find_index(entries: Sequence[Entry], identity: Identity) -> int | None:
+    return next((index for index, entry in enumerate(entries) if _has_identity(entry, identity)), None)
 
 
-def _is_about(entry: Entry, identity: Identity) -> bool:
+def _has_identity(entry: Entry, identity: Identity) -> bool:
     if isinstance(entry, FailureGroup):
-        return (entry.standing, entry.message) == identity
-    return _job_of(entry) == identity
+        return (entry.state, entry.message) == identity
+    return _get_job(entry) == identity
 
 
-def _running_facts(job: RunningJob, now: float) -> Line:
-    """How far a job is: its turn, its try, how long it has been going on."""
+def _format_running(job: RunningJob, now: float) -> Line:
+    """Format the progress of a job: its turn, its attempt, its duration."""
     if job.turns is None:
         turn = f"turn {job.finished_turns + 1}"
     elif job.finished_turns < job.turns:
@@ -679,8 +684,8 @@ def _running_facts(job: RunningJob, now: float) -> Line:
     return StyledText(f"{turn:<13}"), StyledText(f"{retry:<9}", Style.WARNING), StyledText(f"{elapsed:>9}", Style.MUTED)
 
 
-def _shortened(text: str, width: int) -> str:
-    """As much of a text as fits, its end cut off with an ellipsis."""
+def _cut_text(text: str, width: int) -> str:
+    """Cut a text to a width, with an ellipsis at its end."""
     return text if cell_len(text) <= width else f"{set_cell_size(text, max(width - 1, 0)).rstrip()}…"[: max(width, 0)]
 
 

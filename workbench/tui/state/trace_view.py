@@ -523,7 +523,7 @@ def _blocks(subject: Subject) -> Iterator[Block]:
     result, record = subject.result, subject.record
     if subject.is_live:
         yield Paragraph.from_text("The agent is running; none of its steps has ended yet.", Style.RUNNING)
-    elif result is None and record is not None and record.outstanding:
+    elif result is None and record is not None and record.pending_jobs:
         yield Paragraph.from_text("The case waits for its turn to run.", Style.MUTED)
     elif result is None and record is not None and record.outcomes:
         yield Paragraph.from_text("reading the stored result …", Style.MUTED)

@@ -15,7 +15,16 @@ from rich.cells import cell_len
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.tui.state.browser_list import Freshness, Hashes
-from workbench.tui.state.case_board import STALE, Board, CaseRecord, Look, ResultPlace, Standing, look_of, standing_of
+from workbench.tui.state.case_status import (
+    STALE,
+    Badge,
+    CaseRecord,
+    CaseState,
+    ResultLocation,
+    StatusBoard,
+    find_worst_state,
+    get_badge,
+)
 from workbench.tui.state.problem_list import Problems
 from workbench.tui.state.text_layout import (
     CursorRows,
@@ -111,7 +120,7 @@ class ReusedVerdict:
     result: CaseResult
     stored_at: datetime
     hashes: Hashes
-    place: ResultPlace
+    place: ResultLocation
 
 
 ScreenEvent: TypeAlias = "WatchEvent | CaseStates | ReusedVerdict"
@@ -157,7 +166,7 @@ class SeenChange:
 class WatchState:
     """What the screen knows of the watch. The screen changes it only through these methods."""
 
-    def __init__(self, board: Board, freshness: Freshness, problems: Problems) -> None:
+    def __init__(self, board: StatusBoard, freshness: Freshness, problems: Problems) -> None:
         self.mode = WatchMode.OFF
         self.root = Path()
         self.files = 0
@@ -205,8 +214,8 @@ class WatchState:
         self.mode, self.failure = WatchMode.OFF, failure
         self.broken, self.pending, self.held = (), (), frozenset()
         self._set_stale({})
-        self._problems.show_broken([])
-        self._freshness.end_watching()
+        self._problems.set_broken_sources([])
+        self._freshness.end_watch()
 
     def apply(self, event: ScreenEvent, *, now: float) -> Iterable[CaseKey]:
         """Apply an event of the watch, but not of its runs. Return the cases whose status changed."""
@@ -258,10 +267,10 @@ class WatchState:
         self.root, self.files, self.total, self.held = states.root, states.files, states.total, states.held
         self._reused += states.reused
         self._set_stale(states.stale)
-        self._freshness.watched(_group_by_case(states.stale))
+        self._freshness.set_watch_findings(_group_by_case(states.stale))
         if tuple(states.broken) != tuple(self.broken):
             self.broken = tuple(states.broken)
-            self._problems.show_broken(
+            self._problems.set_broken_sources(
                 [(self.root / each.path, each.path, each.line, each.message) for each in self.broken]
             )
         if self.mode is WatchMode.PAUSED:
@@ -296,17 +305,17 @@ class WatchState:
 
     def _note_passed(self, jobs: Iterable[JobKey]) -> None:
         for case in {job.case for job in jobs}:
-            record = self._board.record(case)
+            record = self._board.get_record(case)
             if record is not None and _has_passed(record):
                 self._passed.add(case)
-            elif record is not None and (record.outcomes or record.former):
+            elif record is not None and (record.outcomes or record.previous_outcomes):
                 self._passed.discard(case)
 
     def _add_verdict(self, event: VerdictKnown, *, now: float) -> None:
         result = event.result
         job = JobKey(case=result.case, repeat=result.repeat)
         if event.holds and self._mark_current(job):
-            self._freshness.holds(job.case)
+            self._freshness.mark_current(job.case)
         change = next((each for each in self.changes if job in each.jobs), None)
         if change is None:
             return
@@ -319,8 +328,8 @@ class WatchState:
     def _show_reused(self, event: ReusedVerdict) -> Iterable[CaseKey]:
         result = event.result
         if self._mark_current(JobKey(case=result.case, repeat=result.repeat)):
-            self._freshness.holds(result.case, event.hashes)
-        return self._board.show_again(result, stored_at=event.stored_at, place=event.place)
+            self._freshness.mark_current(result.case, event.hashes)
+        return self._board.restore_result(result, stored_at=event.stored_at, place=event.place)
 
 
 _LOOKS = {
@@ -340,7 +349,7 @@ def _group_by_case(stale: Mapping[JobKey, Sequence[str]]) -> Mapping[CaseKey, Se
 
 def _has_passed(record: CaseRecord) -> bool:
     """Return True if the case passed when it last ran to its end."""
-    for outcomes in (record.verdicts, record.former):
+    for outcomes in (record.verdicts, record.previous_outcomes):
         ended = [each.status for each in outcomes.values() if each.status is not CaseStatus.CANCELLED]
         if ended:
             return all(status is CaseStatus.PASSED for status in ended)
@@ -392,7 +401,7 @@ class WatchRows(CursorRows):
         """All rows, to copy."""
         return "\n".join("".join(piece.text for piece in (*each.line, *each.right)).strip() for each in self._entries)
 
-    def show(self, watch: WatchState, board: Board) -> None:
+    def show(self, watch: WatchState, board: StatusBoard) -> None:
         """Show the present rows."""
         selected = self._selected_entry
         self._entries = list(_entries(watch, board))
@@ -466,7 +475,7 @@ def explain_empty(watch: WatchState) -> str:
     return f"Nothing has been saved since. Edit the agent, and the cases that it affects run by themselves. {keys}"
 
 
-def _entries(watch: WatchState, board: Board) -> Iterator[Entry]:
+def _entries(watch: WatchState, board: StatusBoard) -> Iterator[Entry]:
     for broken in watch.broken:
         text = f" ! {safe_line(broken.place)} cannot be compiled: {safe_line(broken.message)}"
         waiting = StyledText(f"{plural(broken.cases, 'case')} {'waits' if broken.cases == 1 else 'wait'}", Style.MUTED)
@@ -490,7 +499,7 @@ def _entries(watch: WatchState, board: Board) -> Iterator[Entry]:
 _MOST_PENDING = 100
 
 
-def _change_entries(change: SeenChange, board: Board) -> Iterator[Entry]:
+def _change_entries(change: SeenChange, board: StatusBoard) -> Iterator[Entry]:
     event = change.event
     shown = ", ".join(safe_line(path, width=60) for path in event.paths[:_MOST_PATHS]) or "the project"
     more = f" and {len(event.paths) - _MOST_PATHS:,} more" if len(event.paths) > _MOST_PATHS else ""
@@ -524,26 +533,26 @@ def _describe_effect(change: SeenChange) -> str:
     return ", ".join(parts) or f"affects none of {plural(event.total, 'case')}"
 
 
-def _find_look(job: JobKey, change: SeenChange, board: Board) -> Look:
+def _find_look(job: JobKey, change: SeenChange, board: StatusBoard) -> Badge:
     """Return the look of the result that a change caused, or of the job while it waits or runs."""
     status = change.verdicts.get(job)
     if status is not None:
-        return look_of(standing_of([status]))
-    record = board.record(job.case)
-    is_under_way = record is not None and record.standing in (Standing.WAITING, Standing.RUNNING)
-    return look_of(record.standing if record is not None and is_under_way else Standing.NOT_RUN)
+        return get_badge(find_worst_state([status]))
+    record = board.get_record(job.case)
+    is_under_way = record is not None and record.state in (CaseState.WAITING, CaseState.RUNNING)
+    return get_badge(record.state if record is not None and is_under_way else CaseState.NOT_RUN)
 
 
 def _case_entries(
-    affected: Sequence[tuple[AffectedJob, Look]], place: tuple[object, ...], *, with_reasons: bool
+    affected: Sequence[tuple[AffectedJob, Badge]], place: tuple[object, ...], *, with_reasons: bool
 ) -> Iterator[Entry]:
-    for each, look in affected:
+    for each, badge in affected:
         repeat = f" repeat {each.job.repeat + 1}" if each.job.repeat else ""
         name = safe_line(f"{each.job.case.eval_id}{repeat}", width=60)
         gap = " " * max(_CASE_WIDTH - cell_len(name), 2)
         facts = ["judged again" if each.is_judged else "", safe_line(each.reason) if with_reasons else ""]
         line = (
-            StyledText(f"   {look.symbol} ", look.style),
+            StyledText(f"   {badge.symbol} ", badge.style),
             StyledText(f"{name}{gap}"),
             StyledText(": ".join(filter(None, facts)), Style.MUTED),
         )

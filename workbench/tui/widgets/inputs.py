@@ -1,4 +1,4 @@
-"""Inputs and bars: filter, find, tabs, the line of keys, and toasts."""
+"""Text inputs, tabs, the line of keys, and toasts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from workbench.model.text import pluralise
 from workbench.tui.key_table import KEY_ACTIONS
 from workbench.tui.keys import bindings
 from workbench.tui.state.text_layout import KeyHint, Line, Style, StyledText, find_hint, fit_hints, make_hint_line, safe
-from workbench.tui.widgets.row_lists import STYLE_CLASSES, strip_of
+from workbench.tui.widgets.row_lists import STYLE_CLASSES, make_strip
 
-# A line in which the user writes what to look for.
+# An input for a search text.
 
 
 class FindInput(Input):
-    """Enter goes on with what is found, escape leaves the line."""
+    """Input of a search text. Enter keeps the matches, escape leaves the input."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("finding",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("finding")]
@@ -41,27 +41,27 @@ class FindInput(Input):
         """The user looks for nothing any more."""
 
     def action_leave(self) -> None:
-        """Say that the user looks for nothing any more."""
+        """Post that the search ended."""
         self.post_message(self.Left())
 
 
-# The line in which the user writes which cases to list.
+# The filter line.
 
 
 class FilterInput(FindInput):
-    """Where it is written. Enter keeps the filter, escape ends it."""
+    """Input of a filter. Enter keeps it, escape ends it."""
 
     def __init__(self) -> None:
         super().__init__(placeholder="text in id, prompt or tool", compact=True, select_on_focus=False)
 
     def action_leave(self) -> None:
-        """Empty the line and leave it."""
+        """Clear the filter and leave the input."""
         self.value = ""
         super().action_leave()
 
 
 class FilterLine(Vertical):
-    """The line with its name before it and help below it: hidden while nothing is filtered."""
+    """The filter line with its name and help; hidden without a filter."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -69,7 +69,7 @@ class FilterLine(Vertical):
         self._help = ""
 
     def compose(self) -> ComposeResult:
-        """The name, where to write, and what can be written."""
+        """Yield the name, the input and the help."""
         with Horizontal():
             yield Label("filter:", markup=False)
             yield FilterInput()
@@ -77,29 +77,29 @@ class FilterLine(Vertical):
 
     @property
     def text(self) -> str:
-        """What is written."""
+        """Text of the filter."""
         return self.query_one(FilterInput).value
 
     def open(self) -> None:
-        """Show the line and let the user write."""
+        """Show and focus the input."""
         self.display = True
         self.query_one(FilterInput).focus()
 
     def write(self, text: str) -> None:
-        """Put a text in place of what is written."""
+        """Replace the text of the filter."""
         self.display = bool(text)
         self.query_one(FilterInput).value = text
 
     def show_help(self, text: str, *, problem: bool) -> None:
-        """Say below the line what can be written, or what is wrong with what is. The text is never parsed as markup."""
+        """Show help or an error below the input. The text is never parsed as markup."""
         line = self.query_one("#filter-help", Static)
         line.set_class(problem, "-problem")
-        if text != self._help:  # another help lays out the screen anew
+        if text != self._help:  # a new help text causes a new layout of the screen
             self._help = text
             line.update(Content(text))
 
     def on_descendant_focus(self) -> None:
-        """Help is there while something is written."""
+        """Show the help while the input has the focus."""
         self.add_class("-writing")
 
     @on(FilterInput.Blurred)
@@ -108,62 +108,59 @@ class FilterLine(Vertical):
         self.display = bool(message.value)
 
 
-# The line of keys at the bottom of a screen or dialog. It tells only of keys that do something where the focus is.
+# The line of keys at the bottom of a screen or dialog: only keys that have an effect at the present focus.
 
 _LAST = ("help",)
-"""The ids of what is shown at the end, whatever else there is room for."""
+"""Ids of the keys that are always shown, at the end."""
 
 _KEYS = {item.id: item.keys.split(",") for item in KEY_ACTIONS}
 _IDS = [item.id for item in KEY_ACTIONS]
 
 
 class KeyLine(Widget):
-    """Keys from the focus outwards. A click on one is as good as pressing it."""
+    """Keys from the focus outwards. A click on one has the effect of the key."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     def __init__(self, *, enter: str = "", first: Sequence[str] = ()) -> None:
-        """`enter` says what the enter key does here, where the lists and inputs of Textual's or ours hear it.
-
-        The actions with the ids in `first` stand before the others of their place.
-        """
+        """Make the line. `enter` names the effect of the enter key in lists and inputs."""
         super().__init__()
         self._enter = enter
         self._order = {identity: place for place, identity in enumerate(dict.fromkeys((*first, *_IDS)))}
         self._hints: dict[KeyHint, ActiveBinding | None] = {}  # None: the enter key
 
     def on_mount(self) -> None:
-        """Follow what can be pressed."""
-        self.screen.bindings_updated_signal.subscribe(self, self._look_again)
-        self._look_again(self.screen)
+        """Update the line when the active keys change."""
+        self.screen.bindings_updated_signal.subscribe(self, self._update_hints)
+        self._update_hints(self.screen)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:  # noqa: ARG002
-        """As much as all keys need."""
+        """Return the width of all keys."""
         return sum(hint.width + 2 for hint in self._hints) + 1
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        line = make_hint_line(self._shown) if y == 0 else ()
-        return strip_of(self, line, width=self.size.width)
+        line = make_hint_line(self._visible_hints) if y == 0 else ()
+        return make_strip(self, line, width=self.size.width)
 
     async def on_click(self, event: events.Click) -> None:
-        """Do what the key does."""
-        index = find_hint(self._shown, event.x)
+        """Perform the action of the key."""
+        index = find_hint(self._visible_hints, event.x)
         if index is None:
             return
-        active = self._hints[self._shown[index]]
+        active = self._hints[self._visible_hints[index]]
         if active is None:
             self.app.simulate_key("enter")
         else:
             await self.app.run_action(active.binding.action, active.node)
 
     @property
-    def _shown(self) -> Sequence[KeyHint]:
+    def _visible_hints(self) -> Sequence[KeyHint]:
         last = [hint for hint, active in self._hints.items() if active and active.binding.id in _LAST]
         hints = [hint for hint in self._hints if hint not in last]
         return fit_hints(hints, last, width=self.size.width)
 
-    def _look_again(self, screen: Screen[object]) -> None:
+    def _update_hints(self, screen: Screen[object]) -> None:
         if screen is not self.screen:
             return
         found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", self._enter): None} if self._enter else {}
@@ -172,34 +169,36 @@ class KeyLine(Widget):
             if active.binding.show and active.enabled and is_offered(active.node, active.binding.action):
                 groups.setdefault((active.node, active.binding.action), []).append(active)
         nodes = list(dict.fromkeys(node for node, _ in groups))  # from the focus outwards
-        for group in sorted(groups.values(), key=lambda group: (nodes.index(group[0].node), self._place(group[0]))):
-            active = min(group, key=_rank)
+        for group in sorted(
+            groups.values(), key=lambda group: (nodes.index(group[0].node), self._rank_binding(group[0]))
+        ):
+            active = min(group, key=_rank_key)
             found[KeyHint(self.app.get_key_display(active.binding), active.binding.description)] = active
         if list(found) != list(self._hints):
             self.refresh(layout=self.styles.is_auto_width)
         self._hints = found
 
-    def _place(self, active: ActiveBinding) -> int:
-        """What is more useful stands before what is less among the actions of a place."""
+    def _rank_binding(self, active: ActiveBinding) -> int:
+        """Rank the more useful actions of a place first."""
         return self._order.get(active.binding.id or "", len(self._order))
 
 
 def is_offered(node: DOMNode, action: str) -> bool:
-    """Whether a key or the palette is to name an action of `node`; those with keys may know better than yes."""
+    """True if keys and palette may name an action of `node`; a node can hide actions that are available."""
     offers = getattr(node, "offers", None)
     return offers is None or offers(parse(action)[1])
 
 
-def _rank(active: ActiveBinding) -> int:
-    """Of several keys that do the same the one that is named first is shown."""
+def _rank_key(active: ActiveBinding) -> int:
+    """Rank keys with the same action: the one named first is shown."""
     names = _KEYS.get(active.binding.id or "", ())
     return names.index(active.binding.key) if active.binding.key in names else 0
 
 
-# The names of the panes in one line, with the one that is open standing out.
+# The names of the panes in one line, with the open one highlighted.
 
 _LEAST_NAME = 4
-"""Characters of a name below which it says nothing."""
+"""Minimum characters of a shortened name."""
 
 
 class TabBar(Widget):
@@ -220,22 +219,22 @@ class TabBar(Widget):
         self._marked: Collection[int] = ()
 
     def show(self, index: int) -> None:
-        """Let this tab stand out."""
+        """Highlight this tab."""
         self._open = index
         self.refresh()
 
     def mark(self, indexes: Collection[int]) -> None:
-        """Mark these tabs: what is in them is not saved."""
+        """Mark these tabs as unsaved."""
         if indexes != self._marked:
             self._marked = indexes
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        return strip_of(self, self._line if y == 0 else (), width=self.size.width)
+        return make_strip(self, self._line if y == 0 else (), width=self.size.width)
 
     def on_click(self, event: events.Click) -> None:
-        """A click opens a tab."""
+        """Open the tab under the mouse."""
         end = 0
         for index, piece in enumerate(self._line):
             end += len(piece.text)
@@ -245,11 +244,11 @@ class TabBar(Widget):
 
     @property
     def _line(self) -> Line:
-        labels = labels_for(self._names, open_index=self._open, marked=self._marked, width=self.size.width)
+        labels = shorten_labels(self._names, open_index=self._open, marked=self._marked, width=self.size.width)
         return tuple(StyledText(label, Style.TAB if i == self._open else Style.MUTED) for i, label in enumerate(labels))
 
 
-def labels_for(names: Sequence[str], *, open_index: int, marked: Collection[int], width: int) -> list[str]:
+def shorten_labels(names: Sequence[str], *, open_index: int, marked: Collection[int], width: int) -> list[str]:
     """What stands on the tabs: all of the names, else less of them, and where that is no help numbers alone.
 
     The number says which key opens a tab; the name of the one that is open is always whole.
@@ -265,44 +264,43 @@ def labels_for(names: Sequence[str], *, open_index: int, marked: Collection[int]
     return [f"{label}{mark or ' '}" for label, mark in zip(numbers, marks, strict=True)]
 
 
-# Which messages are shown over the screen at a time: each once, and no more than leave room for what is below them.
+# Toasts on the screen: no duplicates, and only as many as leave room for the screen below them.
 
 _LINES_FOR_ONE = 10
-"""Lines of the terminal for each message: two messages if there are 24."""
+"""Lines of the terminal for each message: with 24 lines, two messages."""
 
 _WEIGHT = {"information": 0, "warning": 1, "error": 2}
 
 
 def make_room(app: App[None], shown: Sequence[Notification], coming: Notification) -> list[Notification]:
-    """Let messages expire that may not be shown beside a coming one. Return those that may, with the coming one last.
-
-    Textual removes an expired message when it shows the next one, but not what held it on the screen.
+    """Let toasts expire that must not be shown with a coming one. Return the remaining ones, with the coming one
+    last.
     """
     for screen in app.screen_stack:
         for holder in screen.query("ToastHolder"):
             if holder.is_mounted and not holder.children:
                 holder.remove()
     shown = [notification for notification in shown if not notification.has_expired]
-    outdated = outdated_by(coming, shown, most=max(app.size.height // _LINES_FOR_ONE, 1))
+    outdated = find_outdated(coming, shown, most=max(app.size.height // _LINES_FOR_ONE, 1))
     for notification in outdated:
         notification.timeout = 0
     return [*(notification for notification in shown if notification not in outdated), coming]
 
 
-def outdated_by(coming: Notification, standing: Sequence[Notification], *, most: int) -> Sequence[Notification]:
-    """The same message, and of others, where they were more than `most` with it, the least grave, the oldest first."""
+def find_outdated(coming: Notification, standing: Sequence[Notification], *, most: int) -> Sequence[Notification]:
+    """Find duplicates of a message, and if there are more than `most`, the least severe and oldest ones."""
     same = [each for each in standing if (each.title, each.message) == (coming.title, coming.message)]
     others = sorted((each for each in standing if each not in same), key=lambda each: _WEIGHT[each.severity])
     return [*same, *others[: max(len(others) + 1 - most, 0)]]
 
 
-# Short messages over the screen.
+# Toasts of widgets.
 
 Severity = Literal["information", "warning", "error"]
 
 
 def say(widget: Widget | App[None], message: str, *, severity: Severity = "information") -> None:
-    """Show a message for some seconds. Its text may come from outside."""
+    """Show a message for some seconds. Its text may be foreign."""
     widget.notify(safe(message), severity=severity, markup=False, timeout=10)
 
 

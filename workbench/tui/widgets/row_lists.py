@@ -23,53 +23,53 @@ from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.tui.keys import bindings
-from workbench.tui.state.browser_rows import border_subtitle, border_title, line_of
+from workbench.tui.state.browser_rows import format_border_subtitle, format_border_title, format_row
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import Block, Line, Style, cut_line, render_blocks
 
-# Views of lines that draw no more than what looks other than before: with thousands of rows keys stay quick.
+# Views of lines that draw only changed lines, so that keys stay fast with thousands of rows.
 
-Look = TypeVar("Look", bound=Hashable)
+Key = TypeVar("Key", bound=Hashable)
 
 _MOST_STRIPS = 500
 
 
-class DrawnLines(Generic[Look]):
-    """What stands on each line of a view, as its looks: all that the strip of a line depends on besides the styles."""
+class DrawnLines(Generic[Key]):
+    """Cache of drawn lines. A key is everything that the strip of a line depends on, except the styles."""
 
     def __init__(self, view: ScrollView) -> None:
         self._view = view
-        self._looks: dict[int, Look] = {}  # by line of the screen
-        self._strips: dict[Look, Strip] = {}
+        self._keys: dict[int, Key] = {}  # by line of the screen
+        self._strips: dict[Key, Strip] = {}
 
-    def strip(self, y: int, look: Look, draw: Callable[[Look], Strip]) -> Strip:
-        """The strip for a line of the screen; where it was scrolled here it is not made again."""
-        self._looks[y] = look
-        strip = self._strips.get(look)
+    def get_strip(self, y: int, key: Key, draw: Callable[[Key], Strip]) -> Strip:
+        """Return the strip for a line of the screen; reuse one with the same key."""
+        self._keys[y] = key
+        strip = self._strips.get(key)
         if strip is None:
             if len(self._strips) >= _MOST_STRIPS:
                 self._strips.clear()
-            strip = self._strips[look] = draw(look)
+            strip = self._strips[key] = draw(key)
         return strip
 
-    def refresh(self, look_of: Callable[[int], Look]) -> None:
-        """Have those lines of the view drawn anew that look other than they were drawn."""
+    def refresh(self, make_key: Callable[[int], Key]) -> None:
+        """Redraw the lines of the view whose keys changed."""
         region = self._view.scrollable_content_region
         lines = range(region.height)
-        changed = [Region(0, y, region.width, 1) for y in lines if self._looks.get(y) != look_of(y)]
+        changed = [Region(0, y, region.width, 1) for y in lines if self._keys.get(y) != make_key(y)]
         if changed:
             self._view.refresh(*changed)
 
     def forget(self) -> None:
-        """The styles are others now."""
-        self._looks.clear()
+        """Discard all strips, because the styles changed."""
+        self._keys.clear()
         self._strips.clear()
 
 
 def set_content_size(view: ScrollView, size: Size) -> None:
-    """Say how large that is which a view shows. Where no scroll bar comes or goes nothing is laid out anew for it.
+    """Set the size of the content of a view. Avoid a new layout if no scroll bar appears or disappears.
 
-    Laying out the screen takes longer than all else that a key press does.
+    A layout of the screen takes longer than everything else that a key press does.
     """
     height = view.scrollable_content_region.height
     same_bar = height and view.show_vertical_scrollbar == (size.height > height)
@@ -83,8 +83,8 @@ def set_content_size(view: ScrollView, size: Size) -> None:
         view.scroll_to(y=view.max_scroll_y, animate=False, force=True, immediate=True)
 
 
-def bring_into_sight(view: ScrollView, index: int) -> None:
-    """Scroll a view of lines no further than needed for one of them to be seen."""
+def scroll_to_line(view: ScrollView, index: int) -> None:
+    """Scroll a view of lines only as far as needed to show a line."""
     top, height = view.scroll_offset.y, view.scrollable_content_region.height
     if index < top:
         view.scroll_to(y=index, animate=False, force=True, immediate=True)
@@ -98,8 +98,8 @@ STYLE_CLASSES = {f"style--{style.value}" for style in Style}
 """The component classes of the styles in the stylesheet."""
 
 
-def strip_of(widget: Widget, line: Line, *, width: int, uniform: RichStyle | None = None) -> Strip:
-    """The line as a strip of exactly `width` cells, in the styles of `widget`, or all in `uniform`."""
+def make_strip(widget: Widget, line: Line, *, width: int, uniform: RichStyle | None = None) -> Strip:
+    """Make a strip of exactly `width` cells from a line, in the styles of `widget`, or all in the `uniform` style."""
     line = cut_line(line, width)
     segments = [
         Segment(piece.text, uniform or widget.get_component_rich_style(f"style--{piece.style.value}"))
@@ -127,37 +127,39 @@ class StatusLine(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        return strip_of(self, self._line if y == 0 else (), width=self.size.width)
+        return make_strip(self, self._line if y == 0 else (), width=self.size.width)
 
 
-# A list of rows with a cursor: only the rows on the screen are drawn, whether there are ten or ten thousand.
+# A list of rows with a cursor: only the rows on the screen are drawn.
 
 
 class RowSource(Protocol):
-    """What is listed. The widget only reads it; whoever hears its messages moves the cursor and shows it again."""
+    """Rows for a list. The widget only reads them; the receiver of its messages moves the cursor and calls `show`
+    again.
+    """
 
     @property
     def cursor(self) -> int:
-        """The index of the selected row."""
+        """Index of the selected row."""
 
     def __len__(self) -> int: ...
 
     def line(self, index: int, width: int) -> Line:
-        """One row as it is drawn now; cut where it is wider than `width` cells."""
+        """Format one row; the list cuts it to `width` cells."""
 
 
 class Steerable(Protocol):
-    """What has a cursor that the user moves."""
+    """Rows with a cursor that the user moves."""
 
     def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
+        """Move the cursor by a number of rows."""
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on a row; past either end means the row there."""
+        """Put the cursor on a row, or on the first or last row if the index is out of range."""
 
 
 class NoRows:
-    """Nothing to list."""
+    """An empty list."""
 
     cursor = 0
 
@@ -169,7 +171,7 @@ class NoRows:
         return ()
 
 
-class _RowLook(NamedTuple):
+class _RowKey(NamedTuple):
     """How a line of the screen looks: the row on it (None where there is none), and the style of the cursor on it."""
 
     line: Line | None
@@ -186,7 +188,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class _OfList(Message):
-        """Something that the user did in a list."""
+        """Base of the messages of a list."""
 
         list: RowList
 
@@ -197,15 +199,15 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class Steered(_OfList):
-        """The user moved or went to a row. Whoever hears it steers what is listed, and shows it again."""
+        """The user moved the cursor. The receiver calls `steer` with its rows and shows them again."""
 
         def steer(self, rows: Steerable) -> None:
-            """Move the cursor of the rows as the user wants it."""
+            """Move the cursor of the rows."""
             raise NotImplementedError
 
     @dataclass
     class Moved(Steered):
-        """The user moved by so many rows."""
+        """The user moved the cursor by a number of rows."""
 
         by: int
 
@@ -215,7 +217,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class WentTo(Steered):
-        """The user chose the row with this index; past either end means the row there."""
+        """The user chose the row with this index; an index out of range means the first or last row."""
 
         index: int
 
@@ -225,75 +227,75 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class Entered(_OfList):
-        """The user wants to open the selected row."""
+        """The user opened the selected row."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._source: RowSource = NoRows()
-        self._drawn: DrawnLines[_RowLook] = DrawnLines(self)
+        self._drawn: DrawnLines[_RowKey] = DrawnLines(self)
 
     @property
     def source(self) -> RowSource:
-        """What is listed."""
+        """Rows of the list."""
         return self._source
 
     def show(self, source: RowSource) -> None:
-        """Draw the rows of `source` as they are now, with the cursor in sight."""
+        """Draw the rows of `source`, with the cursor visible."""
         self._source = source
         set_content_size(self, Size(self.scrollable_content_region.width, len(source)))
-        bring_into_sight(self, source.cursor)
-        self._drawn.refresh(self._look_of)
+        scroll_to_line(self, source.cursor)
+        self._drawn.refresh(self._make_key)
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
-        return self._drawn.strip(y, self._look_of(y), self._draw)
+        return self._drawn.get_strip(y, self._make_key(y), self._draw)
 
     def notify_style_update(self) -> None:
-        """Rows look other than before."""
+        """Redraw all rows in the new styles."""
         super().notify_style_update()
         self._drawn.forget()
 
-    def _look_of(self, y: int) -> _RowLook:
+    def _make_key(self, y: int) -> _RowKey:
         index, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if index >= len(self._source):
-            return _RowLook(None, "", width)
+            return _RowKey(None, "", width)
         cursor = ""
         if index == self._source.cursor:
             cursor = "row-list--cursor" if self.has_focus else "row-list--cursor-blurred"
-        return _RowLook(self._source.line(index, width), cursor, width)
+        return _RowKey(self._source.line(index, width), cursor, width)
 
-    def _draw(self, look: _RowLook) -> Strip:
+    def _draw(self, look: _RowKey) -> Strip:
         if look.line is None:
             return Strip.blank(look.width, self.rich_style)
         uniform = self.get_component_rich_style(look.cursor) if look.cursor else None
-        return strip_of(self, look.line, width=look.width, uniform=uniform)
+        return make_strip(self, look.line, width=look.width, uniform=uniform)
 
     def on_resize(self) -> None:
-        """The rows have another width, and the cursor may be out of sight."""
+        """Redraw the rows for the new size."""
         self.show(self._source)
 
     def action_move(self, by: int) -> None:
-        """Say that the user moved."""
+        """Post that the user moved the cursor."""
         self.post_message(self.Moved(self, by))
 
     def action_page(self, pages: int) -> None:
-        """Say that the user moved by screenfuls."""
+        """Post that the user moved the cursor by pages."""
         self.post_message(self.Moved(self, pages * max(self.scrollable_content_region.height - 1, 1)))
 
     def action_first(self) -> None:
-        """Say that the user went to the first row."""
+        """Post that the user chose the first row."""
         self.post_message(self.WentTo(self, 0))
 
     def action_last(self) -> None:
-        """Say that the user went to the last row."""
+        """Post that the user chose the last row."""
         self.post_message(self.WentTo(self, len(self._source) - 1))
 
     def action_enter(self) -> None:
-        """Say that the user opens the selected row."""
+        """Post that the user opened the selected row."""
         self.post_message(self.Entered(self))
 
-    def index_at(self, event: events.MouseEvent) -> int | None:
-        """The row that the mouse is on; None where there is none."""
+    def find_index(self, event: events.MouseEvent) -> int | None:
+        """Return the index of the row under the mouse; None if there is no row."""
         offset = event.get_content_offset(self)
         if offset is None:
             return None
@@ -302,7 +304,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         """A click selects a row, a second one opens it."""
-        index = self.index_at(event)
+        index = self.find_index(event)
         if index is None:
             return
         self.post_message(self.WentTo(self, index))
@@ -320,40 +322,40 @@ class CaseList(RowList):
 
     @dataclass
     class Toggled(Message):
-        """The user wants the selected row folded where it is unfolded, and the other way round."""
+        """The user folds or unfolds the selected row."""
 
     @dataclass
     class Marked(Message):
         """The user marks the selected row."""
 
     def __init__(self, *, id: str, go: Callable[[int], None]) -> None:
-        """`go` puts the cursor on a row at once: a key typed ahead must find it where the keys before it led."""
+        """Make the list. `go` moves the cursor at once, because keys typed ahead need the new position."""
         super().__init__(id=id)
         self._go = go
         self._frame = ("", "")  # what its border says
 
     def show_state(self, state: ProjectState) -> None:
-        """Draw the rows of `state` as they are now, with the cursor in sight."""
-        frame = border_title(state.browser), border_subtitle(state.browser)
+        """Draw the rows of `state`, with the cursor visible."""
+        frame = format_border_title(state.browser), format_border_subtitle(state.browser)
         if frame != self._frame:
             self._frame = frame
             self.border_title, self.border_subtitle = map(Content, frame)
-        self.show(_Rows(state))
+        self.show(_BrowserRows(state))
 
-    def cases_in_sight(self) -> frozenset[CaseKey]:
-        """The cases whose rows are on the screen."""
-        if not isinstance(self.source, _Rows):
+    def list_visible_cases(self) -> frozenset[CaseKey]:
+        """List the cases whose rows are on the screen."""
+        if not isinstance(self.source, _BrowserRows):
             return frozenset()
         first, count = self.scroll_offset.y, self.scrollable_content_region.height
         rows = self.source.state.browser.rows[first : first + count]
         return frozenset(row.case for row in rows if row.case is not None)
 
     def action_move(self, by: int) -> None:
-        """Move by so many rows."""
+        """Move by a number of rows."""
         self._go(self.source.cursor + by)
 
     def action_page(self, pages: int) -> None:
-        """Move by screenfuls."""
+        """Move by pages."""
         self._go(self.source.cursor + pages * max(self.scrollable_content_region.height - 1, 1))
 
     def action_first(self) -> None:
@@ -365,11 +367,11 @@ class CaseList(RowList):
         self._go(len(self.source) - 1)
 
     def on_click(self, event: events.Click) -> None:
-        """On the mark of a row that can be folded a click folds, with ctrl held down it marks."""
+        """Fold or unfold a row by a click on its symbol; mark it by a click with ctrl."""
         super().on_click(event)
         event.prevent_default()
-        index, offset = self.index_at(event), event.get_content_offset(self)
-        if index is None or offset is None or not isinstance(self.source, _Rows):
+        index, offset = self.find_index(event), event.get_content_offset(self)
+        if index is None or offset is None or not isinstance(self.source, _BrowserRows):
             return
         view = self.source.state.row_view(index)
         if event.ctrl:
@@ -378,7 +380,7 @@ class CaseList(RowList):
             self.post_message(self.Toggled())
 
 
-class _Rows:
+class _BrowserRows:
     """The rows of the browser, as a list draws them."""
 
     def __init__(self, state: ProjectState) -> None:
@@ -394,14 +396,14 @@ class _Rows:
 
     def line(self, index: int, width: int) -> Line:
         """One row as it is drawn now."""
-        return line_of(self.state.row_view(index), width)
+        return format_row(self.state.row_view(index), width)
 
 
-# A text of lines, laid out for the width there is: only what is on the screen is drawn.
+# A text of lines, laid out for the width of the widget: only lines on the screen are drawn.
 
 
 class LineSource(Protocol):
-    """Lines that may be made when they are asked for: a list of lines is one too."""
+    """Lines of a text, perhaps made on demand."""
 
     def __len__(self) -> int: ...
 
@@ -412,7 +414,7 @@ LayOut = Callable[[int], LineSource]
 """Makes the lines for a width in cells."""
 
 
-class _LinesLook(NamedTuple):
+class _LineKey(NamedTuple):
     """How a line of the screen looks: which line stands on it, and whether the cursor is there."""
 
     number: int
@@ -422,7 +424,7 @@ class _LinesLook(NamedTuple):
 
 
 class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Lines to read. The mouse selects text in them."""
+    """Text of lines. The mouse selects text."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("lines",)
     COMPONENT_CLASSES: ClassVar[set[str]] = {*STYLE_CLASSES, "lines-view--cursor"}
@@ -430,13 +432,13 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._lay_out: LayOut = _nothing
+        self._lay_out: LayOut = _make_empty_lines
         self._lines: LineSource = ()
         self._cursor: int | None = None
-        self._drawn: DrawnLines[_LinesLook] = DrawnLines(self)
+        self._drawn: DrawnLines[_LineKey] = DrawnLines(self)
 
     def show(self, lay_out: LayOut, *, from_top: bool, cursor: int | None = None) -> None:
-        """Replace what is shown; `cursor` is a line to stand out, which is brought into sight."""
+        """Replace the text. `cursor` is a line to highlight and make visible."""
         self._lay_out = lay_out
         self._cursor = cursor
         self._refresh_lines()
@@ -451,42 +453,42 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def lines(self) -> LineSource:
-        """The lines as they are laid out now."""
+        """Lines in their current layout."""
         return self._lines
 
     def bring_into_sight(self, index: int) -> None:
-        """Scroll no further than needed for a line to be seen."""
-        bring_into_sight(self, index)
+        """Scroll only as far as needed to show a line."""
+        scroll_to_line(self, index)
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""
-        look = self._look_of(y)
-        strip = self._drawn.strip(y, look, self._draw)
+        look = self._make_key(y)
+        strip = self._drawn.get_strip(y, look, self._draw)
         return self._with_selection(strip, look.number).apply_offsets(0, look.number)
 
     def notify_style_update(self) -> None:
-        """Lines look other than before."""
+        """Redraw all lines in the new styles."""
         super().notify_style_update()
         self._drawn.forget()
 
-    def _draw(self, look: _LinesLook) -> Strip:
+    def _draw(self, look: _LineKey) -> Strip:
         uniform = self.get_component_rich_style("lines-view--cursor") if look.is_cursor else None
-        return strip_of(self, look.line, width=look.width, uniform=uniform)
+        return make_strip(self, look.line, width=look.width, uniform=uniform)
 
-    def _look_of(self, y: int) -> _LinesLook:
+    def _make_key(self, y: int) -> _LineKey:
         index = y + self.scroll_offset.y
         line = self._lines[index] if index < len(self._lines) else ()
-        return _LinesLook(index, line, index == self._cursor, self.scrollable_content_region.width)
+        return _LineKey(index, line, index == self._cursor, self.scrollable_content_region.width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The text that the mouse has selected, as it is laid out."""
+        """Return the text that the mouse has selected."""
         width = self.scrollable_content_region.width
         lines = (self._lines[index] for index in range(len(self._lines)))
         text = "\n".join("".join(piece.text for piece in cut_line(line, width)) for line in lines)
         return selection.extract(text), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002
-        """Show what is selected now."""
+        """Redraw the selection."""
         self.refresh()
 
     def on_resize(self) -> None:
@@ -499,7 +501,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
             return  # before the first layout
         self._lines = self._lay_out(width)
         set_content_size(self, Size(width, len(self._lines)))
-        self._drawn.refresh(self._look_of)
+        self._drawn.refresh(self._make_key)
 
     def _with_selection(self, strip: Strip, index: int) -> Strip:
         selection = self.text_selection
@@ -513,15 +515,15 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
         return Strip.join([before, chosen.apply_style(style), after])
 
 
-def _nothing(width: int) -> LineSource:  # noqa: ARG001
+def _make_empty_lines(width: int) -> LineSource:  # noqa: ARG001
     return ()
 
 
-# Lines of which each can be clicked on.
+# Lines that react to clicks.
 
 
 class ClickableLines(LinesView):
-    """A text that says which of its lines was clicked on."""
+    """A text that reports clicks on its lines."""
 
     @dataclass
     class Clicked(Message):
@@ -530,29 +532,29 @@ class ClickableLines(LinesView):
         line: int
 
     def on_click(self, event: events.Click) -> None:
-        """Say which line it was, unless text was selected."""
+        """Post the number of the line, unless text is selected."""
         offset = event.get_content_offset(self)
         if offset is not None and self.text_selection is None:
             self.post_message(self.Clicked(offset.y + self.scroll_offset.y))
 
 
-# Rows above, and what there is to say about the row under the cursor below.
+# Rows, with details of the selected one below.
 
 
 class DetailedRows(RowSource, Steerable, Protocol):
-    """Rows with a cursor that can be moved, and text about the row that it is on."""
+    """Rows with a cursor, and details of the selected one."""
 
     def blocks(self) -> Sequence[Block]:
-        """What there is to say about the row under the cursor."""
+        """Describe the selected row."""
 
 
 class RowsAndText(Vertical):
-    """A list that moves its own cursor, and a text that follows it. `RowList.Entered` is for those around."""
+    """A list that moves its own cursor, with the details of the selected row. The parent handles `RowList.Entered`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._rows: DetailedRows | None = None
-        self._stands_in = False  # whether the text has the focus only because there is no list
+        self._stands_in = False  # whether the text has the focus because there is no list
 
     def compose(self) -> ComposeResult:
         """List and text."""
@@ -560,7 +562,7 @@ class RowsAndText(Vertical):
         yield LinesView()
 
     def show(self, rows: DetailedRows, *, from_top: bool) -> None:
-        """Show rows, and the text about the one under the cursor: from its top where it is about something else."""
+        """Show rows, and the details of the selected one; from its top if `from_top`."""
         self._rows = rows
         rows_list = self.query_one(RowList)
         rows_list.display = True
@@ -583,13 +585,12 @@ class RowsAndText(Vertical):
             self.focus_first()
 
     def focus_first(self) -> None:
-        """The list; the text as long as there is no list."""
+        """Focus the list, or the text if there is no list."""
         rows_list = self.query_one(RowList)
         self._stands_in = not rows_list.display
         (self.query_one(LinesView) if self._stands_in else rows_list).focus()
 
     def focus_text(self) -> None:
-        """The text."""
         self.query_one(LinesView).focus()
 
     @on(RowList.Steered)

@@ -18,8 +18,8 @@ def ids(project: Path, name: str = "lamps") -> list[str]:
 async def select(screen: Any, eval_id: str) -> None:
     """Put the cursor on a case once it is listed."""
     await until(screen, lambda: eval_id in listed(screen))
-    key = next(row.case for row in screen.state.browser.case_rows() if row.case and row.case.eval_id == eval_id)
-    screen.state.browser.go_to(key)
+    key = next(row.case for row in screen.state.browser.iterate_case_rows() if row.case and row.case.eval_id == eval_id)
+    screen.state.browser.select_case(key)
 
 
 async def answer(screen: Any, text: str) -> None:

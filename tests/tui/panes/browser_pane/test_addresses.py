@@ -77,7 +77,7 @@ async def test_an_address_is_listed_and_read_when_it_is_opened(
     async with open_app(project) as screen:
         await screen.until("rows.jsonl", "not read")
         await screen.press("down")
-        await screen.until("enter reads its rows", storage.address)
+        await screen.until("enter reads them", storage.address)
         assert storage.asked == 0
 
         await screen.press("enter")
@@ -125,10 +125,10 @@ async def test_the_screen_goes_on_while_an_address_is_read(
     storage.is_open.clear()
     async with open_app(project) as screen:
         await screen.until("not read")
-        screen.state.browser.move_to(_labels(screen).index(FAR))
+        screen.state.browser.set_cursor(_labels(screen).index(FAR))
         await screen.press("enter")
         await screen.until("reading")
-        screen.state.browser.move_to(_labels(screen).index("here"))
+        screen.state.browser.set_cursor(_labels(screen).index("here"))
         screen.app.screen._show_cursor_row()
         await screen.press("2")
         await screen.until("set_light")

@@ -66,7 +66,7 @@ async def test_an_id_that_is_taken_is_refused_as_it_is_written(project: Path, op
         await screen.until("New id of on")
 
         await answer(screen, "off")
-        await screen.until("has a case 'off' already")
+        await screen.until("already has a case 'off'")
         await screen.press("escape")
 
         assert ids(project) == ["on", "off", "dim"]
@@ -104,7 +104,7 @@ async def test_a_case_moves_within_its_file_and_only_in_its_order(project: Path,
         await until(screen, lambda: ids(project) == ["on", "off", "dim"])
 
         await screen.press("S", "J")
-        await screen.until("cases are moved where")
+        await screen.until("cases can be moved only in file order")
         assert ids(project) == ["on", "off", "dim"]
 
 
@@ -206,19 +206,19 @@ async def test_a_set_is_made_renamed_copied_and_deleted_and_undo_brings_it_back(
         await screen.until("within the project")
         await answer(screen, "made")
         await until(screen, lambda: "made.evalset.json" in names())
-        await until(screen, lambda: screen.state.selected_place[1] == "made.evalset.json")
+        await until(screen, lambda: screen.state.selected_key[1] == "made.evalset.json")
         assert any(isinstance(message, ProjectChanged) for message in screen.messages)
 
         await screen.press("i")
         await answer(screen, "called.evalset.json")
         await until(screen, lambda: {"called.evalset.json"} == names() - {"lamps.evalset.json", "other.evalset.json"})
-        await until(screen, lambda: screen.state.selected_place[1] == "called.evalset.json")
+        await until(screen, lambda: screen.state.selected_key[1] == "called.evalset.json")
 
         await screen.press("d")
         await screen.until("called_copy.evalset.json")
         await screen.press("enter")
         await until(screen, lambda: "called_copy.evalset.json" in names())
-        await until(screen, lambda: screen.state.selected_place[1] == "called_copy.evalset.json")
+        await until(screen, lambda: screen.state.selected_key[1] == "called_copy.evalset.json")
 
         await screen.press("D")
         await screen.until("Delete the file called_copy.evalset.json with 0 cases?")

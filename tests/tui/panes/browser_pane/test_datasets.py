@@ -51,7 +51,7 @@ def project(tmp_path: Path) -> Path:
 async def _go_to(screen: Any, label: str) -> None:
     await screen.until(f" {label}  ")
     rows = screen.state.browser.rows
-    screen.state.browser.move_to(next(index for index, row in enumerate(rows) if row.label == label))
+    screen.state.browser.set_cursor(next(index for index, row in enumerate(rows) if row.label == label))
     screen.app.screen._show_cursor_row()
 
 
@@ -89,8 +89,8 @@ async def test_the_history_of_a_recorded_row_says_what_is_judged_and_not_what_is
     async with open_app(project) as screen:
         await _go_to(screen, "off")
         await screen.press("5")
-        await screen.until("changed since the run before it", "what is judged: what was asked, answered or expected")
-        await screen.until("changed since then, up to now", "what it is judged by: criteria")
+        await screen.until("changed since the run before it", "the recording: its prompt, answer or reference")
+        await screen.until("changed since then, up to now", "△ criteria")
 
 
 async def test_the_history_of_a_row_that_cannot_be_read_any_more_says_so(
@@ -104,7 +104,7 @@ async def test_the_history_of_a_row_that_cannot_be_read_any_more_says_so(
         await screen.press("5")
         await screen.until("What was recorded cannot be judged as it is now, or is gone.")
 
-        assert "what the agent is asked" not in screen.text
+        assert "agent input" not in screen.text
 
 
 async def test_a_row_is_shown_and_whoever_would_edit_it_is_told_why_not(

@@ -55,7 +55,7 @@ def _labels(screen: Any) -> list[str]:
 
 async def _go_to(screen: Any, label: str) -> None:
     await screen.until(f" {label}  ")
-    screen.state.browser.move_to(_labels(screen).index(label))
+    screen.state.browser.set_cursor(_labels(screen).index(label))
     screen.app.screen._show_cursor_row()
 
 
@@ -64,7 +64,7 @@ async def test_a_run_of_eval_task_stands_in_a_project_without_eval_sets(
 ) -> None:
     _evaluate()
     async with open_app(folder) as screen:
-        await screen.until("row_1", "row_2", "stored", "EvalTask: experiment lights", "the project has no such")
+        await screen.until("row_1", "row_2", "stored", "EvalTask: experiment lights", "the project has no target")
         await _go_to(screen, "row_2")
         await screen.press("4")
         await screen.until("trajectory_exact_match", "score 0")
@@ -152,7 +152,7 @@ async def test_the_diff_says_where_no_reference_is_stored(
     async with open_app(folder) as screen:
         await _go_to(screen, "row_2")
         await screen.press("2")
-        await screen.until("No reference of this row is stored", "EXPECTED (not stored)", "Which [one]?")
+        await screen.until("The reference of this row is not stored", "EXPECTED (not stored)", "Which [one]?")
 
         assert "(not expected)" not in screen.text
 
@@ -213,7 +213,7 @@ async def test_what_would_change_or_run_a_row_says_why_not(
     async with open_app(folder) as screen:
         await _go_to(screen, "row_2")
         await screen.press(*([key, key] if key == "a" else [key]))
-        await screen.until("these are stored results")
+        await screen.until("stored results cannot be edited")
 
         assert _labels(screen)[-2:] == ["row_1", "row_2"]
 
@@ -230,11 +230,11 @@ async def test_the_history_of_a_row_speaks_of_stored_results_and_of_no_case(
     async with open_app(folder) as screen:
         await _go_to(screen, "row_1")
         await screen.press("5")
-        await screen.until("2 executions", "changed since the run before it", "the row: what was asked, answered")
+        await screen.until("2 executions", "changed since the run before it", "the row: its prompt, answer")
         await screen.until("These are stored results of a dataset", "there is no eval")
 
         assert "or is gone" not in screen.text
-        assert "what the agent is asked" not in screen.text
+        assert "agent input" not in screen.text
 
 
 async def test_the_history_of_a_row_names_what_said_how_it_was_judged(
@@ -256,9 +256,9 @@ async def test_a_row_that_expects_something_else_is_told_from_one_that_says_some
     async with open_app(folder) as screen:
         await _go_to(screen, "row_1")
         await screen.press("5")
-        await screen.until("changed since the run before it", "what the row expected, or the metrics")
+        await screen.until("changed since the run before it", "the reference of the row, or the metrics")
 
-        assert "the row: what was asked" not in screen.text
+        assert "the row: its prompt" not in screen.text
 
 
 async def test_keys_that_do_nothing_for_rows_are_not_offered_and_say_why(
@@ -272,7 +272,7 @@ async def test_keys_that_do_nothing_for_rows_are_not_offered_and_say_why(
         for offered in ("f failed", "w watch", "R all", "r run"):
             assert offered not in _footer(screen)
         await screen.press("f")
-        await screen.until("these are stored results")
+        await screen.until("stored results cannot be edited")
         await screen.press("w")
         await screen.until("w watch", "watching")  # which can be paused again
 
@@ -289,7 +289,7 @@ async def test_the_review_of_rows_offers_neither_accepting_nor_editing(
         for offered in ("a accept", "A accept all", "e edit"):
             assert offered not in _footer(screen)
         await screen.press("A")
-        await screen.until("not accepted: these are stored results")
+        await screen.until("not accepted: stored results cannot be edited")
 
 
 async def test_beside_rows_the_cases_of_an_agent_run_as_ever(
@@ -313,9 +313,9 @@ async def test_a_row_is_shown_and_not_edited(folder: Path, open_app: Callable[..
     async with open_app(folder) as screen:
         await _go_to(screen, "row_2")
         await screen.press("1", "e")
-        await screen.until("these are stored results", "Light in room 2!", "It is on.", "set_light")
+        await screen.until("stored results cannot be edited", "Light in room 2!", "It is on.", "set_light")
         await screen.press("enter")
-        await screen.until("▌ these are stored results")
+        await screen.until("▌ stored results cannot be edited")
 
 
 async def test_a_file_that_has_the_name_of_stored_results_is_left_alone(
@@ -325,10 +325,10 @@ async def test_a_file_that_has_the_name_of_stored_results_is_left_alone(
     _score("rows.json")
     async with open_app(folder) as screen:
         await screen.until("id 1", "id 2")
-        screen.state.browser.move_to(1)
+        screen.state.browser.set_cursor(1)
         for key in ("D", "f2", "Y", "ctrl+s", "u"):
             await screen.press(key)
-        await screen.until("these are stored results")
+        await screen.until("stored results cannot be edited")
 
         assert not screen.state.problems
     assert (folder / "rows.json").read_bytes() == before

@@ -33,7 +33,7 @@ async def test_what_the_filter_does_not_know_is_said_as_it_is_written(project: P
 
         await screen.press("slash", *"!bro[/b]")
 
-        await screen.until("!bro[/b] means nothing", "not-run")
+        await screen.until("unknown filter !bro[/b]", "not-run")
 
 
 async def test_one_key_goes_through_the_status_filters(project: Path, open_app: Any) -> None:

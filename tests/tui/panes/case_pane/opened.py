@@ -37,7 +37,7 @@ async def open_case(screen: Any, case: str = "lamp") -> None:
     await screen.until(case)
     rows = screen.state.browser.rows
     at = next(index for index, row in enumerate(rows) if row.label == case)
-    screen.state.browser.move_to(at)
+    screen.state.browser.set_cursor(at)
     await screen.press("1")
     screen.app.screen._show_cursor_row()
     await screen.until("eval id")

@@ -143,7 +143,7 @@ async def test_the_set_is_shown_and_edited_on_its_row(open_app: Any, project: Pa
     async with open_app(project) as screen:
         await open_case(screen)
         rows = screen.state.browser.rows
-        screen.state.browser.move_to(next(i for i, row in enumerate(rows) if row.eval_set and row.case is None))
+        screen.state.browser.set_cursor(next(i for i, row in enumerate(rows) if row.eval_set and row.case is None))
         screen.app.screen._show_cursor_row()
         await screen.until("eval set id", "home.evalset.json", "test_config.json")
         await screen.press("plus")
@@ -163,7 +163,7 @@ async def test_the_set_is_shown_and_edited_on_its_row(open_app: Any, project: Pa
 async def test_an_agent_has_facts_and_nothing_to_edit(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        screen.state.browser.move_to(0)
+        screen.state.browser.set_cursor(0)
         screen.app.screen._show_cursor_row()
 
         await screen.until("kind", "function")
@@ -232,7 +232,7 @@ async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> No
     path.write_text(path.read_text().replace('"Tea?",', '"Tea?"'))
     async with open_app(project) as screen:
         await screen.until("tea")
-        screen.state.browser.move_to(len(screen.state.browser.rows) - 1)
+        screen.state.browser.set_cursor(len(screen.state.browser.rows) - 1)
         await screen.press("1")
         screen.app.screen._show_cursor_row()
 

@@ -100,7 +100,7 @@ async def test_an_outage_is_an_error_of_its_turn_and_retried_with_all_before(pro
         await say(screen, "hello")
         await screen.until("hello makes 1")
         await say(screen, "flaky")
-        await screen.until("infrastructure error", "retry says everything again")
+        await screen.until("infrastructure error", "retry repeats all messages")
         (project / "mended").touch()
 
         await screen.press("ctrl+r")
@@ -246,7 +246,7 @@ async def test_a_tool_of_an_adk_agent_is_shown_while_it_works(make_project: Any,
         await screen.until("Talk to slow")
         await say(screen, "go")
 
-        await screen.until('→ wait_for  name="let_go"', "… at work")
+        await screen.until('→ wait_for  name="let_go"', "… running")
         (path / "let_go").touch()
 
         await screen.until('← {"found": "let_go"}', "all done")

@@ -83,7 +83,7 @@ async def test_keys_and_a_theme_that_cannot_be_used_lead_to_their_lines_in_the_s
         key, theme = lines.index('run_cse = "z"') + 1, lines.index('theme = "drak"') + 1
         await screen.until(f"workbench.toml:{key}:1", f"workbench.toml:{theme}:1", "enter opens the file")
 
-        problem = screen.state.problems.selected
+        problem = screen.state.problems.selected_problem
         assert (problem.path, problem.line) == (settings, key)
         assert problem.message == "[keys] run_cse: no such action; did you mean 'run_case'?"
 

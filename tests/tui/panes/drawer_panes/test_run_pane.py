@@ -12,7 +12,7 @@ import pytest
 from tests.tui.conftest import main_screen
 from workbench.model.identity import JobKey
 from workbench.tui.screen_messages import CaseWanted, RunWanted
-from workbench.tui.state.case_board import Standing
+from workbench.tui.state.case_status import CaseState
 
 # Answers when the test says so, by a file; fails where it is told to.
 WAITS = """
@@ -117,7 +117,7 @@ async def test_a_waiting_case_is_stopped_from_its_row(waiting: Path, open_app: C
         await screen.until("running 1, 3 waiting", "1 cancelled")
         (waiting / "go").touch()
         await screen.until("finished", "4 of 5", "- 1 cancelled")
-        assert screen.state.board.counts()[Standing.CANCELLED] == 1
+        assert screen.state.board.count_states()[CaseState.CANCELLED] == 1
         assert "- quick" in screen.text
 
 
@@ -137,7 +137,7 @@ async def test_X_stops_the_case_that_is_selected_in_the_list_whether_it_runs_or_
         await screen.press("escape", "g", "j", "j", "X")
 
         await screen.until("- slow", "✓ quick", "finished")
-        assert screen.state.board.counts()[Standing.CANCELLED] == 2
+        assert screen.state.board.count_states()[CaseState.CANCELLED] == 2
 
 
 async def test_X_on_the_row_of_an_agent_stops_all_its_cases(waiting: Path, open_app: Callable[..., Any]) -> None:
@@ -150,7 +150,7 @@ async def test_X_on_the_row_of_an_agent_stops_all_its_cases(waiting: Path, open_
         await screen.press("g", "X")
 
         await screen.until("finished")
-        assert screen.state.board.counts()[Standing.CANCELLED] == 5
+        assert screen.state.board.count_states()[CaseState.CANCELLED] == 5
 
 
 async def test_what_is_shown_as_waiting_can_be_stopped_at_once(
@@ -160,13 +160,13 @@ async def test_what_is_shown_as_waiting_can_be_stopped_at_once(
     async with open_app(waiting) as screen:
         await screen.until("slow", "talk")
         await screen.press("G")
-        expect = screen.state.expect
+        expect = screen.state.add_jobs
 
         def expect_and_stop(jobs: Sequence[JobKey]) -> None:
             expect(jobs)
             asyncio.get_running_loop().call_soon(main_screen(screen.app).action_cancel_case)
 
-        monkeypatch.setattr(screen.state, "expect", expect_and_stop)
+        monkeypatch.setattr(screen.state, "add_jobs", expect_and_stop)
         await screen.press("R")
 
         await screen.until("- talk", "○ quick")
@@ -180,9 +180,9 @@ async def test_a_running_case_that_is_queued_again_ends_once(waiting: Path, open
 
         await screen.press("g", "j", "plus")
         await screen.until("queued again: slow", "running 2")
-        record = screen.state.board.record(screen.state.browser.sets[0].keys[0])
+        record = screen.state.board.get_record(screen.state.browser.sets[0].case_keys[0])
 
-        assert record.outstanding == 1
+        assert record.pending_jobs == 1
         (waiting / "go").touch()
         await screen.until("finished", "5 of 5", "✓ 3 passed")
 
@@ -294,7 +294,7 @@ async def test_stopping_the_run_leaves_the_verdicts_that_it_would_have_replaced(
         await screen.press("x")
 
         await screen.until("- 5 cancelled", "✓ slow", "✓ quick", "✓ talk", "! one", "! two")
-        assert screen.state.board.counts()[Standing.CANCELLED] == 0
+        assert screen.state.board.count_states()[CaseState.CANCELLED] == 0
 
 
 async def test_the_pane_closes_and_opens_and_is_usable_in_a_small_terminal(
@@ -340,7 +340,7 @@ async def test_a_stopped_run_is_resumed_with_its_own_cases_and_criteria(
 
         await screen.until("finished", "5/5")
         assert screen.state.progress.run_id == run_id
-        assert screen.state.progress.jobs.kept == 1  # passed before; errors and cancelled cases ran again
+        assert screen.state.progress.jobs.reused == 1  # passed before; errors and cancelled cases ran again
         assert "alt+x" not in screen.text
 
 
@@ -399,4 +399,4 @@ async def test_a_run_that_quitting_stopped_is_resumed_in_the_next_session(
         await screen.press("alt+x")
 
         await screen.until("finished", "5/5")
-        assert screen.state.progress.jobs.kept == 1
+        assert screen.state.progress.jobs.reused == 1

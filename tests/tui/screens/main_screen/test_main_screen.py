@@ -12,7 +12,7 @@ from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseStarted, InvocationFinished, Notice
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
-from workbench.tui.state.browser_list import ListedSet, case_row
+from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.widgets.row_lists import CaseList, LinesView
 
 SET = "sets/lights.evalset.json"
@@ -177,7 +177,7 @@ async def test_an_empty_project_says_what_was_looked_for_and_what_to_do(running:
 async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(running: Any, lights: Any) -> None:
     broken, lost = "sets/broken.evalset.json", "lost.evalset.json"
     lights.sets[broken] = ListedSet(broken, "home", problem=f"{broken}:12:7: found null, expected a list")
-    lights.sets[lost] = ListedSet(lost, cases=(), unpaired="no folder with an agent above it")
+    lights.sets[lost] = ListedSet(lost, cases=(), pairing_problem="no folder with an agent above it")
     async with running(lights) as screen:
         await screen.until("broken", "no agent")
         await screen.press(*["j"] * 5)
@@ -192,7 +192,7 @@ async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(run
 
 async def test_duplicate_ids_are_shown_with_what_is_wrong(running: Any, backend: Any, make: Any) -> None:
     backend.add(make.case("twin", make.turn("Hi", "Hello")))
-    twins = tuple(case_row(make.key("twin", occurrence=n), "the id stands 2 times") for n in (0, 1))
+    twins = tuple(make_case_row(make.key("twin", occurrence=n), "the id stands 2 times") for n in (0, 1))
     backend.sets[SET] = ListedSet(SET, "home", twins)
     async with running(backend) as screen:
         await screen.until("! twin", "! twin #2", "broken")

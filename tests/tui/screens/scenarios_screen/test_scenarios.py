@@ -105,14 +105,14 @@ async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_ap
         await screen.until("PASSED", "finished  ")
 
         await screen.press("alt+s")
-        played = await screen.until("PASSED", "only played, r judges it; the verdict is that on an earlier one")
+        played = await screen.until("PASSED", "only played, r judges it; the verdict is from an earlier run")
         assert "stale" not in played and "did please roll" in played
 
     async with open_app(project, size=(120, 40)) as screen:  # which reads it from the history
         await screen.until("talk")
         await screen.press("g", "j", "j", "2")
         again = await screen.until(
-            "PASSED", "only played, r judges it; the verdict is that on an earlier one", "did please roll"
+            "PASSED", "only played, r judges it; the verdict is from an earlier run", "did please roll"
         )
         assert "stale" not in again
         await screen.press("4")
@@ -128,7 +128,7 @@ async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_ap
 async def test_a_play_that_failed_takes_no_verdict_away(project: Path, open_app: Open, user: User) -> None:
     user.may_speak.set()
     (project / "agent.py").write_text(ASKING_AGENT)
-    note = ("only played, and that failed, r runs it again", "the verdict is that on")
+    note = ("only played, and that failed, r runs it again", "the verdict is from")
     async with open_app(project, size=(120, 40)) as screen:
         await screen.until("talk")
         await screen.press("j", "j", "2", "r")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.case_board import Standing
+from workbench.tui.state.case_status import CaseState
 
 AGENT = """
 import tools
@@ -85,19 +85,19 @@ class Watched:
     def text(self) -> str:
         return self.screen.text
 
-    def standing(self, eval_id: str) -> Standing:
-        return self._record(eval_id).standing
+    def standing(self, eval_id: str) -> CaseState:
+        return self._record(eval_id).state
 
     def is_stale(self, eval_id: str) -> bool:
         return self.state.browser.freshness.is_stale(self._record(eval_id).key)
 
     def ended(self, eval_id: str) -> int:
         """The how-manieth result of this session the newest one of the case is."""
-        return self._record(eval_id).ended
+        return self._record(eval_id).result_number
 
     def _record(self, eval_id: str) -> Any:
-        (row,) = (row for row in self.state.browser.case_rows() if row.label == eval_id)
-        return self.state.board.record(row.case)
+        (row,) = (row for row in self.state.browser.iterate_case_rows() if row.label == eval_id)
+        return self.state.board.get_record(row.case)
 
     async def until_true(self, condition: Callable[[], object], seconds: float = 15) -> None:
         try:
@@ -109,7 +109,7 @@ class Watched:
 
     async def go_to(self, eval_id: str) -> None:
         """Put the cursor on a case."""
-        self.state.browser.go_to(self._record(eval_id).key)
+        self.state.browser.select_case(self._record(eval_id).key)
         self.screen.app._main._show_cursor_row()
         await self.screen.pilot.pause()
 
@@ -130,12 +130,12 @@ def open_shop(open_app: Callable[..., Any], shop: Shop) -> Callable[..., Any]:
     async def opened(*, runs: bool = True, watches: bool = True, **options: Any) -> AsyncIterator[Watched]:
         async with open_app(shop.path, **options) as screen:
             watched = Watched(screen, shop)
-            await watched.until_true(lambda: sum(screen.state.board.counts().values()) == 4)
+            await watched.until_true(lambda: sum(screen.state.board.count_states().values()) == 4)
             await watched.until_true(lambda: screen.state.browser.read_count == 4)
             if runs:
                 await screen.press("R")
                 await watched.until_true(lambda: screen.state.progress is not None and not screen.state.is_busy)
-                assert watched.standing("refund_1") is Standing.PASSED
+                assert watched.standing("refund_1") is CaseState.PASSED
             if watches:
                 await screen.press("w")
                 await watched.until_true(lambda: watched.watch.files)

@@ -12,7 +12,7 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.tui.screens import watch_controller
 from workbench.tui.screens.watch_controller import notification
-from workbench.tui.state.case_board import Standing
+from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.watch_state import Alarm
 
 DEARER = TOOLS.replace('"amount": 1', '"amount": 2')
@@ -58,7 +58,7 @@ async def test_an_alarm_is_raised_once_for_each_change(
         assert written.count("BEL") == 1
 
         shop.save("tools.py", TOOLS)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.PASSED)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.PASSED)
         shop.save("tools.py", TOOLS.replace('"amount": 1', '"amount": 4'))
         await watched.until_true(lambda: written.count("BEL") == 2)
 
@@ -70,7 +70,7 @@ async def test_the_kind_of_alarm_is_a_setting(
     shop.save("workbench.toml", f'{(shop.path / "workbench.toml").read_text()}[watch]\nnotify = "{notify}"\n')
     async with open_shop() as watched:
         shop.save("tools.py", DEARER)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
         await watched.until_true(lambda: all(change.alarm.is_complete for change in watched.watch.changes))
         await watched.screen.pilot.pause(0.3)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tui.screens.watch_controller.conftest import TOOLS, Shop
-from workbench.tui.state.case_board import Standing
+from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.watch_state import WatchMode
 
 DEARER = TOOLS.replace('"amount": 1', '"amount": 2')
@@ -32,12 +32,12 @@ async def test_jobs_beyond_the_limits_wait_for_a_key(open_shop: Callable[..., An
         shop.save("tools.py", DEARER)
         await watched.until("2 of 4 to run", "2 cases are held back: alt+r runs them all the same")
         await watched.until("not run by itself: 2 cases, more than max_cases_per_change = 1")
-        assert watched.standing("refund_1") is Standing.PASSED
+        assert watched.standing("refund_1") is CaseState.PASSED
         assert watched.is_stale("refund_1")
 
         await watched.press("alt+r")
 
-        await watched.until_true(lambda: watched.standing("refund_2") is Standing.FAILED)
+        await watched.until_true(lambda: watched.standing("refund_2") is CaseState.FAILED)
         await watched.screen.until_gone("held back")
         assert not watched.is_stale("refund_1")
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.tui.screens.watch_controller.conftest import AGENT, TOOLS, Shop
 from workbench.store.history.history import History
-from workbench.tui.state.case_board import Standing
+from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.watch_state import WatchMode
 
 Open = Callable[..., Any]
@@ -30,7 +30,7 @@ async def test_a_save_runs_exactly_what_it_affects_and_says_why(open_shop: Open,
         getattr(shop, way)("tools.py", DEARER)
         await watched.until("why: tools.py: refun")  # the alarm lies on the rest of it
         refunds = ("refund_1", "refund_2")
-        await watched.until_true(lambda: all(watched.standing(name) is Standing.FAILED for name in refunds))
+        await watched.until_true(lambda: all(watched.standing(name) is CaseState.FAILED for name in refunds))
 
         assert {name: watched.ended(name) for name in ("ship_1", "ship_2")} == before
         assert watched.state.progress.total == 2
@@ -39,14 +39,14 @@ async def test_a_save_runs_exactly_what_it_affects_and_says_why(open_shop: Open,
 async def test_an_undo_restores_verdicts_at_once_and_runs_nothing(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", DEARER)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
         run = watched.state.progress
 
         await watched.press("O")
         shop.save("tools.py", TOOLS)
         await watched.until("tools.py  2 with a current stored verdict")
 
-        assert watched.standing("refund_1") is watched.standing("refund_2") is Standing.PASSED
+        assert watched.standing("refund_1") is watched.standing("refund_2") is CaseState.PASSED
         assert watched.state.progress is run
         assert not any(map(watched.is_stale, ("refund_1", "refund_2", "ship_1")))
         await watched.until("stored")
@@ -79,22 +79,22 @@ async def test_while_it_is_paused_stale_verdicts_are_marked_with_the_reason(open
             "refund_1",
             "refund_2",
         ]
-        assert watched.standing("refund_1") is Standing.PASSED
+        assert watched.standing("refund_1") is CaseState.PASSED
         assert "●2" in watched.text
 
         await watched.press("w")
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
         await watched.screen.until_gone("STALE")
 
 
 async def test_what_is_undone_while_it_is_paused_holds_again_at_once(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", DEARER)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
         await watched.press("w", "O")
 
         shop.save("tools.py", TOOLS)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.PASSED)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.PASSED)
 
         await watched.press("w")
         await watched.until("2 with a current stored verdict")
@@ -109,10 +109,10 @@ async def test_a_run_by_hand_while_it_is_paused_makes_verdicts_that_hold(open_sh
 
         await watched.press("r")
 
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED)
         await watched.until_true(lambda: not watched.is_stale("refund_1"))
         assert watched.is_stale("refund_2")
-        assert watched.standing("refund_2") is Standing.PASSED
+        assert watched.standing("refund_2") is CaseState.PASSED
 
 
 async def test_the_watch_does_not_rerun_cases_of_a_finished_manual_run(open_shop: Open, shop: Shop) -> None:
@@ -121,7 +121,7 @@ async def test_the_watch_does_not_rerun_cases_of_a_finished_manual_run(open_shop
         shop.save("tools.py", DEARER)
         await watched.until_true(lambda: watched.is_stale("refund_1"))
         await watched.press("R")
-        await watched.until_true(lambda: watched.standing("refund_2") is Standing.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.standing("refund_2") is CaseState.FAILED and not watched.watch.stale)
         run = watched.state.progress
 
         await watched.press("w")
@@ -149,7 +149,7 @@ async def test_source_that_cannot_be_compiled_is_a_problem_with_its_place_as_lon
         await watched.until_true(lambda: not watched.state.problems.rows)
         await watched.screen.until_gone("1 problem")
         assert not watched.is_stale("ship_1")
-        assert watched.standing("ship_1") is Standing.PASSED
+        assert watched.standing("ship_1") is CaseState.PASSED
 
 
 async def test_changed_expectations_are_judged_again_without_the_agent(open_shop: Open, shop: Shop) -> None:
@@ -159,9 +159,9 @@ async def test_changed_expectations_are_judged_again_without_the_agent(open_shop
 
         shop.save("shop.evalset.json", text.replace('"amount": 1', '"amount": 2', 1))
 
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED)
         await watched.until("1 judged again")
-        assert watched.standing("refund_2") is Standing.PASSED
+        assert watched.standing("refund_2") is CaseState.PASSED
 
 
 async def test_a_case_that_is_added_by_hand_is_listed_and_runs(open_shop: Open, shop: Shop) -> None:
@@ -169,7 +169,7 @@ async def test_a_case_that_is_added_by_hand_is_listed_and_runs(open_shop: Open, 
         shop.cases("refund_1", "refund_2", "ship_1", "ship_2", "ship_3")
 
         await watched.until("ship_3", "5 cases")
-        await watched.until_true(lambda: watched.standing("ship_3") is Standing.PASSED)
+        await watched.until_true(lambda: watched.standing("ship_3") is CaseState.PASSED)
 
 
 async def test_the_pane_says_what_was_saved_and_enter_goes_to_a_case(open_shop: Open, shop: Shop) -> None:
@@ -196,13 +196,13 @@ SLOW = TOOLS.replace('    """Give money back."""', "    import time; time.sleep(
 async def test_x_stops_what_the_watch_runs_and_it_stays_stopped(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
 
         await watched.press("x")
 
         await watched.until_true(lambda: not watched.state.is_running)
         await asyncio.sleep(0.3)
-        assert watched.standing("refund_1") is Standing.PASSED
+        assert watched.standing("refund_1") is CaseState.PASSED
         assert watched.is_stale("refund_1")
         assert not watched.state.is_running
 
@@ -210,16 +210,16 @@ async def test_x_stops_what_the_watch_runs_and_it_stays_stopped(open_shop: Open,
 async def test_the_user_runs_cases_while_the_watch_does(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
         before = watched.ended("ship_1")
         await watched.go_to("ship_1")
 
         await watched.press("r")
 
         await watched.until_true(
-            lambda: watched.ended("ship_1") > before and watched.standing("ship_1") is Standing.PASSED
+            lambda: watched.ended("ship_1") > before and watched.standing("ship_1") is CaseState.PASSED
         )
-        assert watched.standing("refund_1") is Standing.RUNNING
+        assert watched.standing("refund_1") is CaseState.RUNNING
         await watched.until("why: tools.py: refund() changed")  # the run line shows the run that still goes on
 
 
@@ -232,12 +232,12 @@ async def test_a_save_during_a_manual_run_does_not_wait(open_shop: Open, shop: S
         await watched.until_true(lambda: watched.is_stale("ship_1"))
         await watched.go_to("ship_1")
         await watched.press("r")
-        await watched.until_true(lambda: watched.standing("ship_1") is Standing.RUNNING)
+        await watched.until_true(lambda: watched.standing("ship_1") is CaseState.RUNNING)
 
         shop.save("tools.py", slow_ship.replace('"amount": 1', '"amount": 2'))
 
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED)
-        assert watched.standing("ship_1") is Standing.RUNNING
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED)
+        assert watched.standing("ship_1") is CaseState.RUNNING
         await watched.press("x")
 
 
@@ -247,7 +247,7 @@ async def test_a_case_that_got_no_answer_is_marked_counted_and_says_so(open_shop
         await watched.go_to("refund_1")
         shop.save("tools.py", SLOW)
         await watched.until_true(
-            lambda: watched.standing("refund_2") is Standing.ERROR and not watched.state.is_running
+            lambda: watched.standing("refund_2") is CaseState.ERROR and not watched.state.is_running
         )
 
         await watched.until("● STALE · ! ERROR", "stale: it got no answer", "●2")
@@ -259,7 +259,7 @@ async def test_a_case_that_got_no_answer_is_marked_counted_and_says_so(open_shop
         assert watched.is_stale("refund_1")
 
         shop.save("tools.py", DEARER)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
         await watched.screen.until_gone("STALE")
 
 
@@ -279,13 +279,13 @@ async def test_the_watch_does_not_run_cases_of_a_manual_run(open_shop: Open, sho
         shop.save("tools.py", DEARER.replace(refunded, f"    import time; time.sleep(4)\n{refunded}"))
         await watched.until_true(lambda: watched.is_stale("refund_1"))
         await watched.press("R")
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
 
         await watched.press("w")
 
         await watched.until("2 of 4 run", "first verdict after")
         await watched.until_true(lambda: not watched.state.is_running and not watched.watch.stale)
-        assert watched.standing("refund_1") is watched.standing("refund_2") is Standing.FAILED
+        assert watched.standing("refund_1") is watched.standing("refund_2") is CaseState.FAILED
         assert (watched.state.progress.why, watched.state.progress.total) == (None, 4)
 
 
@@ -298,14 +298,14 @@ async def test_jobs_that_wait_in_a_manual_run_at_the_start_run_once(open_shop: O
         shop.save("tools.py", slow_ship)
         await watched.go_to("ship_1")
         await watched.press("left", "R")
-        await watched.until_true(lambda: watched.standing("ship_1") is Standing.RUNNING)
+        await watched.until_true(lambda: watched.standing("ship_1") is CaseState.RUNNING)
         await watched.press("w")
         await watched.until_true(lambda: watched.watch.files)
 
         shop.save("tools.py", slow_ship.replace('"tool_input": {}', '"tool_input": {"x": 1}'))
 
         await watched.until_true(lambda: not watched.state.is_running and not watched.watch.stale, seconds=30)
-        assert watched.standing("ship_2") is Standing.FAILED
+        assert watched.standing("ship_2") is CaseState.FAILED
         with History.open(shop.path) as history:
             ran = Counter(job.case.eval_id for run in history.runs() for job in history.jobs(run.run_id))
         assert (ran["ship_1"], ran["ship_2"]) == (3, 2)  # ship_1 had begun before the save
@@ -314,14 +314,14 @@ async def test_jobs_that_wait_in_a_manual_run_at_the_start_run_once(open_shop: O
 async def test_turning_it_off_stops_what_it_runs(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
 
         (thread,) = [thread for thread in threading.enumerate() if thread.name == "watcher"]
 
         await watched.press("alt+w")
 
         await watched.until_true(lambda: not watched.watch.is_active and not watched.state.is_running)
-        assert watched.standing("refund_1") is Standing.PASSED
+        assert watched.standing("refund_1") is CaseState.PASSED
         assert watched.is_stale("refund_1")  # what is known of it stays known
         await watched.until_true(lambda: not thread.is_alive())
 
@@ -331,7 +331,7 @@ async def test_quitting_while_it_runs_leaves_nothing_behind(open_shop: Open, sho
     tasks = asyncio.all_tasks()
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)
-        await watched.until_true(lambda: watched.standing("refund_1") is Standing.RUNNING)
+        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
         children = children_of_us()
         assert children
         await watched.press("q")
@@ -380,7 +380,7 @@ async def test_a_watch_whose_cases_all_vanish_continues_with_the_next_case(open_
         shop.cases("ship_1", "ship_3")
 
         await watched.until("ship_3")
-        await watched.until_true(lambda: watched.standing("ship_3") is Standing.PASSED)
+        await watched.until_true(lambda: watched.standing("ship_3") is CaseState.PASSED)
         assert not watched.is_stale("ship_1")
 
 
@@ -406,6 +406,6 @@ async def test_the_selected_case_runs_first(open_shop: Open, shop: Shop) -> None
         await watched.go_to("refund_2")
         shop.save("tools.py", SLOW)
 
-        await watched.until_true(lambda: watched.state.is_running and watched.standing("refund_2") is Standing.RUNNING)
+        await watched.until_true(lambda: watched.state.is_running and watched.standing("refund_2") is CaseState.RUNNING)
 
-        assert watched.standing("refund_1") is Standing.WAITING
+        assert watched.standing("refund_1") is CaseState.WAITING

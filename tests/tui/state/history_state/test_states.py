@@ -25,10 +25,10 @@ from workbench.model.results import (
 from workbench.report.comparison import Change, RunComparison, compare_runs
 from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
 from workbench.tui.backend.run_calls import check_export_path
-from workbench.tui.state.case_scores import CaseScores, value_blocks
-from workbench.tui.state.group_scores import GroupScores, spread_of
+from workbench.tui.state.case_scores import CaseScores, format_value
+from workbench.tui.state.group_scores import GroupScores, summarize_scores
 from workbench.tui.state.history_state import ComparedCases
-from workbench.tui.state.results_table import Column, ResultTable, TableRow, columns_of, table_row
+from workbench.tui.state.results_table import Column, ResultTable, TableRow, make_columns, make_table_row
 from workbench.tui.state.text_layout import Line, bar, compute_share, histogram, render_blocks, sparkline
 
 NASTY = "x [/foo] \x1b[31m \u202e é 👩‍👩‍👧 空港 " + "long " * 100
@@ -85,22 +85,22 @@ def test_charts_are_as_wide_as_asked_for_and_mark_the_threshold() -> None:
 def test_metrics_that_decide_come_first_and_the_heading_is_no_place_for_the_cursor() -> None:
     scores = CaseScores(result("a", metric("latency", 0.1, None), metric("m", 1.0)), ())
 
-    assert scores.selected is not None and scores.selected.name == "m"
+    assert scores.selected_metric is not None and scores.selected_metric.name == "m"
     scores.move(1)
-    assert scores.selected.name == "latency"
+    assert scores.selected_metric.name == "latency"
     scores.move(-1)
-    assert scores.selected.name == "m"
+    assert scores.selected_metric.name == "m"
     scores.move_to(99)
-    assert scores.selected.name == "latency"
+    assert scores.selected_metric.name == "latency"
 
 
 @pytest.mark.parametrize("width", [20, 45, 60, 90, 150])
 def test_no_row_is_wider_than_its_list(width: int) -> None:
     turns = tuple(InvocationScore(score=0.5) for _ in range(30))
     given = result(NASTY, metric(f"空 {NASTY}", 0.25, per_invocation=turns), metric("latency", 1e9, None))
-    group, table = GroupScores(spread_of([stored(given)]), stale=0), ResultTable()
+    group, table = GroupScores(summarize_scores([stored(given)]), stale=0), ResultTable()
     group.toggle()
-    table.add([table_row(given, None)])
+    table.add([make_table_row(given, None)])
     table.arrange()
     table.fit_columns(width)
 
@@ -131,9 +131,9 @@ def test_calls_that_nobody_knows_are_not_counted(
     told_of = {"execution": Execution(turns=(turn,)), "expected_by_row": case if of_row else None}
     ran = result("a").model_copy(update=told_of)
 
-    calls = next(column for column in columns_of([]) if column.id == "calls")
+    calls = next(column for column in make_columns([]) if column.id == "calls")
 
-    assert calls.cell(table_row(ran, case)).text == shown
+    assert calls.cell(make_table_row(ran, case)).text == shown
 
 
 def test_repeats_that_disagree_are_flaky() -> None:
@@ -149,7 +149,7 @@ def test_repeats_that_disagree_are_flaky() -> None:
 def test_details_of_any_shape_are_a_tree_that_shows_no_secret() -> None:
     details = {"rubrics": [{"id": "r1", "verdict": True, "why": NASTY}], "api_key": "abcdefgh", "none": None, "n": 0.5}
 
-    text = blocks_text(value_blocks(details, indent=2))
+    text = blocks_text(format_value(details, indent=2))
 
     assert "verdict  yes" in text
     assert "none  none" in text
@@ -172,7 +172,7 @@ def test_reasons_hints_turns_and_meaning_are_told() -> None:
 
 def test_a_spread_has_sample_deviation_histogram_and_the_worst_first() -> None:
     given = [result(f"c{n}", metric("response_match_score", n / 20)) for n in range(20)]
-    spread = spread_of(stored(one) for one in [*given, result("none", metric("response_match_score", None))])
+    spread = summarize_scores(stored(one) for one in [*given, result("none", metric("response_match_score", None))])
 
     (found,) = spread.metrics
     assert found.mean == pytest.approx(0.475)
@@ -184,28 +184,28 @@ def test_a_spread_has_sample_deviation_histogram_and_the_worst_first() -> None:
 
 def test_the_table_keeps_its_row_when_more_come_and_sorts_what_is_absent_last() -> None:
     table = ResultTable()
-    table.add([table_row(result("b", metric("m", 0.5)), None), table_row(result("c"), None)])
+    table.add([make_table_row(result("b", metric("m", 0.5)), None), make_table_row(result("c"), None)])
     table.arrange()
     table.move(1)
     table.column = next(place for place, column in enumerate(table.columns) if column.id == "m")
     table.sort()
-    table.add([table_row(result("a", metric("m", 0.9)), None)])
+    table.add([make_table_row(result("a", metric("m", 0.9)), None)])
     table.arrange()
 
     assert [row.name for row in table.rows] == ["b", "a", "c"]
-    assert table.selected is not None and table.selected.name == "c"
+    assert table.selected_row is not None and table.selected_row.name == "c"
     table.sort()
     assert [row.name for row in table.rows] == ["a", "b", "c"]
 
 
 def test_repeats_are_one_row_with_means_unless_they_are_wanted_apart() -> None:
     table = ResultTable()
-    table.add(table_row(result("a", metric("m", score), repeat=n), None) for n, score in enumerate([1.0, 0.0]))
+    table.add(make_table_row(result("a", metric("m", score), repeat=n), None) for n, score in enumerate([1.0, 0.0]))
     table.arrange()
 
     (row,) = table.rows
     assert (row.repeats, row.passed, row.status.value, row.scores["m"].score) == (2, 1, "failed", 0.5)
-    assert "0.5" in text_of(table.feet(200))
+    assert "0.5" in text_of(table.format_statistics(200))
     table.by_repeat = True
     table.arrange()
     assert [row.name for row in table.rows] == ["a", "a [2]"]
@@ -214,14 +214,16 @@ def test_repeats_are_one_row_with_means_unless_they_are_wanted_apart() -> None:
 def test_sorting_keeps_the_repeat_that_is_selected() -> None:
     table = ResultTable()
     table.by_repeat = True
-    table.add(table_row(result("a", metric("m", score), repeat=n), None) for n, score in enumerate([1.0, 0.0, 0.5]))
+    table.add(
+        make_table_row(result("a", metric("m", score), repeat=n), None) for n, score in enumerate([1.0, 0.0, 0.5])
+    )
     table.arrange()
     table.move(2)
     table.column = next(place for place, column in enumerate(table.columns) if column.id == "m")
     table.sort()
 
     assert [row.name for row in table.rows] == ["a [2]", "a [3]", "a"]
-    assert table.selected is not None and table.selected.name == "a [3]"
+    assert table.selected_row is not None and table.selected_row.name == "a [3]"
 
 
 def test_means_are_reckoned_once_for_what_is_found_and_only_of_columns_on_the_screen() -> None:
@@ -235,27 +237,29 @@ def test_means_are_reckoned_once_for_what_is_found_and_only_of_columns_on_the_sc
         return replace(column, number=number if column.number is not None else None)
 
     table = ResultTable()
-    table.add([table_row(result("a", metric("m", 1.0)), None), table_row(result("b", metric("m", 0.0)), None)])
+    table.add(
+        [make_table_row(result("a", metric("m", 1.0)), None), make_table_row(result("b", metric("m", 0.0)), None)]
+    )
     table.all_columns = [counting(column) for column in table.all_columns]
     table.arrange()
-    table.feet(110)
+    table.format_statistics(110)
     assert asked == []
-    table.feet(250)
+    table.format_statistics(250)
     table.sort()
-    table.feet(250)
+    table.format_statistics(250)
 
     assert sorted(asked) == ["latency", "latency", "m", "m"]
 
 
 def test_the_column_under_the_cursor_is_drawn_and_the_id_stays() -> None:
     table = ResultTable()
-    table.add([table_row(result("a", metric("m", 1.0)), None)])
+    table.add([make_table_row(result("a", metric("m", 1.0)), None)])
     table.arrange()
     for _ in table.columns:
         table.move_column(1)
     table.fit_columns(60)
 
-    assert "m why" in text_of([table.head(60)])
+    assert "m why" in text_of([table.format_titles(60)])
     assert text_of([table.line(0, 60)]).startswith(" a ")
 
 
@@ -294,7 +298,7 @@ def test_compared_cases_can_be_narrowed_to_flips() -> None:
     assert changes == [Change.REGRESSION, Change.FIX, Change.SAME, Change.SAME]
     assert "m  1 → 0 (-1)" in blocks_text(cases.blocks())
     assert len(ComparedCases(cases.comparison, only_flips=True)) == 2
-    assert "1 regression, 1 fix, 2 same" in text_of(cases.head())
+    assert "1 regression, 1 fix, 2 same" in text_of(cases.header_lines())
 
 
 def test_cases_that_only_one_run_has_are_folded_below_the_others() -> None:
@@ -303,11 +307,11 @@ def test_cases_that_only_one_run_has_are_folded_below_the_others() -> None:
     assert [row.change for row in cases.rows] == [Change.SAME, Change.GONE]
     assert text_of([cases.line(1, 80)]) == " ▸ 19 cases only in the run before"
     cases.move_to(1)
-    assert cases.selected is None
+    assert cases.selected_case is None
     cases.toggle_fold()
     assert len(cases) == 21 and cases.cursor == 1
     cases.move(1)
-    assert cases.selected is not None and cases.selected.change is Change.GONE
+    assert cases.selected_case is not None and cases.selected_case.change is Change.GONE
     cases.move(-1)
     cases.toggle_fold()
     assert len(cases) == 2
@@ -332,5 +336,5 @@ def test_means_say_over_how_many_cases_they_are() -> None:
 def test_runs_without_a_case_compare_to_nothing() -> None:
     cases = ComparedCases(comparison("", ""))
 
-    assert (len(cases), cases.selected, cases.blocks()) == (0, None, [])
-    assert "no case ran in either" in text_of(cases.head())
+    assert (len(cases), cases.selected_case, cases.blocks()) == (0, None, [])
+    assert "no case ran in either" in text_of(cases.header_lines())

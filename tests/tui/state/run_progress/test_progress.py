@@ -35,7 +35,7 @@ def _finish(progress: RunProgress, make: Any, status: CaseStatus, now: float, ev
 
 
 def _line(progress: RunProgress, now: float) -> str:
-    return "".join(piece.text for piece in progress.line(now=now))
+    return "".join(piece.text for piece in progress.format_line(now=now))
 
 
 def test_an_import_that_takes_a_moment_is_shown(progress: RunProgress) -> None:
@@ -47,12 +47,12 @@ def test_an_import_that_takes_a_moment_is_shown(progress: RunProgress) -> None:
 
 
 def test_rate_and_time_left_come_from_what_has_ended(progress: RunProgress, make: Any) -> None:
-    assert progress.rate(now=12.0) is None
+    assert progress.calculate_rate(now=12.0) is None
 
     _finish(progress, make, CaseStatus.PASSED, 12.0)
 
-    assert progress.rate(now=12.0) == pytest.approx(0.5)
-    assert progress.seconds_left(now=12.0) == pytest.approx(6.0)
+    assert progress.calculate_rate(now=12.0) == pytest.approx(0.5)
+    assert progress.estimate_remaining(now=12.0) == pytest.approx(6.0)
 
 
 def test_the_line_says_counts_rate_time_left_and_tokens(progress: RunProgress, make: Any) -> None:
@@ -104,7 +104,7 @@ def test_cancelled_jobs_are_not_waited_for(progress: RunProgress, make: Any) -> 
     _finish(progress, make, CaseStatus.PASSED, 12.0)
     _finish(progress, make, CaseStatus.CANCELLED, 12.0, "b")
 
-    assert progress.seconds_left(now=12.0) == pytest.approx(4.0)
+    assert progress.estimate_remaining(now=12.0) == pytest.approx(4.0)
 
 
 def test_results_of_an_earlier_run_make_this_one_no_faster(progress: RunProgress, make: Any) -> None:
@@ -113,8 +113,8 @@ def test_results_of_an_earlier_run_make_this_one_no_faster(progress: RunProgress
         fact = {"case": done.case, "repeat": 0, "status": CaseStatus.PASSED, "duration_seconds": 1, "result": done}
         progress.apply(CaseFinished(**fact, source=source), now=12.0)
 
-    assert progress.rate(now=12.0) == pytest.approx(0.5)
-    assert progress.seconds_left(now=12.0) == pytest.approx(4.0)
+    assert progress.calculate_rate(now=12.0) == pytest.approx(0.5)
+    assert progress.estimate_remaining(now=12.0) == pytest.approx(4.0)
 
 
 def test_further_tries_are_counted_as_retries(progress: RunProgress, make: Any) -> None:

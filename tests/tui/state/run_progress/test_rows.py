@@ -17,7 +17,7 @@ from workbench.model.run_events import (
     RunStarted,
     RunSummary,
 )
-from workbench.tui.state.run_progress import RunProgress, RunRows, summary_lines
+from workbench.tui.state.run_progress import RunProgress, RunRows, format_summary
 
 
 class Watched:
@@ -59,7 +59,7 @@ class Watched:
         self._apply(RunFinished(run_id="r1", summary=RunSummary(), duration_seconds=5.0))
 
     def lines(self, width: int = 100) -> list[str]:
-        self.rows.show(self.progress, now=self.now)
+        self.rows.update(self.progress, now=self.now)
         return ["".join(piece.text for piece in self.rows.line(i, width)).rstrip() for i in range(len(self.rows))]
 
     def row(self, text: str) -> int:
@@ -168,7 +168,7 @@ def test_tokens_and_retries_are_told(make: Any) -> None:
     run.start("a", attempt=2)
     run.turn("a", 0)
 
-    counts = summary_lines(run.progress, now=run.now, width=80)[1]
+    counts = format_summary(run.progress, now=run.now, width=80)[1]
 
     assert "".join(piece.text for piece in counts).endswith("  10 tokens  1 retry")
 
@@ -180,7 +180,7 @@ def test_the_summary_counts_in_words_and_says_what_is_left(make: Any) -> None:
     run.finish("b")
     run.finish("c", CaseStatus.FAILED)
 
-    how_far, counts = summary_lines(run.progress, now=run.now, width=120)
+    how_far, counts = format_summary(run.progress, now=run.now, width=120)
 
     text = "".join(piece.text for piece in how_far)
     assert "2 of 6 · 2.00 s elapsed · about 4.00 s left · 1.0/s" in text
