@@ -1,4 +1,4 @@
-"""The eval sets: the list of targets, sets and cases, its filter, and its edits."""
+"""Pane of the eval sets: targets, sets and cases, with a filter and operations on them."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 
-# What the browser does with eval sets and cases: asked for, checked, saved at once, and said.
+# Operations on eval sets and cases. Each asks for its input, checks it, and saves at once.
 
 _OF_MARKED = frozenset({"move", "delete"})
 _OF_CASES = frozenset({"new_case", "rename", "duplicate", "move_case", *_OF_MARKED})
 
 
 class CaseOperations:
-    """The operations, on what is selected or marked. `widget` is what asks and says."""
+    """Operations on the selected or marked rows. `widget` shows dialogs and messages."""
 
     def __init__(self, widget: Widget, context: ScreenContext) -> None:
         self._widget = widget
@@ -60,7 +60,9 @@ class CaseOperations:
         self._backend = context.backend
 
     def find_obstacle(self, action: str) -> str:
-        """Why one of these operations has no use for what is selected or marked, in one sentence; else empty."""
+        """Return why an operation cannot be applied to the selected or marked rows, in one sentence; empty if it
+        can.
+        """
         row = self._browser.selected_row
         if row is not None and row.case is None and action == "delete":
             return find_removal_obstacle(self._browser, row.target, row.eval_set)
@@ -69,10 +71,10 @@ class CaseOperations:
         return find_edit_obstacle(self._browser, {(key.target, key.eval_set) for key in keys} or selected)
 
     async def new_case(self) -> None:
-        """Add a case to the selected set, behind the selected case."""
+        """Add a case to the selected set, after the selected case."""
         row = self._browser.selected_row
         if row is None or not row.eval_set:
-            self._warn("select the eval set that is to have the new case (ctrl+n makes a set)")
+            self._warn("select an eval set for the new case (ctrl+n creates a set)")
             return
         if self._is_refused("new_case"):
             return
@@ -109,7 +111,7 @@ class CaseOperations:
         )
 
     async def rename(self) -> None:
-        """Give the selected case another id, or the selected set another file."""
+        """Rename the selected case or the file of the selected set."""
         row = self._browser.selected_row
         if row is None or not row.eval_set:
             self._warn("select a case or an eval set to rename")
@@ -133,20 +135,22 @@ class CaseOperations:
             await self._duplicate_case(row.case)
 
     async def move_case(self, by: int) -> None:
-        """Move the selected case in its file."""
+        """Move the selected case within its file."""
         row = self._browser.selected_row
         if row is None or row.case is None:
-            self._warn("select the case that is to be moved")
+            self._warn("select a case to move")
         elif self._is_refused("move_case"):
             return
         elif self._browser.is_filtered or self._browser.order is not Order.FILE:
-            self._warn("cases are moved where all are listed in file order (S sorts, / and escape end a filter)")
+            self._warn(
+                "cases can be moved only in file order and without a filter (S sorts; / and escape end a filter)"
+            )
         else:
             move = partial(document_calls.move_case, key=row.case, by=by)
             await self._edit(row.eval_set, move, label=f"move {row.case.eval_id}")
 
     async def move_to_set(self) -> None:
-        """Move the marked cases, else the selected one, to the end of another set."""
+        """Move the marked cases, or the selected one, to the end of another set."""
         keys = self._get_targets()
         if self._is_refused("move"):
             return
@@ -161,10 +165,10 @@ class CaseOperations:
         if not await self._move(keys, others[chosen]):
             return
         self._browser.marks.clear()
-        say(self._widget, f"moved {what} to {others[chosen]}; u takes it back")
+        say(self._widget, f"moved {what} to {others[chosen]}; u undoes it")
 
     async def delete(self) -> None:
-        """Delete the selected set, or the marked cases, else the selected one."""
+        """Delete the selected set, the marked cases, or the selected case."""
         if self._is_refused("delete"):
             return
         row = self._browser.selected_row
@@ -175,14 +179,14 @@ class CaseOperations:
         if not keys:
             self._warn("select a case or an eval set to delete, or mark cases")
             return
-        if len(keys) > 1 and not await self._confirm(f"Delete {_name_cases(keys)}? u brings them back."):
+        if len(keys) > 1 and not await self._confirm(f"Delete {_name_cases(keys)}? u undoes it."):
             return
         changes = [
             (name, partial(document_calls.delete_cases, keys=deleted)) for name, deleted in _group_by_set(keys).items()
         ]
         if not await self._edit_together(changes, label=f"delete {_name_cases(keys)}"):
             return
-        say(self._widget, f"deleted {_name_cases(keys)}; u brings it back")
+        say(self._widget, f"deleted {_name_cases(keys)}; u undoes it")
 
     async def _rename_case(self, key: CaseKey) -> None:
         taken = self._list_ids(key.eval_set) - {key.eval_id}
@@ -227,14 +231,14 @@ class CaseOperations:
 
     async def _delete_set(self, path: str) -> None:
         if await self._confirm(
-            f"Delete the file {safe_line(path)} with {plural(len(self._list_ids(path)), 'case')}? u brings it back."
+            f"Delete the file {safe_line(path)} with {plural(len(self._list_ids(path)), 'case')}? u undoes it."
         ):
             await self._change_files(
-                lambda documents: documents.delete_set(path), select=None, done=f"deleted {path}; u brings it back"
+                lambda documents: documents.delete_set(path), select=None, done=f"deleted {path}; u undoes it"
             )
 
     async def _move(self, keys: Sequence[CaseKey], target: str) -> bool:
-        """Take cases out of their sets and add them to another, as one step of undo; False where that could not be."""
+        """Move cases to another set as one undo step. Return False if that fails; no file is then changed."""
         changes: list[tuple[str, Callable[[EvalSetDocument], None]]] = []
         taken: list[document_calls.CopiedCase] = []
         try:
@@ -244,7 +248,7 @@ class CaseOperations:
         except StoreError as error:
             self._show_error(error)
             return False
-        # The other set comes first: whatever happens in between, each case is in one file at least.
+        # The other set comes first: if the second write fails, each case is still in one file.
         changes.insert(0, (target, partial(document_calls.append_cases, cases=taken)))
         return await self._edit_together(changes, label=f"move {_name_cases(keys)} to {target}")
 
@@ -256,11 +260,11 @@ class CaseOperations:
     async def _edit_together(
         self, changes: Sequence[tuple[str, Callable[[EvalSetDocument], None]]], *, label: str
     ) -> bool:
-        """Edit several sets as one step and save them; False where that could not be, and nothing of it is done."""
+        """Edit several sets as one undo step and save them. Return False if that fails; no file is then changed."""
         try:
             await self._backend.edit(lambda workspace: workspace.documents.edit_together(changes, label=label))
         except FileChanged:
-            self._warn("a file was changed meanwhile: decide which version to keep, then do it again")
+            self._warn("another program changed a file; decide which version to keep, then repeat the action")
             changed = await self._backend.call(
                 lambda workspace: [name for name, _ in changes if workspace.documents.get_status(name).changed_on_disk]
             )
@@ -274,10 +278,10 @@ class CaseOperations:
         return True
 
     async def _edit(self, eval_set: str, change: Callable[[EvalSetDocument], None], *, label: str) -> bool:
-        """Make an edit and save it; False where that could not be."""
+        """Edit a set and save it. Return False if that fails."""
         try:
             await self._backend.edit(lambda workspace: workspace.documents.edit_and_save(eval_set, change, label=label))
-        except FileChanged:  # the edit is made; whose version of the file is to be saved the user decides
+        except FileChanged:  # the edit is made; the user decides which version of the file to save
             self._widget.post_message(SaveWanted(eval_set))
             return False
         except StoreError as error:
@@ -304,13 +308,13 @@ class CaseOperations:
         return await self._widget.app.push_screen_wait(ConfirmScreen(question))
 
     def _get_targets(self) -> list[CaseKey]:
-        """The marked cases, else the selected one."""
+        """Return the marked cases, or the selected one."""
         row = self._browser.selected_row
         selected = [row.case] if row is not None and row.case is not None else []
         return list(self._browser.marks) or selected
 
     def _is_refused(self, action: str) -> bool:
-        """Whether an operation has no use for what is selected or marked; says why, before anything is asked."""
+        """Warn if an operation cannot be applied to the selected or marked rows, before asking anything."""
         reason = self.find_obstacle(action)
         if reason:
             self._warn(reason)
@@ -340,38 +344,38 @@ def _name_cases(keys: Sequence[CaseKey]) -> str:
     return safe_line(keys[0].eval_id) if len(keys) == 1 else plural(len(keys), "case")
 
 
-# The left side of the main screen: which cases there are, and which of them the user means.
+# The pane at the left of the main screen.
 
-_RELIST = 0.5  # seconds between two listings of what a run or the reading of cases may have changed
+_RELIST = 0.5  # seconds between two updates of the list during a run or while cases are read
 
 
 class BrowserPane(Vertical):
-    """The list with its filter. It changes the state of the browser, and says when another row is selected."""
+    """The list with its filter. It changes the state of the browser and posts a message if another row is selected."""
 
     HELP: ClassVar[str] = (
-        "The eval sets of every agent, and how their cases stand. Marked cases are what r runs, m moves and D deletes, "
-        "whatever is listed; without marks it is the selected row. R runs everything that is listed, f what of it did "
-        "not pass. A verdict is stale (●) where the case or its criteria have changed since."
+        "The eval sets of every agent, and the state of their cases. r runs, m moves and D deletes the marked cases; "
+        "without marks, the selected row. R runs all listed cases, f those that did not pass. A verdict is stale (●) "
+        "if the case or its criteria changed after it."
     )
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("list")]
 
     @dataclass
     class CursorMoved(Message):
-        """Another row is selected, or the rows are others."""
+        """Another row is selected, or the rows have changed."""
 
     @dataclass
     class Opened(Message):
-        """The user wants to look at the selected case."""
+        """The user opened the selected case."""
 
     @dataclass
     class AddressOpened(Message):
-        """The user wants the rows of a dataset elsewhere."""
+        """The user requested the rows of a remote dataset."""
 
         listed: ListedSet
 
     @dataclass
     class EditsRead(Message):
-        """Which cases have unsaved edits is known anew."""
+        """The cases with unsaved edits were read again."""
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(id=id)
@@ -381,36 +385,35 @@ class BrowserPane(Vertical):
         self._is_outdated = False
 
     def compose(self) -> ComposeResult:
-        """The filter line and the list."""
+        """Yield the filter line and the list."""
         yield FilterLine(id="filter")
         yield CaseList(id="case-list", go=self._select_row)
 
     def on_mount(self) -> None:
-        """Begin to follow what changes by itself."""
+        """Start the timer of updates."""
         self.set_interval(_RELIST, self._relist_if_outdated)
 
     def select(self, wanted: CaseKey | str) -> None:
-        """Put the cursor on a case, or on the set of this path, once that is listed; a filter that hides it ends."""
+        """Select a case, or the set with this path, once it is listed; end a filter that hides it."""
         self._browser.select_when_listed(wanted)
         self._end_hiding_filter()
 
     def show(self) -> None:
-        """Draw the list as it is now."""
+        """Draw the current list."""
         if self._end_hiding_filter():
             self.post_message(self.CursorMoved())
         self.query_one(CaseList).show_state(self._screen_context.state)
 
     def focus_list(self) -> None:
-        """Put the focus on the list."""
         self.query_one(CaseList).focus()
 
     def mark_outdated(self) -> None:
-        """A run has gone on: where filter or order depend on results, the list follows soon."""
+        """Update the list soon if results can change filter or order."""
         self._is_outdated = self._is_outdated or self._browser.needs_results
 
     @work(group="contents", exclusive=True)
     async def read_contents(self) -> None:
-        """Read what has changed of the cases and of their unsaved edits, as other work leaves room for it."""
+        """Read changed cases and their unsaved edits, with pauses for other work."""
         await self._read_edited()
         for listed in self._browser.sets:
             async for contents in self._screen_context.backend.contents.read(listed):
@@ -430,7 +433,7 @@ class BrowserPane(Vertical):
         self.post_message(self.EditsRead())
 
     def _end_hiding_filter(self) -> bool:
-        """End a filter that hides what is new, or what the user wants to go to. Gives whether there was one."""
+        """End a filter that hides the row to be selected. Return whether there was one."""
         if not self._browser.has_hidden_selection:
             return False
         self.query_one(FilterLine).write("")
@@ -449,7 +452,7 @@ class BrowserPane(Vertical):
         if browser.selected_row is not selected:
             self.post_message(self.CursorMoved())
 
-    # Moving about.
+    # Cursor and folds.
 
     def _select_row(self, index: int) -> None:
         self._browser.set_cursor(index)
@@ -477,22 +480,24 @@ class BrowserPane(Vertical):
             self._after_move()
 
     def action_fold(self) -> None:
-        """Fold the selected row, or go up."""
+        """Fold the selected row, or go to its parent."""
         self._browser.fold()
         self._after_move()
 
     def action_unfold(self) -> None:
-        """Unfold the selected row, or go in."""
+        """Unfold the selected row, or go to its first child."""
         if not self._opens_address():
             self._browser.unfold()
             self._after_move()
 
     def _opens_address(self) -> bool:
-        """Whether the selected set is one whose rows are still to be read, which is done then, or on their way."""
+        """Request the rows of the selected set if it is remote and not read yet. Return whether it is remote and
+        unread.
+        """
         row = self._browser.selected_row
         listed = None if row is None or row.case is not None else self._browser.get_set(row.target, row.eval_set)
-        if listed is not None and listed.is_being_fetched:  # folding it would hide the rows once they are there
-            say(self, f"{listed.relative}: its rows are being fetched, and listed here as soon as they have come")
+        if listed is not None and listed.is_being_fetched:  # folding it would hide the rows when they arrive
+            say(self, f"{listed.relative}: fetching its rows; they are listed when they arrive")
             return True
         if listed is None or not listed.can_be_fetched:
             return False
@@ -500,20 +505,20 @@ class BrowserPane(Vertical):
         return True
 
     def _after_move(self) -> None:
-        self.post_message(self.CursorMoved())  # whoever hears it shows the list with all else
+        self.post_message(self.CursorMoved())  # the screen then draws the list with everything else
 
     # Filter and order.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """In the filter line only its own keys are heard, and shown in the footer."""
+        """Allow actions of the list only if it has the focus, so that the filter line gets its own keys."""
         return isinstance(self.screen.focused, CaseList) or action not in _ACTIONS
 
     def offers(self, action: str) -> bool:
-        """Whether an action has a use for what is selected."""
+        """True if an action can be applied to the selected row."""
         return not self._edits.find_obstacle(action)
 
     def action_filter(self) -> None:
-        """Let the user write which cases to list."""
+        """Open the filter line."""
         self._show_filter_help()
         self.query_one(FilterLine).open()
 
@@ -557,7 +562,7 @@ class BrowserPane(Vertical):
         row = self._browser.selected_row
         self._browser.toggle_mark()
         if row is not None and row.case is not None:
-            self._browser.select_case(row.case)  # where the mouse marks, the cursor stays
+            self._browser.select_case(row.case)  # a mark set by the mouse does not move the cursor
         self._after_move()
 
     def action_mark(self) -> None:

@@ -1,4 +1,4 @@
-"""What all panes share: a title, rows, and copying."""
+"""Base classes of all panes, and copying."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.widgets.row_lists import RowList, RowSource, Steerable
 
-# What all panes have in common.
+# The base class of panes.
 
 
 class Pane(Vertical):
-    """A part of the main screen that shows what is selected, in one way.
+    """A part of the main screen that shows the selection in one way.
 
-    `TAB` is the word on its tab, `HELP` says in two or three sentences what it is for, `PLACES` which keys it has. It
-    is made when it is first opened, and does nothing while it is hidden.
+    `TAB` is the word on its tab, `HELP` explains it in two or three sentences, `PLACES` names its groups of keys. A
+    pane is made when it is first opened, and does nothing while it is hidden.
     """
 
     TAB: ClassVar[str] = ""
@@ -31,52 +31,52 @@ class Pane(Vertical):
         self.context = context
 
     def show(self, subject: Subject) -> None:
-        """Show what is selected now, or what is known of it now. Only called while the pane is open."""
+        """Show the current selection. Only called while the pane is open."""
         raise NotImplementedError
 
     def focus_first(self) -> None:
-        """Put the focus where the user wants it who goes into the pane."""
+        """Focus the widget that the user needs first in this pane."""
         raise NotImplementedError
 
     def hide(self) -> None:
-        """The pane is no longer open: whatever goes on by itself is to stop."""
+        """Stop background work, because the pane is no longer open."""
 
     async def may_leave(self) -> bool:
-        """Ask what becomes of what would be lost by quitting, where there is anything. False where the user stays."""
+        """Ask about data that quitting would lose, if any. Return False if the user stays."""
         return True
 
     def copyable(self) -> str | None:
-        """What the copy key takes: the text as it is, not made safe to be shown. None where there is nothing."""
+        """Return the text to copy, unescaped; None if there is none."""
         return None
 
 
-# What panes have in common that list what goes on: the same rows, whatever is selected in the eval sets.
+# The base class of panes whose rows do not depend on the selection.
 
 
 class Rows(RowSource, Steerable, Protocol):
-    """What is listed, with a cursor that the user moves."""
+    """Rows with a cursor that the user moves."""
 
 
 class RowsPane(Pane):
-    """A pane with one list of rows. `rows` is what is listed, and `show_rows` brings it up to date."""
+    """A pane with one list of `rows`, which `show_rows` updates."""
 
     rows: Rows
 
     def show_rows(self) -> None:
-        """Show everything as it is now. Only called while the pane is mounted."""
+        """Show the current rows. Only called while the pane is mounted."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Show what there is."""
+        """Show the current rows."""
         self.show_rows()
 
     def show(self, subject: Subject) -> None:  # noqa: ARG002 - it is the same whatever is selected
-        """Show what goes on as it is now."""
+        """Show the current rows."""
         if self.is_mounted:
             self.show_rows()
 
     def focus_first(self) -> None:
-        """The rows."""
+        """Focus the rows."""
         self.query_one(RowList).focus()
 
     @on(RowList.Steered)
@@ -86,10 +86,10 @@ class RowsPane(Pane):
         self.refresh_bindings()
 
 
-# Copying what the user sees.
+# Copying to the clipboard.
 
 
 def find_copyable_text(focused: Widget | None, *, otherwise: Pane) -> str | None:
-    """What the pane with the focus takes for the thing to copy; `otherwise` is asked where no pane has it."""
+    """Return the text to copy of the pane with the focus, or of the pane `otherwise`."""
     around = focused.ancestors_with_self if focused is not None else []
     return next((node for node in around if isinstance(node, Pane)), otherwise).copyable()
