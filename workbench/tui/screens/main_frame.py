@@ -16,7 +16,7 @@ from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
 from workbench.tui.panes.pane import Pane
 from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.state.browser_state import Subject
-from workbench.tui.state.case_board import STALE
+from workbench.tui.state.case_status import STALE
 from workbench.tui.state.text_layout import Heading
 from workbench.tui.widgets.inputs import TabBar
 
