@@ -135,7 +135,7 @@ def _code_of_metrics_ignored(patch: pytest.MonkeyPatch) -> None:
             return getattr(self._verdicts, name)
 
         def for_job(self, job: Any, asked: Any) -> list[StoredVerdict]:
-            return [each._replace(scored_with=None) for each in self._verdicts.for_job(job, asked)]
+            return [each._replace(scoring_dependencies=None) for each in self._verdicts.for_job(job, asked)]
 
     def decide(self: Selector, *arguments: Any, **options: Any) -> Any:
         if not isinstance(self._verdicts, Blind):

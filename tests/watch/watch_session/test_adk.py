@@ -24,7 +24,7 @@ from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmResponse
 from google.genai import types
 
-from tests.watch import billing, tools
+from . import billing, tools
 
 
 class Scripted(BaseLlm):
@@ -82,7 +82,7 @@ import json
 import os
 from pathlib import Path
 
-from tests.watch import helper
+from . import helper
 
 
 def weather(what: str) -> str:
