@@ -274,8 +274,8 @@ def test_columns_that_fit_none_of_the_metrics_are_named_with_those_that_would(wo
     assert done.status == 2
     assert done.error.splitlines() == [
         "workbench: rows.jsonl: found the columns answer, gold, prompt, expected response and reference for rouge_1, "
-        "exact_match; predicted_trajectory and reference_trajectory for trajectory_recall (columns of other names are "
-        "told by `--columns reference=NAME`)"
+        "exact_match; predicted_trajectory and reference_trajectory for trajectory_recall (map columns with other "
+        "names by `--columns reference=NAME`)"
     ]
     workbench.write("criteria.json", {"criteria": {"rouge_1": 1}})
     run = workbench("run", "rows.jsonl", "--config", "criteria.json")  # which has no such option

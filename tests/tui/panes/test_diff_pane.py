@@ -305,7 +305,7 @@ async def test_the_review_can_be_left_for_the_editor_and_gone_on_with(open_app: 
         await screen.until("review 2 of 3")
 
         await screen.press("e")
-        await screen.until("v goes on with the review", "two · lights")
+        await screen.until("v continues the review", "two · lights")
         await screen.press("escape", "v")
         await screen.until("review 2 of 3")
         await screen.press("escape")

@@ -187,7 +187,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        say(self, f"{pluralise(len(jobs), 'result')} format_option_value to {path}")
+        say(self, f"{pluralise(len(jobs), 'result')} written to {path}")
 
     def _jobs(self) -> list[JobKey]:
         """The results behind the rows that are listed, in their order."""

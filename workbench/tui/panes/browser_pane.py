@@ -199,10 +199,10 @@ class CaseOperations:
 
     async def _rename_set(self, path: str) -> None:
         taken = self._list_paths() - {path}
-        format_option_value = await self._ask(f"New file of {path}", path, lambda text: check_set_path(text, taken))
-        if format_option_value is None or complete_set_path(format_option_value) == path:
+        written = await self._ask(f"New file of {path}", path, lambda text: check_set_path(text, taken))
+        if written is None or complete_set_path(written) == path:
             return
-        new = complete_set_path(format_option_value)
+        new = complete_set_path(written)
         await self._change_files(
             lambda documents: documents.rename_set(path, new), select=new, done=f"renamed {path} to {new}"
         )

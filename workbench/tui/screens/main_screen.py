@@ -298,7 +298,7 @@ class MainScreen(Screen[None]):
         if row is None or not row.target or self.state.browser.is_from_history(row.target, row.eval_set):
             say(
                 self,
-                f"no scenarios can be format_option_value: {explain_empty_selection(self.state)}",
+                f"no scenarios can be written: {explain_empty_selection(self.state)}",
                 severity="warning",
             )
             return

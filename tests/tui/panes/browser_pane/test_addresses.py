@@ -158,7 +158,7 @@ async def test_whoever_opens_an_address_that_is_being_fetched_is_told_so_and_fin
         await screen.press("down", "enter")
         await screen.until(" fetching ", "fetching its rows …")
         await screen.press("enter")
-        await screen.until("its rows are")
+        await screen.until("fetching its rows")
 
         storage.is_open.set()
         await screen.until(" on ", " off ")
@@ -189,7 +189,7 @@ async def test_a_watch_leaves_addresses_alone(project: Path, storage: Storage, o
         await screen.press("w")
         await screen.until("watching")
         (project / "near.jsonl").write_text(json.dumps({**ROWS[1], "eval_id": "here"}))
-        await screen.until("✗ here", "is not watched")
+        await screen.until("✗ here", "remote datasets are not watched")
 
         assert storage.asked == 0
 

@@ -64,7 +64,7 @@ async def idle(screen: Any) -> None:
     while True:
         try:
             # What observes saved files ends with the application.
-            workers = [worker for worker in screen.app.workers if worker.group != "saved"]
+            workers = [worker for worker in screen.app.workers if worker.group != "observe_saves"]
             if workers:  # an empty list means all of them
                 await screen.app.workers.wait_for_complete(workers)
         except WorkerCancelled:  # a newer one of its group has taken its place

@@ -220,7 +220,7 @@ async def test_nothing_is_accepted_into_a_case_that_is_about_to_run(
 
         await screen.press("a")
 
-        await screen.until("the case is about to run")
+        await screen.until("the case is queued to run")
 
 
 @pytest.mark.parametrize(("tab", "key"), [*((tab, "r") for tab in "12345"), ("6", "f9")])

@@ -144,7 +144,7 @@ async def test_found_edits_are_offered_though_the_project_is_read_again_before_i
             await asyncio.Event().wait()
         return await stored_jobs(project)
 
-    monkeypatch.setattr(Projects, "stored_jobs", never_at_first)
+    monkeypatch.setattr(Projects, "read_stored_jobs", never_at_first)
     async with open_app(crashed) as screen:
         await reading.wait()
         await screen.press("f5")
