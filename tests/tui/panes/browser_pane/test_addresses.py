@@ -189,7 +189,7 @@ async def test_a_watch_leaves_addresses_alone(project: Path, storage: Storage, o
         await screen.press("w")
         await screen.until("watching")
         (project / "near.jsonl").write_text(json.dumps({**ROWS[1], "eval_id": "here"}))
-        await screen.until("✗ here", "remote datasets are not watched")
+        await screen.until("✗ here", "remote")
 
         assert storage.asked == 0
 
