@@ -47,14 +47,14 @@ from workbench.tui.state.project_state import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
 from workbench.tui.widgets.inputs import is_offered, make_room, say
 
-# The clipboards beside the terminal's own: that of tmux, and that of the machine the program runs on.
+# Clipboards other than that of the terminal: the tmux buffer and the clipboard of the local machine.
 
-_PATIENCE = 2.0  # seconds for a program that may wait for a display that is not there
-_MOST_BY_SEQUENCE = 700_000  # bytes of text: tmux drops a sequence of more than a million characters
+_PATIENCE = 2.0  # seconds; a clipboard program may wait for a missing display
+_MOST_BY_SEQUENCE = 700_000  # bytes of text; tmux drops escape sequences longer than a million characters
 
 
 def copy_beside_terminal(text: str) -> None:
-    """Put a text into every other clipboard there is; where there is none nothing happens. Not for the event loop."""
+    """Copy a text to tmux and to the local clipboard; do nothing if neither exists. Blocks: call it from a thread."""
     if "TMUX" in os.environ:
         _copy_to_tmux(text.encode())
     import pyperclip
@@ -64,7 +64,7 @@ def copy_beside_terminal(text: str) -> None:
 
 
 def _copy_to_tmux(data: bytes) -> None:
-    """Make a buffer of it, unless tmux has made one of what the terminal was asked."""
+    """Create a tmux buffer, unless tmux already created one from the escape sequence sent to the terminal."""
     with suppress(OSError, subprocess.SubprocessError):
         heard = _tmux("show-options", "-sv", "set-clipboard").strip()
         if heard != b"on" or len(data) > _MOST_BY_SEQUENCE:
@@ -79,22 +79,22 @@ def _tmux(*arguments: str, given: bytes = b"") -> bytes:
 # The terminal application. `run` opens it on a folder and returns the exit status.
 
 WRONG = 2
-"""Exit status where the project could not be opened."""
+"""Exit status if the project cannot be opened."""
 
 _DEFAULT_THEME = "dark"
-_NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # they make no sense from there
-_LONGEST_END = 30.0  # seconds that everything has to be closed in where the terminal is gone
-_THEME_SECONDS = 1.0  # between two looks at the files of the themes
+_NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # useless from the palette
+_LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
+_THEME_SECONDS = 1.0  # seconds between two checks of the theme files
 
 
 def run(path: Path) -> int:
-    """Open the application on a project and return when it is closed: 0, or 2 where the project cannot be opened."""
+    """Open a project in the application and return the exit status: 0, or 2 if the project cannot be opened."""
     try:
         settings = load_settings(find_root(path))
     except StoreError as error:
         return _refuse(str(error))
-    # A full collection takes most of a second where a project has ten thousand cases, and no key is heard meanwhile.
-    # What is garbage here dies young; results and documents live as long as the process.
+    # A full collection blocks the keys for most of a second in a project with ten thousand cases. It finds little:
+    # most garbage is young, and results and documents live as long as the process.
     gc.set_threshold(5_000, 10, 1_000)
     backend = Backend(path)
     had_terminal = _has_terminal()
@@ -111,7 +111,7 @@ def run(path: Path) -> int:
     finally:
         lost = _close(backend)
         if had_terminal and not _has_terminal():
-            os._exit(WRONG)  # a thread of Textual's may go on reading from it for ever
+            os._exit(WRONG)  # a thread of Textual may block on reading from it forever
     if lost:
         return _refuse(lost)
     if app.refusal is not None:
@@ -123,7 +123,7 @@ def run(path: Path) -> int:
 
 
 class WorkbenchApp(App[None]):
-    """One main screen, themes and keys."""
+    """The application: one main screen, themes and keys."""
 
     TITLE = "workbench"
     CSS_PATH: ClassVar[list[str | PurePath]] = [
@@ -143,13 +143,13 @@ class WorkbenchApp(App[None]):
         theme_changes: ThemeChanges | None = None,
         layout: Layout | None = None,
     ) -> None:
-        """`theme_changes` tells when the files of the themes have changed; without it they stay as they are."""
-        # Without colours Textual turns every colour into a grey, and the terminal's own all into black. As RGB they
-        # have greys of their own.
+        """Without `theme_changes`, changed theme files are not reloaded."""
+        # With NO_COLOR, Textual turns every colour into a grey, but all ANSI colours into black. Converted to RGB,
+        # they get different greys.
         super().__init__(ansi_color=False if "NO_COLOR" in os.environ else None)
         self.refusal: str | None = None
-        self.fault: Exception | None = None  # of our own, which ended the application
-        self._notified: list[Notification] = []  # the messages that are shown, as far as nobody has clicked them away
+        self.fault: Exception | None = None  # the exception that ended the application
+        self._notified: list[Notification] = []  # messages shown; the user may have dismissed some
         self._backend = backend
         self._layout = layout or Layout()
         self._main = MainScreen(ScreenContext(ProjectState(), backend), self._layout)
@@ -168,26 +168,26 @@ class WorkbenchApp(App[None]):
         self.set_keymap(self._keymap_in_use)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """The colours of differences for themes that do not name any (those that come with Textual)."""
+        """Return diff colours for themes that define none, such as the themes of Textual."""
         return {"diff-removed": "#ff7b7b", "diff-added": "#6bd08a"}
 
     @property
     def layout_now(self) -> Layout:
-        """How the screen is left."""
-        # A theme is remembered where it was chosen on the screen: otherwise the settings go on saying which.
+        """The current layout, to be restored at the next start."""
+        # Save a theme only if the user chose it on the screen. Otherwise the settings still decide.
         theme = self._layout.theme if self.theme == self._configured_theme else self.theme
         return self._main.layout_now.model_copy(update={"theme": theme})
 
     def get_default_screen(self) -> Screen[None]:
-        """The main screen."""
+        """Return the main screen."""
         return self._main
 
     def on_mount(self) -> None:
-        """Say what is wrong with themes and keys."""
-        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell has written over it
+        """Start timers and signal handlers, and report problems with themes and keys."""
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell overwrote the screen
         if self._theme_changes is not None:
             self.set_interval(_THEME_SECONDS, self._look_at_themes)
-        # At once, for the process stops when the signal has been given.
+        # Immediate, because the process stops as soon as the signal is published.
         self.app_suspend_signal.subscribe(self, lambda _: self._backend.write_recovery_files(), immediate=True)
         self._quit_when_told()
         self._list_problems(self._problems)
@@ -195,7 +195,7 @@ class WorkbenchApp(App[None]):
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What the command palette offers: everything that makes sense where the focus is, and the themes."""
+        """Yield the commands of the palette: the actions available at the focus, and the choice of a theme."""
         for node in _with_keys(screen):
             for item in (item for place in _places_of(node) for item in place.actions):
                 owner = _owner_of(item.action, node)
@@ -205,14 +205,14 @@ class WorkbenchApp(App[None]):
         yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
 
     def action_help(self) -> None:
-        """Show what can be done where the focus is."""
+        """Show help for the focused widget: its description and its keys."""
         nodes = _with_keys(self.screen)
         helps = [node.HELP for node in (self.screen.focused or self.screen).ancestors_with_self if node.HELP]
         places = [place for node in nodes for place in _places_of(node)]
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
 
     async def on_event(self, event: Event) -> None:
-        """Handle an event; keys and the mouse find the screen that they are for complete, and none after the end."""
+        """Handle an event. Keys and mouse wait until the screen is built; they are dropped after exit."""
         if isinstance(event, InputEvent):
             await wait_until_built(self)
             if self._exit or not self.screen_stack:
@@ -220,54 +220,54 @@ class WorkbenchApp(App[None]):
         await super().on_event(event)
 
     def _handle_exception(self, error: Exception) -> None:
-        """Textual's own, for want of a public way to learn what ended the application."""
+        """Record the exception that ends the application. Overrides a private method; Textual has no public hook."""
         is_of_worker = isinstance(error, WorkerFailed)
         cause = error.error if isinstance(error, WorkerFailed) else error
         node = get_current_worker().node if is_of_worker else active_message_pump.get(None)
         is_ending = self._exit or not self.is_running
         is_over = is_ending or (node is not None and is_leaving(node, self.screen_stack))
         if isinstance(cause, NoMatches) and is_over:
-            # Widgets go one by one, while work for those around them still comes to its end. A screen that opens while
-            # the application ends gets no widgets at all.
+            # Ignore it: widgets are removed one by one while their parents still finish work. A screen that opens
+            # while the application exits has no widgets at all.
             return
         self.fault = self.fault or error
         super()._handle_exception(error)
 
     def _print_error_renderables(self) -> None:
-        """Textual would print a traceback with every local variable in it: whoever called us says what happened."""
+        """Discard the traceback of Textual, which prints every local variable; the caller reports the error."""
         self._exit_renderables.clear()
 
     async def push_screen_wait(self, screen: Screen[Result] | str, *, mode: str | None = None) -> Result | Any:
-        """Ask by a screen and return its result. A worker whose own screen was closed meanwhile is cancelled."""
+        """Show a screen and return its result. Cancel the worker if its own screen was closed."""
         if is_leaving(get_current_worker().node, self.screen_stack):
             raise asyncio.CancelledError
         return await super().push_screen_wait(screen, mode=mode)
 
     def action_command_palette(self) -> None:
-        """Show Textual's list of commands."""
+        """Show the command palette of Textual."""
         if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
             self.push_screen(Palette(id="--command-palette"))
 
     def search_themes(self) -> None:
-        """Choose a theme from Textual's list."""
+        """Show a palette of all themes."""
         self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy to the terminal's clipboard, and to those of tmux and of this machine where there are any."""
-        text = text.encode(errors="replace").decode()  # JSON may hold half a character, which no clipboard takes
+        """Copy to the clipboards of the terminal, of tmux and of the local machine."""
+        text = text.encode(errors="replace").decode()  # JSON may contain a lone surrogate, which no clipboard accepts
         super().copy_to_clipboard(text)
         self.run_worker(lambda: copy_beside_terminal(text), thread=True, group="copy")
 
     def on_notify(self, event: Notify) -> None:
-        """Make room for a message, before Textual shows it."""
+        """Make room for a message before Textual shows it."""
         self._notified = make_room(self, self._notified, event.notification)
 
     async def action_quit(self) -> None:
-        """Close the application, after asking where a run is going on or where edits are not saved."""
+        """Quit the application. Ask first if a run is active or edits are unsaved."""
         self._quit_if_wanted()
 
     def action_help_quit(self) -> None:
-        """What Textual does on ctrl+c where there is nothing to copy: say what closes the application."""
+        """Show which keys quit. Textual calls this on ctrl+c if there is nothing to copy."""
         keys = keys_of(key_action("quit"), self._keymap_in_use)
         say(self, f"{keys} closes workbench; while you type, ctrl+q does (ctrl+c copies what is selected)")
 
@@ -281,7 +281,7 @@ class WorkbenchApp(App[None]):
             self.exit()
 
     def _quit_when_told(self) -> None:
-        """End as by the quit key where the system says so or the terminal is closed; edits stay in recovery files."""
+        """Exit on SIGTERM, or on SIGHUP when the terminal is closed; edits stay in recovery files."""
         for name, quit_now in (("SIGTERM", self.exit), ("SIGHUP", self._quit_without_terminal)):
             number = getattr(signal, name, None)
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
@@ -289,7 +289,7 @@ class WorkbenchApp(App[None]):
                     asyncio.get_running_loop().add_signal_handler(number, quit_now)
 
     def _quit_without_terminal(self) -> None:
-        """The terminal is closed. Whatever waits for it waits in vain: after a while the process ends all the same."""
+        """Exit after the terminal was closed. A timer kills the process if a thread still waits for the terminal."""
         last = threading.Timer(_LONGEST_END, os._exit, [WRONG])
         last.daemon = True
         last.start()
@@ -307,12 +307,12 @@ class WorkbenchApp(App[None]):
         self.exit(return_code=WRONG)
 
     def _choose_theme(self, *names: str) -> None:
-        """Take the first of these themes that there is."""
+        """Apply the first of these themes that exists."""
         self.theme = next((name for name in (*names, _DEFAULT_THEME) if name in self.available_themes), self.theme)
 
     @work(thread=True, group="themes", exclusive=True)
     def _look_at_themes(self) -> None:
-        """Take up themes whose files have changed; what is wrong with one is said, and the last good one stays."""
+        """Reload changed theme files. An invalid file is reported, and its last valid theme stays."""
         changed = self._theme_changes.look() if self._theme_changes is not None else None
         if changed is not None:
             self.call_later(self._take_themes, changed)
@@ -320,9 +320,9 @@ class WorkbenchApp(App[None]):
     def _take_themes(self, loaded: LoadedThemes) -> None:
         for theme in loaded.themes.values():
             self.register_theme(theme)
-        self.refresh_css(animate=False)  # registering the theme in use again changes nothing by itself
+        self.refresh_css(animate=False)  # registering the current theme again does not redraw anything
         self._list_problems([*loaded.failed, *self._settings_problems])
-        self._main.post_message(ReadController.ProjectRead())  # so that header and problems are shown anew
+        self._main.post_message(ReadController.ProjectRead())  # refreshes the header and the problems
         for problem in loaded.failed:
             self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
 
@@ -332,7 +332,7 @@ class WorkbenchApp(App[None]):
 
 
 def _with_keys(screen: Screen[object]) -> list[DOMNode]:
-    """From what has the focus outwards: all that hears keys. What covers the main screen leaves those of all else."""
+    """Return the nodes with keys, from the focus outwards. Modal screens exclude the keys of the application."""
     inner: DOMNode = screen.focused or screen
     nodes = inner.ancestors_with_self
     return [node for node in nodes if _places_of(node) and not (screen.is_modal and node is screen.app)]
@@ -343,7 +343,7 @@ def _places_of(node: DOMNode) -> list[KeyPlace]:
 
 
 def _owner_of(action: str, node: DOMNode) -> DOMNode | None:
-    """Who carries an action out that `node` names among its keys: itself or what is around it; None if nobody now."""
+    """Return the node that performs an action of `node`: itself or an ancestor; None if the action is unavailable."""
     namespace, name, parameters = parse(action)
     nodes: Iterable[DOMNode] = (node.app,) if namespace == "app" else node.ancestors_with_self
     owner = next((each for each in nodes if hasattr(each, f"action_{name}")), None)
@@ -355,7 +355,7 @@ def _sentence(text: str) -> str:
 
 
 def _close(backend: Backend) -> str:
-    """Close it; gives what was lost by that, nothing where nothing was."""
+    """Close the backend. Return an error message if unsaved edits were lost, else an empty string."""
     try:
         backend.close()
     except StoreError as error:
@@ -364,7 +364,7 @@ def _close(backend: Backend) -> str:
 
 
 def _has_terminal() -> bool:
-    """Whether there is one, and it has not been closed."""
+    """Return True if stdin is an open terminal."""
     return os.isatty(0)
 
 

@@ -1,6 +1,6 @@
-"""The user's own editor on a text: the screen steps aside, and nothing that was typed is ever lost.
+"""Editing texts in the editor of the user. The screen is suspended meanwhile, and no typed text is ever lost.
 
-Call these from a worker: they ask questions on the screen and wait for the answers.
+Call `edit_text` from a worker: it asks questions on the screen and waits for the answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workbench.tui.widgets.inputs import Severity
 
 Check = Callable[[str], str | None]
-"""Says what is wrong with a text, with its place; None where nothing is. Asked on a thread of its own."""
+"""Returns an error message with its location, or None if the text is valid. Runs in a separate thread."""
 
 _FALLBACKS = ("sensible-editor", "editor", "nano", "vi", "notepad")
 _AT_LINE = {"code": "-g {file}:{line}", "subl": "{file}:{line}", "hx": "{file}:{line}", "zed": "{file}:{line}"}
@@ -32,14 +32,14 @@ _PLUS_LINE = frozenset({"vi", "vim", "nvim", "nano", "emacs", "emacsclient", "mi
 
 
 class EditorFailed(Exception):
-    """The editor could not be used, or says that it failed."""
+    """The editor could not be started, or it exited with an error."""
 
 
 async def edit_text(app: App[object], text: str, *, suffix: str, check: Check) -> str | None:
-    """The text as the user left it in their editor; None where they left it as it was, or gave up.
+    """Let the user edit a text. Return the edited text, or None if it is unchanged or the user gave up.
 
-    The file that is edited ends in `suffix`. Where `check` finds a fault the user may edit again what they typed; where
-    they do not want to, or the editor fails, the file stays and its name is said.
+    The name of the edited file ends in `suffix`. If `check` finds an error, the user may edit the text again. If the
+    user declines or the editor fails, a changed file stays and a message shows its path.
     """
     try:
         folder = Path(tempfile.mkdtemp(prefix="workbench-"))
@@ -63,7 +63,7 @@ async def edit_text(app: App[object], text: str, *, suffix: str, check: Check) -
 
 
 async def open_file(app: App[object], path: Path, *, line: int | None) -> bool:
-    """Open a file of the project in the user's editor, at a line where it can do that. False where that failed."""
+    """Open a project file in the editor, at a line if the editor supports it. Return False if that failed."""
     try:
         _run(app, editor_command(os.environ, path, line=line))
     except EditorFailed as failure:
@@ -73,7 +73,7 @@ async def open_file(app: App[object], path: Path, *, line: int | None) -> bool:
 
 
 def editor_command(environment: Mapping[str, str], file: Path, *, line: int | None = None) -> Sequence[str]:
-    """The command that edits a file: by $VISUAL, else $EDITOR, else an editor that is there. Raises EditorFailed."""
+    """Return the command that edits a file: $VISUAL, else $EDITOR, else an installed editor. Raise EditorFailed."""
     chosen = environment.get("VISUAL") or environment.get("EDITOR") or ""
     try:
         words = shlex.split(chosen) or [_fallback()]
@@ -88,7 +88,7 @@ def editor_command(environment: Mapping[str, str], file: Path, *, line: int | No
 
 
 class _GaveUp(Exception):
-    """The user does not want to mend what is wrong with the text."""
+    """The user does not want to correct an invalid text."""
 
 
 async def _edit_until_right(app: App[object], file: Path, text: str, check: Check) -> str | None:
@@ -111,7 +111,7 @@ async def _edit_until_right(app: App[object], file: Path, text: str, check: Chec
 
 
 def _run(app: App[object], command: Sequence[str]) -> None:
-    """Run the editor in place of the screen. Whatever is raised meanwhile would keep the screen from coming back."""
+    """Suspend the screen and run the editor. Exceptions are raised afterwards, or the screen would not resume."""
     failure = ""
     try:
         with app.suspend():
@@ -136,7 +136,7 @@ def _fallback() -> str:
 
 
 def _as_it_was_ended(edited: str, text: str) -> str:
-    """Most editors end a file with a line feed; where the text had none that is not meant."""
+    """Remove the final line feed that most editors add, if the original text had none."""
     return edited if text.endswith("\n") else edited.removesuffix("\n").removesuffix("\r")
 
 

@@ -1,4 +1,4 @@
-"""Every key of the screen: one place after the other, one action a line, in the order in which help shows them.
+"""Table of all keys, by place. Help shows them in this order.
 
 To add a key, add a line here and an `action_` method to the widget that has the bindings of the place.
 """
@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class KeyAction:
-    """Something a key does.
+    """An action that a key performs.
 
-    `id` is the name under which `[keys]` in the settings can change it. `where` is the place whose widget has the
-    focus when the key is heard. `keys` are separated by commas. `description` is as short as the footer needs it;
-    `footer` shows it there. `explanation` is for help and palette. An action that `yields` leaves its key to any other
-    action that is nearer to the focus.
+    `id` is its name in `[keys]` of the settings. `where` is the place whose widget must have the focus. `keys` are
+    separated by commas. `description` is short enough for the footer; `footer` shows it there. `explanation` is for
+    help and palette. If an action `yields`, an action nearer to the focus may use the same key and takes precedence.
     """
 
     id: str
@@ -31,16 +30,16 @@ class KeyAction:
 
     @property
     def help(self) -> str:
-        """The explanation, or the description where there is none."""
+        """The explanation, or the description if the explanation is empty."""
         return self.explanation or self.description
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """A part of the screen with keys of its own.
+    """A part of the screen with its own keys.
 
-    `made_of` names the shared places whose keys are heard in it too. A modal place covers the main screen, whose keys
-    are not heard meanwhile.
+    `made_of` lists shared places whose keys also work in it. A modal place covers the main screen and disables the
+    keys of that screen.
     """
 
     name: str
@@ -82,7 +81,7 @@ def _place(
 
 # fmt: off
 def _differences(place: str) -> tuple[KeyAction, ...]:
-    """The keys of every view of a diff."""
+    """Return the keys that all diff views share."""
     return (
         _key(f"{place}_next", "},J", "step(1)", "next", "go to the next difference"),
         _key(f"{place}_previous", "{,K", "step(-1)", "previous", "go to the difference before"),
@@ -100,7 +99,7 @@ _PLACES = (
         _key("suspend", "ctrl+z", "suspend_process", "back to the shell; fg returns"),
     )),
     _place("screen", "In the main screen", actions=(
-        # F9 is heard while something is typed, too.
+        # F9 also works in text fields.
         _footer("run_case", "r,f9", "run_selected", "run",
                 "run the marked cases, else the selected one, or what is listed of the selected set or agent"),
         _footer("run_all", "R", "run_all", "all", "run every case that is listed"),
@@ -123,7 +122,7 @@ _PLACES = (
         _key("watch_off", "alt+w", "end_watch", "watch off", "turn watch off, and stop what it runs"),
         _key("run_held", "alt+r", "run_held", "run held back",
              "run what the watch holds back because the change affects more than the settings allow"),
-        # Nearer actions, such as ending a search, come first.
+        # Actions nearer to the focus, such as ending a search, take precedence.
         _key("back", "escape", "back", "back",
              "back to the newest result, to all panes, to the eval sets; never stops a run", yields=True),
         _footer("next_failing", "n", "next_failing", "next failing", "go to the next case that did not pass"),
@@ -206,7 +205,7 @@ _PLACES = (
         _key("editor_previous_turn", "{", "step_turn(-1)", "previous turn"),
     )),
     _place("diff", "In the diff", made_of=("lines",), actions=(
-        # The same as `accept` of the screen; listed so that it comes first.
+        # Same as `accept` of the screen; listed here so that it comes first.
         _footer("diff_accept", "a", "accept_hunk", "accept", "accept the difference under the cursor", yields=True),
         _key("diff_accept_turn", "T", "accept_turn", "accept turn", "accept this whole turn"),
         _footer("diff_accept_case", "A", "accept_case", "accept case", "accept all of it"),
@@ -426,7 +425,7 @@ _PLACES = (
 # fmt: on
 
 PLACES: Mapping[str, KeyPlace] = {place.name: place for place in _PLACES}
-"""Every place by its name."""
+"""All places, by name."""
 
 KEY_ACTIONS = tuple(action for place in _PLACES for action in place.actions)
-"""Everything that a key does."""
+"""All actions of all places."""

@@ -1,4 +1,4 @@
-"""Keys: bound to widgets, checked against `[keys]` of the settings, and written for people."""
+"""Key bindings of widgets, validation of `[keys]` in the settings, and display names of keys."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _BY_ID = {item.id: item for item in KEY_ACTIONS}
 
 
 def bindings(*where: str) -> Sequence[BindingType]:
-    """The bindings of one place, or of several together."""
+    """Return the bindings of one or more places."""
     return [_binding(item) for name in where for item in PLACES[name].actions]
 
 
 def dialog_bindings(where: str) -> Sequence[BindingType]:
-    """The bindings of a dialog, with that of help: other keys of the application are not heard in it."""
+    """Return the bindings of a dialog and of help. Other keys of the application do not work in a dialog."""
     return [*bindings(where), _binding(key_action("help"))]
 
 
 def key_action(action_id: str) -> KeyAction:
-    """The action with this id. Raises KeyError."""
+    """Return the action with this id. Raise KeyError if the id is unknown."""
     return _BY_ID[action_id]
 
 
 def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The `[keys]` of the settings that can be used, and a sentence for each that cannot, by its action.
+    """Return the valid entries of `[keys]` in the settings, and an error message for each invalid one, both by action.
 
-    An id that nobody knows, a key that does not exist, and a key that another action of the same place already has
-    are refused; Textual itself would ignore the first two and let the third silently displace the other action.
+    Unknown actions, unknown keys, and keys of another action in the same place are invalid. Textual would ignore the
+    first two. The third would silently replace the other action.
     """
     usable: dict[str, str] = {}
     problems: dict[str, str] = {}
@@ -60,7 +60,7 @@ def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
 
 
 def keys_of(item: KeyAction, keymap: Mapping[str, str]) -> str:
-    """The keys of an action as people write them."""
+    """Return the keys of an action as the user writes them."""
     return ", ".join(_shown(key) for key in _split(keymap.get(item.id, item.keys)))
 
 
@@ -82,7 +82,7 @@ def _clashes(changed: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _meet(item: KeyAction, another: KeyAction) -> bool:
-    """Whether the keys of both are heard at the same time."""
+    """Return True if the keys of both actions can be active at the same time."""
     one, other = item.where, another.where
     if one == other or _HEARD_IN_DIALOGS.intersection((item.id, another.id)):
         return True
@@ -97,7 +97,7 @@ def _meet(item: KeyAction, another: KeyAction) -> bool:
 
 
 def _split(keys: str) -> list[str]:
-    """Keys separated by commas; a lone comma is the key itself."""
+    """Split keys at commas; a lone comma is the comma key."""
     if keys.strip() == ",":
         return ["comma"]
     return [key if key == " " else key.strip() for key in keys.split(",") if key]

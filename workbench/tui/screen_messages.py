@@ -1,4 +1,4 @@
-"""Messages to the main screen, and what its panes and controllers share."""
+"""Messages to the main screen, and the context that its panes and controllers share."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from workbench.engine.run import Run
 
 
-# What panes and dialogs ask of the main screen.
+# Requests from panes and dialogs to the main screen.
 
 
 @dataclass
 class RunWanted(Message):
-    """The user wants these cases run, judged by `config` where one is given; with `ask`, to see the plan first.
+    """Request to run these cases. `config`, if given, replaces their criteria. `ask` shows the plan first.
 
-    With `only_plays` their scenarios are played and nothing is judged. `options` are those of a stopped run to resume.
+    `only_plays` plays the scenarios and scores nothing. `options` are those of a stopped run to resume.
     """
 
     selections: Sequence[Selection]
@@ -42,9 +42,9 @@ class RunWanted(Message):
 
 @dataclass
 class RunBegun(Message):
-    """A run was started that nobody prepared, such as one that only scores again.
+    """A run was started without a plan, such as one that only rescores.
 
-    With `is_shown` the run line shows it, and it can be stopped.
+    If `is_shown`, the run line shows it and the user can stop it.
     """
 
     run: Run
@@ -54,7 +54,7 @@ class RunBegun(Message):
 
 @dataclass
 class CaseWanted(Message):
-    """The user wants to look at this case, in this tab where one is named."""
+    """Request to show this case, in this tab if one is given."""
 
     key: CaseKey
     tab: str | None = None
@@ -62,14 +62,14 @@ class CaseWanted(Message):
 
 @dataclass
 class TabWanted(Message):
-    """The user wants to see this tab."""
+    """Request to open this tab."""
 
     tab: str
 
 
 @dataclass
 class SessionWanted(Message):
-    """The user wants to look at this session in place of the newest result."""
+    """Request to show this session instead of the newest result."""
 
     pinned: PinnedResult
     tab: str | None = None
@@ -77,26 +77,26 @@ class SessionWanted(Message):
 
 @dataclass
 class DocumentsChanged(Message):
-    """These eval sets were edited, saved or read again: what is shown of them is to be read anew."""
+    """These eval sets were edited, saved or reloaded; the screen has to read them again."""
 
     eval_sets: frozenset[str]
 
 
 @dataclass
 class ProjectChanged(Message):
-    """Files came or went: everything is to be looked at again, and then this case or eval set selected."""
+    """Files were added or removed. Reload the project, then select this case or eval set."""
 
     select: CaseKey | str | None = None
 
 
 @dataclass
 class SaveWanted(Message):
-    """The edits of this eval set are to be saved; where its file has changed, the user decides first."""
+    """Request to save the edits of this eval set. If its file changed on disk, the user decides first."""
 
     eval_set: str
 
 
-# What the panes and controllers of the main screen share.
+# Context that the panes and controllers of the main screen share.
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class ScreenContext:
 
 
 class Controller:
-    """A part of a widget that shows nothing: its workers, timers and messages are those of the widget."""
+    """A part of a widget without its own display. It uses the workers, timers and messages of the widget."""
 
     def __init__(self, widget: Widget, context: ScreenContext) -> None:
         self.widget = widget
@@ -134,9 +134,9 @@ Method = Callable[Concatenate[C, P], Coroutine[Any, Any, None]]
 def background(
     *, group: str, exclusive: bool = False
 ) -> Callable[[Method[C, P]], Callable[Concatenate[C, P], Worker[None]]]:
-    """Run a method of a controller in a worker of its widget, as `textual.work` does for methods of widgets.
+    """Decorate a controller method to run in a worker of its widget, as `textual.work` does for widgets.
 
-    All controllers of a widget share its groups: with `exclusive` a call cancels the other workers of the group.
+    All controllers of a widget share its groups. With `exclusive`, a call cancels the other workers of the group.
     """
 
     def decorate(method: Method[C, P]) -> Callable[Concatenate[C, P], Worker[None]]:

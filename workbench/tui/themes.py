@@ -1,4 +1,4 @@
-"""Themes: read from TOML files, ours and the user's. A file that is no theme is named, and costs only itself."""
+"""Themes from TOML files, bundled or of the user. An invalid file is reported; the other themes still load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEXT_STYLES = frozenset({"none", "bold", "b", "italic", "i", "underline", "u", 
 
 
 def _colour(value: str) -> str:
-    """Textual takes any text for a colour and dies of it at the next refresh, so it is parsed here."""
+    """Validate a colour. Textual accepts any text as a colour and crashes at the next refresh."""
     try:
         Color.parse(value)
     except ColorParseError as error:
@@ -46,7 +46,7 @@ Colour = Annotated[str, AfterValidator(_colour)]
 
 
 class ThemeFile(Fact):
-    """What a theme's file says. `ansi` themes use the terminal's own colours and name them as `ansi_blue`."""
+    """Content of a theme file. An `ansi` theme uses the colours of the terminal, such as `ansi_blue`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -66,12 +66,12 @@ class ThemeFile(Fact):
     variables: Annotated[dict[str, str], AfterValidator(_variables)] = Field(default_factory=dict)
 
     def theme(self) -> Theme:
-        """The theme, with our own variables filled in where the file leaves them open."""
+        """Return the theme. Variables missing in the file get their defaults."""
         values = self.model_dump(exclude={"variables"})
         return Theme(**values, variables={**self._default_variables(), **self.variables})
 
     def _default_variables(self) -> dict[str, str]:
-        """Ours, and those that Textual's stylesheets need of a theme with the terminal's colours."""
+        """Return default diff colours and, for ANSI themes, the variables that stylesheets of Textual require."""
         ours = {"diff-removed": self.error, "diff-added": self.success}
         if not self.ansi:
             return ours
@@ -80,14 +80,14 @@ class ThemeFile(Fact):
 
 @dataclass(frozen=True)
 class LoadedThemes:
-    """Themes by name, and a sentence for each file that is none."""
+    """Themes by name, and an error message for each invalid file."""
 
     themes: dict[str, Theme]
     failed: tuple[str, ...]
 
 
 def theme_folders() -> tuple[Path, ...]:
-    """Where themes are looked for: those that come with workbench, then the user's own, which win."""
+    """Return the theme folders: first the bundled one, then that of the user, which takes precedence."""
     package = Path(workbench.__file__).parent
     bundled = package / "_bundled" / "themes"
     ours = bundled if bundled.is_dir() else package.parent / "themes"
@@ -95,7 +95,7 @@ def theme_folders() -> tuple[Path, ...]:
 
 
 def load_themes(folders: Iterable[Path]) -> LoadedThemes:
-    """Read every `*.toml` of these folders; of two themes with one name the later wins."""
+    """Read every `*.toml` in these folders. If two themes have the same name, the later one is used."""
     themes: dict[str, Theme] = {}
     failed: list[str] = []
     for folder in folders:
@@ -104,7 +104,7 @@ def load_themes(folders: Iterable[Path]) -> LoadedThemes:
                 theme = ThemeFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).theme()
             except ValidationError as error:
                 failed.append(f"{path}: {_what_is_wrong(error)}")
-            except (OSError, ValueError, RecursionError) as error:  # ValueError: also integers that Python refuses
+            except (OSError, ValueError, RecursionError) as error:  # ValueError: also integers too long for Python
                 failed.append(f"{path}: not readable as TOML: {error}")
             else:
                 themes[theme.name] = theme
@@ -112,7 +112,7 @@ def load_themes(folders: Iterable[Path]) -> LoadedThemes:
 
 
 def _what_is_wrong(error: ValidationError) -> str:
-    """All of it in one sentence: a file half written would be a screen full of messages."""
+    """Format all errors as one message; an incomplete file would otherwise fill the screen with messages."""
     wrong, missing = [], []
     for item in error.errors(include_url=False):
         place = ".".join(map(str, item["loc"]))
@@ -126,14 +126,14 @@ def _what_is_wrong(error: ValidationError) -> str:
 
 
 class ThemeChanges:
-    """Tells when the themes of some folders have changed. A theme whose file was removed stays until the end."""
+    """Detects changed theme files in folders. A theme whose file was removed stays until the application exits."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
         self._seen = self._signature()
 
     def look(self) -> LoadedThemes | None:
-        """The themes as they are now; None where no file has changed since the last look."""
+        """Return the current themes, or None if no file changed since the last call."""
         signature = self._signature()
         if signature == self._seen:
             return None
@@ -151,6 +151,6 @@ class ThemeChanges:
 
 
 def theme_problem(name: str, found: LoadedThemes) -> str | None:
-    """What is wrong with the name of a theme in the settings; those that come with Textual are known too."""
+    """Return an error message if the theme in the settings is unknown, else None. Themes of Textual are known."""
     known = sorted({*found.themes, *BUILTIN_THEMES})
     return None if name in known else f"[tui] theme: there is no theme {name!r}; there are {', '.join(known)}"
