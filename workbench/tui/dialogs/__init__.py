@@ -1,1 +1,1 @@
-"""Dialogs that panes and screens ask questions with."""
+"""Dialogs of panes and screens."""

@@ -1,4 +1,4 @@
-"""Conflicts with the file on disk, unsaved edits of an earlier session, and two versions of a set."""
+"""Dialogs for conflicts with the file on disk, recovery of unsaved edits, and comparison of two versions."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from workbench.tui.state.version_lines import find_merge_mark, merged_text, vers
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
-# Two versions of an eval set: to look at, or to choose from.
+# Comparison of two versions of an eval set.
 
 
 class VersionsView(Vertical):
-    """A sentence, and below it what differs: side by side where the screen is wide enough."""
+    """A title and the differences of two versions, side by side if the screen is wide enough."""
 
     def __init__(self, title: str) -> None:
         super().__init__()
         self._title = title
 
     def compose(self) -> ComposeResult:
-        """The sentence and the lines."""
+        """Yield the title and the lines."""
         yield Static(Content(safe(self._title)), classes="versions-title")
         yield LinesView()
 
     async def show(self, versions: Versions, *, ours: str, theirs: str) -> None:
-        """Compare the versions, which are called so, and show what differs."""
+        """Show the differences. `ours` and `theirs` are the headings of the versions."""
         self.show_blocks(await asyncio.to_thread(version_blocks, versions, ours=ours, theirs=theirs))
 
     def show_blocks(self, blocks: tuple[Block, ...]) -> None:
-        """Show these blocks."""
+        """Show blocks from the top, and focus them."""
 
         def lay_out_blocks(width: int) -> list[Line]:
             return render_blocks(blocks, width=width, side_by_side=self.screen.size.width >= SIDE_BY_SIDE_FROM)
@@ -58,7 +58,7 @@ class VersionsView(Vertical):
 
 
 class VersionsScreen(Dialog[None]):
-    """Shows what differs between two versions."""
+    """Dialog with the differences of two versions."""
 
     CSS_PATH = "documents.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("versions",)
@@ -72,16 +72,16 @@ class VersionsScreen(Dialog[None]):
         self._theirs = theirs
 
     def compose(self) -> ComposeResult:
-        """The versions and the keys."""
+        """Yield the versions and the keys."""
         yield VersionsView(self._title)
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Compare them."""
+        """Compare the versions."""
         self._compare()
 
     def action_close(self) -> None:
-        """Close."""
+        """Close the dialog."""
         self.dismiss(None)
 
     @work(group="versions")
@@ -89,17 +89,20 @@ class VersionsScreen(Dialog[None]):
         await self.query_one(VersionsView).show(self._versions, ours=self._ours, theirs=self._theirs)
 
 
-# An eval set changed on disk while it has unsaved edits: both versions are shown, and the user chooses.
+# Conflict of unsaved edits with a change on disk: the user sees both versions and chooses.
 
 _MINE = "yours, not saved"
 _THEIRS = "on disk"
 
 Decision = Literal["written", "taken"]
-"""The file was written, or taken as it is."""
+"""The file was overwritten with the edits, or its content replaced the edits."""
 
 
 class ConflictScreen(Dialog[Decision | None]):
-    """Gives what was decided, None where nothing was. Only the version that was shown is ever written over."""
+    """Dialog that resolves a conflict. The result is the decision, or None if the user postponed it.
+
+    It overwrites the file only if its content is the version that the user saw.
+    """
 
     HELP: ClassVar[str] = (
         "The eval set was changed by somebody else while it has edits of yours that are not saved. Nothing "
@@ -117,7 +120,7 @@ class ConflictScreen(Dialog[Decision | None]):
         self._is_deciding = False
 
     def compose(self) -> ComposeResult:
-        """Both versions and the keys."""
+        """Yield both versions and the keys."""
         yield VersionsView(
             f"{self._eval_set} changed on disk while it has unsaved edits. Nothing is written before you choose."
         )
@@ -128,34 +131,34 @@ class ConflictScreen(Dialog[Decision | None]):
         self._read()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """There is nothing to take of a file that is gone, and not always a way to have both."""
+        """Disable taking a deleted file, and keeping both versions if they have no automatic merge."""
         if action == "take_theirs":
             return self._versions is None or self._versions.theirs is not None
         return action != "keep_both" or self._both is not None
 
     def action_keep_mine(self) -> None:
-        """Write the edits in place of what is on disk."""
+        """Overwrite the file with the edits."""
         self._decide(self._write_mine, "written")
 
     def action_take_theirs(self) -> None:
-        """Take what is on disk; undo brings the edits back."""
+        """Replace the edits with the file on disk; undo restores them."""
         self._decide(self._reload, "taken")
 
     def action_keep_both(self) -> None:
-        """Make the edits in what is on disk, and write that."""
+        """Merge the edits into the version on disk, and write the result."""
         self._decide(self._write_both, "written")
 
     def action_merge(self) -> None:
-        """Make one text of both in the user's editor, and write that."""
+        """Open both versions as one text in the user's editor, and write the merged text."""
         self._decide(self._merge, "written")
 
     def action_later(self) -> None:
-        """Leave it undecided."""
+        """Postpone the decision."""
         self.dismiss(None)
 
     @property
     def _both(self) -> bytes | None:
-        """Both versions in one, where that is without question."""
+        """Content of the automatic merge; None if there is none."""
         merge = self._versions.merge if self._versions is not None else None
         return merge.content if merge is not None else None
 
@@ -165,9 +168,9 @@ class ConflictScreen(Dialog[Decision | None]):
 
     @work(group="decide")
     async def _decide(self, carry_out: Callable[[Versions], Awaitable[bool | None]], decision: Decision) -> None:
-        """Carry out what was chosen; where the file changed yet again, show that version first.
+        """Carry out a decision. If the file changed again, show the new version instead.
 
-        Nothing is chosen before both versions are shown, nor while a choice is being carried out.
+        Do nothing before both versions are shown, or while another decision is carried out.
         """
         if self._versions is None or self._is_deciding:
             return
@@ -209,7 +212,7 @@ class ConflictScreen(Dialog[Decision | None]):
             await self._write_merged(content, versions)
 
     async def _merge(self, versions: Versions) -> bool:
-        """False where the user gave up."""
+        """Merge in the user's editor; return False if the user cancelled."""
         both = await asyncio.to_thread(merged_text, versions, ours=_MINE, theirs=_THEIRS)
         suffix = "".join(Path(self._eval_set).suffixes[-2:])
         fault_of = await self._backend.call(
@@ -236,11 +239,11 @@ class ConflictScreen(Dialog[Decision | None]):
         )
 
 
-# Unsaved edits that an earlier session left: restored, looked at, thrown away, or left for later.
+# Recovery of unsaved edits of an earlier session.
 
 
 class RecoveryScreen(Dialog[Sequence[str]]):
-    """Gives the eval sets whose edits were restored."""
+    """Dialog that restores or discards unsaved edits. The result is the eval sets with restored edits."""
 
     HELP: ClassVar[str] = (
         "Edits that an earlier session did not save. Restoring brings them back as unsaved edits; throwing "
@@ -257,7 +260,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         self._restored: list[str] = []
 
     def compose(self) -> ComposeResult:
-        """What was found, what of it is selected, and the keys."""
+        """Yield the list of unsaved edits, details of the selected ones, and the keys."""
         with Vertical(classes="dialog recovery"):
             yield Static(Content("An earlier session ended with unsaved edits. They have been kept:"))
             yield RowList(id="recovery-list")
@@ -283,7 +286,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
 
     @work(group="recovery")
     async def action_restore(self) -> None:
-        """Take up the selected edits, unsaved."""
+        """Restore the selected edits as unsaved edits."""
         selected = self._list.selected_edits
         if selected is None:
             return
@@ -298,7 +301,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
 
     @work(group="recovery")
     async def action_look(self) -> None:
-        """Show how the selected edits differ from the file."""
+        """Show the differences between the selected edits and the file."""
         selected = self._list.selected_edits
         if selected is None:
             return
@@ -314,7 +317,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
 
     @work(group="recovery")
     async def action_discard(self) -> None:
-        """Throw the selected edits away, after asking."""
+        """Discard the selected edits after a confirmation."""
         selected = self._list.selected_edits
         if selected is None:
             return
@@ -329,7 +332,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         self._remove_decided()
 
     def action_later(self) -> None:
-        """Leave what is left for later."""
+        """Close the dialog; the remaining edits stay recoverable."""
         self.dismiss(self._restored)
 
     def _remove_decided(self) -> None:

@@ -1,4 +1,4 @@
-"""Small dialogs: ask, choose, confirm, help, and the form of a new agent."""
+"""Small dialogs: text question, choice, confirmation, help, and the questions for a new agent."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ from workbench.tui.state.text_layout import (
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
-# What all screens over the main one have in common: each closes once, whatever is typed while it closes.
+# Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.
 
 Result = TypeVar("Result")
 
-_LONGEST_BUILD = 5.0  # seconds, after which keys are handled all the same
+_LONGEST_BUILD = 5.0  # maximum seconds that keys wait for a screen
 _MOMENT = 0.005
 
 
 class ResultScreen(Screen[Result]):
-    """A screen that can be dismissed at any time and any number of times: the first result counts.
+    """A screen that can be dismissed at any time and any number of times. The first result counts.
 
-    Textual pops whatever screen is on top. Keys that are typed faster than a screen goes away, and work that ends
-    while another screen covers this one, would otherwise close a screen that is not theirs.
+    Textual always pops the top screen. Without this class, two causes would close the wrong screen: keys typed before
+    a screen has closed, and work that ends while another screen covers this one.
     """
 
     _is_dismissed = False
-    _pending: tuple[Result | None] | None = None  # the result, while another screen covers this one
+    _pending: tuple[Result | None] | None = None  # the result while another screen covers this one
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
-        """Close with this result, once nothing covers the screen; do nothing if it was closed before."""
+        """Close with a result when no other screen covers this one. Do nothing if it was closed before."""
         if self._is_dismissed or self not in self.app.screen_stack:
             return AwaitComplete()
         if not self.is_active:
@@ -77,17 +77,17 @@ class ResultScreen(Screen[Result]):
 
 
 class Dialog(ModalScreen[Result], ResultScreen[Result]):
-    """A modal screen: what it covers stays visible around it, and hears no keys."""
+    """A modal screen. The covered screen stays visible around it, but receives no keys."""
 
 
 class Palette(CommandPalette, Dialog[None]):
-    """Textual's list of commands."""
+    """Textual's command palette as a dialog."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse keys for a list without a place on the screen.
+        """Refuse keys for a command list that has no layout yet.
 
-        Until then Textual (8.2.8, `OptionList._update_lines`) knows no lines of it, and a page up or down looks one up
-        in vain. No other `OptionList` is in use.
+        Textual 8.2.8 knows no lines of such a list (`OptionList._update_lines`), so page up and down would fail.
+        The project uses no other `OptionList`.
         """
         if action == "command_list":
             return any(commands.scrollable_content_region for commands in self.query(CommandList))
@@ -95,7 +95,10 @@ class Palette(CommandPalette, Dialog[None]):
 
 
 async def wait_until_built(app: App[Any]) -> None:
-    """Wait until the screen on top has all its widgets: keys for it may follow at once on those that opened it."""
+    """Wait until the top screen has all its widgets.
+
+    The user may type keys for a screen immediately after the keys that open it.
+    """
     until = time.monotonic() + _LONGEST_BUILD
     while app.screen_stack and _is_being_built(app.screen) and time.monotonic() < until:  # noqa: ASYNC110
         await asyncio.sleep(_MOMENT)
@@ -106,9 +109,9 @@ def _is_being_built(screen: Screen[Any]) -> bool:
 
 
 def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:
-    """Return True if a widget was removed, or is on a screen that was closed: not one of `screens`.
+    """Return True if a widget was removed, or its screen was closed, which means it is not in `screens`.
 
-    Such a widget may still have work to end, without its children: these go before it does.
+    Such a widget may still finish work, but its children are already removed.
     """
     if not isinstance(node, DOMNode) or node.is_dom_root:
         return False
@@ -117,20 +120,20 @@ def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:
     return screen not in screens or any(each._pruning for each in around)
 
 
-# A question that is answered with one line of text.
+# Question with a line of text as its answer.
 
 Check = Callable[[str], str | None]
-"""Says in a sentence what is wrong with a text; None where nothing is."""
+"""Describes the problem of a text in a sentence; None if it has no problem."""
 
 
 class AskScreen(Dialog[str | None]):
-    """Asks for a name, a path or the like; gives None where the user changes their mind."""
+    """Question for a name, a path or another line of text. The result is the text, or None if the user cancels."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("ask",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("ask")]
 
     def __init__(self, question: str, *, value: str = "", check: Check, warn: Check | None = None) -> None:
-        """What `check` says refuses an answer; what `warn` says is shown, and the answer taken."""
+        """Create the dialog. A problem from `check` prevents the answer; one from `warn` is only shown."""
         super().__init__()
         self._question = question
         self._value = value
@@ -138,7 +141,7 @@ class AskScreen(Dialog[str | None]):
         self._warn = warn
 
     def compose(self) -> ComposeResult:
-        """The question, the line, and what is wrong with what stands in it."""
+        """Yield the question, the input, the problem of its text, and the keys."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
             yield Input(self._value, compact=True)
@@ -147,7 +150,7 @@ class AskScreen(Dialog[str | None]):
 
     @on(Input.Changed)
     def _on_changed(self, message: Input.Changed) -> None:
-        problem = self._check(message.value) if message.value else None  # an empty line is only refused on enter
+        problem = self._check(message.value) if message.value else None  # refuse an empty line only on enter
         warning = self._warn(message.value) if problem is None and message.value and self._warn is not None else None
         shown = self.query_one(".dialog-problem", Static)
         shown.set_class(warning is not None, "-warning")
@@ -166,13 +169,13 @@ class AskScreen(Dialog[str | None]):
         self.dismiss(None)
 
 
-# A question that is answered by choosing one of several lines.
+# Question with a list of choices.
 
-_AROUND_LIST = 7  # border and padding of the dialog, the keys, a blank line on both sides of the list
+_AROUND_LIST = 7  # lines for the border and padding of the dialog, the keys, and a blank line on both sides
 
 
 class _Choices(CursorRows):
-    """The lines to choose from."""
+    """Rows with one choice each."""
 
     def __init__(self, choices: Sequence[str], cursor: int) -> None:
         self._choices = choices
@@ -182,12 +185,12 @@ class _Choices(CursorRows):
         return len(self._choices)
 
     def line(self, index: int, width: int) -> Line:
-        """One choice."""
+        """Return the row of a choice, cut to `width` cells."""
         return (StyledText(f" {safe_line(self._choices[index], width=max(width - 2, 1))}"),)
 
 
 class ChooseScreen(Dialog[int | None]):
-    """Gives the index of the chosen line, None where the user changes their mind. There must be a choice."""
+    """Question with at least one choice. The result is the index of the choice, or None if the user cancels."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("choose",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("choose")]
@@ -198,21 +201,21 @@ class ChooseScreen(Dialog[int | None]):
         self._choices = _Choices(choices, chosen)
 
     def compose(self) -> ComposeResult:
-        """The question and the lines."""
+        """Yield the question, the choices and the keys."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
             yield RowList()
             yield KeyLine(enter="choose")
 
     def on_mount(self) -> None:
-        """The list is as high as its lines, as far as there is room."""
+        """Show the choices in a low list; `on_resize` gives it more lines if they fit."""
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._choices), 3)
         rows.focus()
         rows.show(self._choices)
 
     def on_resize(self) -> None:
-        """Question, list and keys share the height."""
+        """Fit the height of the list to the screen."""
         self.call_after_refresh(self._share_height)
 
     def _share_height(self) -> None:
@@ -233,11 +236,11 @@ class ChooseScreen(Dialog[int | None]):
         self.dismiss(None)
 
 
-# A question that is answered with yes or no.
+# Question with yes or no as its answer.
 
 
 class ConfirmScreen(Dialog[bool]):
-    """Asks one question; anything but yes is no."""
+    """Question whose result is True only for yes."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("confirm",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("confirm")]
@@ -247,7 +250,7 @@ class ConfirmScreen(Dialog[bool]):
         self._question = question
 
     def compose(self) -> ComposeResult:
-        """The question and the keys that answer it."""
+        """Yield the question and the keys for its answers."""
         with Vertical(classes="dialog"):
             yield Static(Content(self._question))
             yield KeyLine()
@@ -257,18 +260,18 @@ class ConfirmScreen(Dialog[bool]):
         self.dismiss(yes)
 
 
-# Help: what can be done where the focus is, and what the symbols stand for.
+# Help: actions at the focus, and the meaning of the symbols.
 
 _KEY_WIDTH = 24
 
 
 class HelpScreen(Dialog[None]):
-    """What the focused pane is for, and the keys as they are now, remapped ones too."""
+    """Dialog with the purpose of the focused pane and its current keys, including remapped ones."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("help",)
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("help"),
-        Binding("question_mark,f1", "close", show=False, id="help"),  # what opens it closes it
+        Binding("question_mark,f1", "close", show=False, id="help"),  # the key that opens help also closes it
     ]
 
     def __init__(self, helps: Sequence[str], places: Sequence[KeyPlace], *, keymap: Mapping[str, str]) -> None:
@@ -278,26 +281,26 @@ class HelpScreen(Dialog[None]):
         self._keymap = keymap
 
     def compose(self) -> ComposeResult:
-        """One scrolling text."""
+        """Yield a scrollable text and the keys."""
         with Vertical(classes="dialog dialog-tall"):
             yield LinesView()
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show it."""
+        """Show the text."""
         view = self.query_one(LinesView)
         view.show_blocks(tuple(self._blocks()), from_top=True)
         view.focus()
 
     def action_close(self) -> None:
-        """Back to where one was."""
+        """Close the help."""
         self.dismiss(None)
 
     def _blocks(self) -> Iterator[Block]:
         for text in self._helps:
             yield Paragraph.from_text(text)
             yield BLANK
-        # What is shared by many places comes after what this one has for itself.
+        # Keys shared by many places follow the keys of this place.
         for place in sorted(self._places, key=lambda place: place in (PLACES["rows"], PLACES["lines"])):
             yield Paragraph.from_text(place.title, Style.HEADING)
             for item in place.actions:
@@ -315,11 +318,11 @@ def _row(keys: str, what: str) -> Paragraph:
     return Paragraph((StyledText(f"{keys:<{_KEY_WIDTH - 1}} ", Style.KEY), StyledText(what)), indent=2, hang=_KEY_WIDTH)
 
 
-# Adds an agent to the settings of the project: asked for its kind, its name, where it is, and its eval sets.
+# Questions for a new agent: its kind, name, location and eval sets.
 
 
 async def add_target(widget: Widget, context: ScreenContext) -> None:
-    """Everything from the questions to the written file. `widget` is what asks and says."""
+    """Ask for a new agent and add it to the settings of the project. `widget` shows the questions and messages."""
     try:
         target = await _ask_target(widget)
         if target is None:
@@ -333,7 +336,7 @@ async def add_target(widget: Widget, context: ScreenContext) -> None:
 
 
 async def _ask_target(widget: Widget) -> NewTarget | None:
-    """What the user wants; None where they changed their mind."""
+    """Ask for the new target; return None if the user cancels."""
     kinds = list(LOCATIONS)
     chosen = await widget.app.push_screen_wait(
         ChooseScreen("Add an agent: how is it reached?", [f"{kind}: {what}" for kind, what in LOCATIONS.items()])

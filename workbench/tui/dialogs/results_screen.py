@@ -1,4 +1,4 @@
-"""Screens of results: a table, and two runs compared."""
+"""Screens of results: the results table, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from workbench.tui.state.text_layout import Paragraph, Style, StyledText
 from workbench.tui.widgets.inputs import KeyLine, copy, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
-# The results table, over the main screen: a row for each case, columns that scroll, mean and deviation below.
+# Results table: a row for each case, scrolling columns, and mean and deviation below.
 
-_REFRESH = 0.5  # seconds between two looks at rows that are still being read
-_TABLE_STYLES = 1.0  # seconds between two looks at which verdicts are stale
+_REFRESH = 0.5  # seconds between updates while rows are read
+_TABLE_STYLES = 1.0  # seconds between checks for stale verdicts
 
 
 class TableScreen(ResultScreen[CaseKey | None]):
-    """The newest results of what is selected, or those of a stored run. Gives the case that the user goes to."""
+    """Table of the newest results of a scope, or of a stored run. The result is the case that the user opens."""
 
     HELP: ClassVar[str] = (
         "The newest results, one row for each case: verdict, response, trajectory and scores, with mean and "
@@ -50,7 +50,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
     def __init__(
         self, context: ScreenContext, *, title: str = "", scope: Scope | None = None, run_id: str | None = None
     ) -> None:
-        """Give the `scope` of the newest results, or the id and title of a run."""
+        """Create the table for the newest results in `scope`, or for the run with this id and title."""
         super().__init__()
         self._screen_context = context
         self._run_title = title
@@ -61,7 +61,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         self._problem = ""
 
     def compose(self) -> ComposeResult:
-        """What is shown, the titles of the columns, the rows, and what stands below them."""
+        """Yield title, filter, column titles, rows, statistics and keys."""
         yield StatusLine(id="table-title")
         yield Input(id="table-filter", placeholder="words that the rows must have", compact=True)
         yield StatusLine(id="table-head")
@@ -71,18 +71,18 @@ class TableScreen(ResultScreen[CaseKey | None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Begin to read."""
+        """Start to read the rows."""
         self.query_one(Input).display = False
         self.query_one(RowList).focus()
         self._read()
         self.set_interval(_TABLE_STYLES, self._arrange_if_stale)
 
     def on_resize(self) -> None:
-        """Other columns fit now."""
+        """Fit the columns to the new width."""
         self._show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """A stored run has no wider scope; what needs a row needs one."""
+        """Disable a wider scope for a stored run."""
         if action == "widen":
             return self._scope is not None
         return True
@@ -108,7 +108,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         self.query_one(RowList).focus()
 
     def action_move_column(self, by: int) -> None:
-        """Go to another column."""
+        """Move the cursor by a number of columns."""
         self._table.move_column(by)
         self._show()
 
@@ -118,18 +118,18 @@ class TableScreen(ResultScreen[CaseKey | None]):
         self._show()
 
     def action_filter(self) -> None:
-        """Write what the rows must have."""
+        """Show and focus the filter."""
         line = self.query_one(Input)
         line.display = True
         line.focus()
 
     def action_toggle_repeats(self) -> None:
-        """One row for each repeat, or for each case."""
+        """Switch between a row for each repeat and a row for each case."""
         self._table.by_repeat = not self._table.by_repeat
         self._arrange()
 
     def action_widen(self) -> None:
-        """The agent of the set, then everything, then the set again."""
+        """Switch the scope from the set to its agent, then to everything, then back to the set."""
         if self._scope is not None:
             self._scope = self._scope.widen()
             self._read()
@@ -140,7 +140,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         copy(self, self._table.format_row(row) if row is not None else None)
 
     def action_close(self) -> None:
-        """End the filter; without one, back to the main screen."""
+        """Clear the filter; without a filter, close the screen."""
         line = self.query_one(Input)
         if line.has_focus or line.value:
             line.value = ""
@@ -151,7 +151,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
 
     @work(group="dialog", exclusive=True)
     async def action_choose_columns(self) -> None:
-        """Show or hide columns, one after the other."""
+        """Let the user show or hide columns until they close the list."""
         chosen: int | None = 0
         while chosen is not None:
             columns = self._table.all_columns
@@ -164,7 +164,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
 
     @work(group="dialog", exclusive=True)
     async def action_export(self) -> None:
-        """Write what is listed to a file; one that is there is only replaced where the user says so."""
+        """Export the listed results to a file. Replace an existing file only after a confirmation."""
         jobs = self._jobs()
         if not jobs:
             say(self, "there is nothing to export", severity="warning")
@@ -190,12 +190,12 @@ class TableScreen(ResultScreen[CaseKey | None]):
         say(self, f"{pluralise(len(jobs), 'result')} written to {path}")
 
     def _jobs(self) -> list[JobKey]:
-        """The results behind the rows that are listed, in their order."""
+        """List the results of the listed rows, in their order."""
         return [JobKey(case=row.case, repeat=repeat) for row in self._table.rows for repeat in row.repeat_numbers]
 
     @work(group="read", exclusive=True)
     async def _read(self) -> None:
-        """Read the rows in stretches, and show them as they come."""
+        """Read the rows in batches, and show each batch as it arrives."""
         old, self._table = self._table, ResultTable()
         self._table.copy_view(old)
         self._is_reading, self._problem = True, ""
@@ -209,7 +209,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
                     shown = time.monotonic()
         except StoreError as error:
             self._problem = str(error)
-            say(self, self._problem, severity="error")  # whole: a line of the screen may cut what to do about it
+            say(self, self._problem, severity="error")  # the full text; the title may cut off its advice
         self._is_reading = False
         self._arrange()
 
@@ -262,13 +262,13 @@ class TableScreen(ResultScreen[CaseKey | None]):
         return tuple(pieces)
 
 
-# Two runs side by side, over the main screen.
+# Comparison of two runs.
 
 _HEAD_LINES = 3
 
 
 class ComparingScreen(ResultScreen[CaseKey | None]):
-    """Cases with what became of them from the earlier run to the later. Gives the case that the user goes to."""
+    """Changes of each case from an earlier run to a later one. The result is the case that the user opens."""
 
     HELP: ClassVar[str] = (
         "What became of each case from the earlier run to the later: regressions and fixes first, cases that only one "
@@ -283,7 +283,7 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
         self._screen_context = context
 
     def compose(self) -> ComposeResult:
-        """Both runs, the cases, and the text about one."""
+        """Yield the header lines, the cases with their details, and the keys."""
         for number in range(_HEAD_LINES):
             yield StatusLine(id=f"comparing-{number}")
         yield RowsAndText()
@@ -303,16 +303,16 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
         self.query_one(RowsAndText).show(self._cases, from_top=False)
 
     def action_toggle_flips(self) -> None:
-        """List only the cases whose verdict flipped, or all."""
+        """Switch between all cases and those with a flipped verdict."""
         self._cases = ComparedCases(self._cases.comparison, only_flips=not self._cases.only_flips)
         self._show()
 
     def action_swap(self) -> None:
-        """Exchange the runs."""
+        """Swap the earlier and the later run."""
         self._swap()
 
     def action_close(self) -> None:
-        """Back to the history."""
+        """Close the comparison."""
         self.dismiss(None)
 
     def _show(self) -> None:
