@@ -1,1 +1,1 @@
-"""What the screen asks of the engine and the store, off the event loop. Nothing else of the TUI calls them."""
+"""Calls of the screen to the engine and the store, off the event loop. No other part of the TUI calls them."""

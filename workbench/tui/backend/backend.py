@@ -1,4 +1,4 @@
-"""The only way of the screen to the engine and the store."""
+"""The only access of the screen to the engine and the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Backend(WorkspaceThread):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.edits = 0  # how often unsaved edits may have changed; recovery files have to follow
+        self.edits = 0  # number of calls that may have changed unsaved edits; recovery files follow it
         self.project = Projects(path, self.call)
         self.contents = Contents(self.call)
         self.accepting = Accepting(self.call, self.edit)

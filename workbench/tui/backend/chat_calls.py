@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from workbench.store.project_discovery import NewSets
 
 
-# Conversations by hand: opened with an agent, and written down as eval cases.
+# Manual chats with an agent, saved as eval cases.
 
 
 class CannotChat(Exception):
-    """There is nothing to talk to; the message says why."""
+    """The agent cannot be opened for a chat; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFacts:
-    """An eval set to which a case is to be added: the ids that it has, and whether it can hold a final state."""
+    """Facts about an eval set for a new case: its ids, and whether its format can hold a final state."""
 
     eval_ids: frozenset[str]
     holds_final_state: bool
@@ -46,7 +46,7 @@ def open_chat(workspace: Workspace, target: str, *, session_input: SessionInput)
 
 
 def read_set_facts(workspace: Workspace, eval_set: str) -> SetFacts:
-    """Read what a new case of a set has to respect. Raises StoreError."""
+    """Read the facts of a set that limit a new case. Raises StoreError."""
     from workbench.store.evalsets.case_frame import DocumentFormat
 
     document = workspace.documents.document(eval_set)
@@ -77,7 +77,7 @@ def find_agent(workspace: Workspace, eval_set: str) -> str | None:
     return next((entry.target for entry in workspace.project.eval_sets if entry.relative == eval_set), None)
 
 
-# Scenarios that a model writes: asked for, read again where the user has edited them, and added to a set.
+# Scenarios written by a model: generate, parse after an edit by the user, and add to a set.
 
 
 def start_generation(
@@ -119,12 +119,12 @@ def add_scenarios(
 
 
 def format_scenario(scenario: ConversationScenario) -> str:
-    """A scenario as text to be edited."""
+    """Format a scenario as JSON for an editor."""
     return json.dumps(scenario.model_dump(mode="json", exclude_none=True), indent=2, ensure_ascii=False) + "\n"
 
 
 def check_scenario_text(text: str) -> str | None:
-    """What keeps an edited text from being a scenario that can be played; None where nothing does."""
+    """Describe why an edited text is not a valid scenario; None if it is valid."""
     from workbench.simulation.user_prompts import UserOptions, check_scenario
     from workbench.store.evalsets.case_reader import InvalidData
     from workbench.store.json.json_path import format_place
@@ -139,7 +139,7 @@ def check_scenario_text(text: str) -> str | None:
 
 
 def parse_scenario(text: str) -> ConversationScenario:
-    """The scenario in a text that has no fault."""
+    """Parse the scenario in a valid text."""
     from workbench.store.evalsets.case_reader import validate_data
 
     return validate_data(ConversationScenario, json.loads(text))

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 # Eval sets: their problems and unsaved edits.
 
 MOST_PROBLEMS = 1_000
-"""How many problems of one eval set are listed; the others are counted."""
+"""Maximum number of problems listed for one eval set; the others are only counted."""
 _CHECKED_AT_ONCE = 500
-"""How many cases are checked against the rules of ADK before other work has its turn: about a tenth of a second."""
+"""Cases checked against the rules of ADK in one call, which takes about a tenth of a second."""
 
 
 def add_conversation(document: EvalSetDocument, result: CaseResult, case: EvalCase) -> str:
@@ -113,12 +113,12 @@ def _make_problem(error: StoreError, *, note: str = "") -> SetProblem:
     return SetProblem(path, error.message + note, place=error.place, line=error.line, column=error.column)
 
 
-# What the browser does with the cases of an eval set: functions of a document, for `OpenDocuments.edit_and_save`.
+# Operations of the browser on cases: functions of a document, for `OpenDocuments.edit_and_save`.
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedCase:
-    """A case on its way to another set. `text` is given where its data would lose comments."""
+    """A case to add to another set. `text` is None unless the case has comments, which `data` would lose."""
 
     eval_id: str
     format: str
@@ -127,7 +127,7 @@ class CopiedCase:
 
 
 def add_case(document: EvalSetDocument, eval_id: str, *, after: CaseKey | None) -> None:
-    """Insert a case of one empty turn, behind another or at the end."""
+    """Insert a case with one empty turn, after another case or at the end."""
     index = len(document) if after is None else get_case_index(document, after) + 1
     if _is_legacy(document):
         data: dict[str, Any] = {"name": eval_id, "data": [{"query": "", "expected_tool_use": [], "reference": ""}]}
@@ -161,7 +161,7 @@ def move_case(document: EvalSetDocument, key: CaseKey, by: int) -> None:
 
 
 def copy_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[CopiedCase]:
-    """Cases as another set can have them, in the order of this one; they stay here."""
+    """Copy cases for another set, in the order of this one."""
     taken, pieces = [], document.pieces_of_cases()
     for index in sorted(_get_case_indexes(document, keys)):
         strict = pieces[index].strict
@@ -171,7 +171,7 @@ def copy_cases(document: EvalSetDocument, keys: Sequence[CaseKey]) -> list[Copie
 
 
 def append_cases(document: EvalSetDocument, cases: Sequence[CopiedCase]) -> None:
-    """Add cases of another set at the end. Refused where an id is taken, and where the formats are not the same."""
+    """Append cases of another set. Raises StoreError for a duplicate id or a different format."""
     taken = {entry.eval_id for entry in document.entries}
     for case in cases:
         if case.eval_id in taken:
@@ -186,7 +186,7 @@ def append_cases(document: EvalSetDocument, cases: Sequence[CopiedCase]) -> None
 
 
 def get_case_index(document: EvalSetDocument, key: CaseKey) -> int:
-    """Where a case is in its file."""
+    """Return the index of a case in its file. Raises StoreError if it is missing."""
     return _get_case_indexes(document, [key])[0]
 
 
@@ -208,17 +208,17 @@ def _name_key(document: EvalSetDocument) -> str:
     return "eval_id" if document.format is DocumentFormat.CURRENT else "name"
 
 
-# Cases and sets as the editor has them open: read into rows, judged before an edit, edited.
+# Cases and sets in the editor: read as rows, validate an edit, and edit.
 
 _OLD_FORMAT = "an old format, edited with its own keys; `workbench eval-set migrate` writes it in the current one"
 
 
 class Refused(Exception):
-    """The edit would leave something that cannot be read; the text says where and why. Nothing was changed."""
+    """The edit would make the data invalid; the message says where and why. Nothing was changed."""
 
 
 class Outdated(Exception):
-    """The document is another than the one that the user looked at. Nothing was changed."""
+    """The document has changed since the user opened it. Nothing was changed by the edit."""
 
 
 def find_fault(workspace: Workspace, opened: Opened, edit: Edit) -> str | None:
@@ -304,7 +304,7 @@ def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
 
 
 def _find_duplicate_id(document: EvalSetDocument, index: int) -> str:
-    """What is wrong with a case that is sound by itself: results cannot be told apart where two cases have one id."""
+    """Describe a duplicate id, which makes results ambiguous; empty if the id is unique."""
     eval_id = document.entries[index].eval_id
     if any(entry.eval_id == eval_id for entry in document.entries if entry.index != index):
         return f"{eval_id!r} is the id of another case of this set too: give one of them another"
@@ -349,7 +349,7 @@ def _data(document: EvalSetDocument, opened: Opened) -> Any:
 
 
 def _check_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> str | None:
-    """What is wrong with a new id of a case: every case needs one of its own."""
+    """Describe the problem of a new case id: missing or duplicate; None if it has no problem."""
     key = "eval_id" if _is_current(document) else "name"
     new = get_value(after, (key,))
     if document.is_named_by_file or new == get_value(data, (key,)):
@@ -362,13 +362,13 @@ def _check_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> s
 
 
 def _is_current(document: EvalSetDocument) -> bool:
-    from workbench.store.evalsets.case_frame import DocumentFormat  # the screen is there before what reads files
+    from workbench.store.evalsets.case_frame import DocumentFormat  # loaded after the screen appears
 
     return document.format is DocumentFormat.CURRENT
 
 
 def _overlaps(one: Place, other: Place) -> bool:
-    """Whether one of two places is in the other."""
+    """Return True if one of two places contains the other."""
     shorter = min(len(one), len(other))
     return normalize_place(one)[:shorter] == normalize_place(other)[:shorter]
 
@@ -389,29 +389,29 @@ def keep_typed_texts(workspace: Workspace, texts: Sequence[Any]) -> None:
     workspace.typed_texts.write(texts)
 
 
-# Accepting: edits of expectations, and the runs that score anew what they are about.
+# Acceptance: edits of expectations, and runs that rescore the affected results.
 
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that only scores again, with its jobs."""
+    """A run that only rescores, with its jobs."""
 
     run: Run
     jobs: Sequence[JobKey]
 
 
 class Accepting:
-    """Turns what an agent did into what is expected of it."""
+    """Makes actual behaviour of an agent the expectation of a case."""
 
     def __init__(self, call: Call, edit: Call) -> None:
         self._call = call
         self._edit = edit
-        self._accepted: set[str] = set()  # eval sets that were accepted into
+        self._accepted: set[str] = set()  # eval sets with accepted results
 
     async def accept(self, wanted: Acceptance, *, label: str) -> StartedRun | str:
-        """Edit and save the case, and score its result anew; why that could not be done, where the edit was made.
+        """Edit and save the case, then rescore its result. Return the run, or the reason why rescoring is impossible.
 
-        Raises Refused, FileChanged and StoreError where it was not.
+        Raises Refused, FileChanged and StoreError if the case cannot be edited.
         """
 
         def accept(workspace: Workspace) -> StartedRun | str:
@@ -427,7 +427,7 @@ class Accepting:
         return begun
 
     async def score_undone(self, eval_sets: Collection[str]) -> Sequence[StartedRun]:
-        """Score results anew in these sets where accepting them was undone, or done again, since they were scored."""
+        """Rescore the results in these sets whose acceptance was undone or redone since they were scored."""
         if self._accepted.isdisjoint(eval_sets):
             return []
 
@@ -443,22 +443,22 @@ def _start_run(workspace: Workspace, plan: Plan) -> StartedRun:
     return StartedRun(workspace.start(plan, holds=Holds.VERDICTS), [job for job, _ in plan.jobs])
 
 
-# Reports saves of files that verdicts may depend on, for as long as no watch does. Nothing runs because of them.
+# Reports saves of files that verdicts may depend on, while no watch is active. They cause no runs.
 
-_DATA = frozenset({".json", ".jsonl", ".csv", ".parquet"})  # eval sets, criteria and datasets may be any of them
-_LEARN = 2.0  # seconds between two looks at whether runs have used more files
+_DATA = frozenset({".json", ".jsonl", ".csv", ".parquet"})  # formats of eval sets, criteria and datasets
+_LEARN = 2.0  # seconds between checks for new files that runs have used
 
 
 class SavedFiles:
-    """Observes the files of the project by a watcher of its own."""
+    """Observes the files of the project with its own watcher."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
 
     async def observe(self, report: Callable[[], object]) -> None:
-        """Report each save, and that more files are observed: they may have been saved before. Runs until cancelled.
+        """Report each save until cancelled. Also report newly observed files, because they may have changed before.
 
-        Raises StoreError where the history cannot be read.
+        Raises StoreError if the history cannot be read.
         """
         workspace = await self._call(lambda workspace: workspace)
         watcher, sources = await run_in_own_thread(lambda: _make_watcher(workspace))
@@ -485,7 +485,7 @@ def _make_watcher(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
 
 
 async def _observe_new_dependencies(sources: WatchedSources, report: Callable[[], object]) -> None:
-    """Observe what runs of this session have used, wherever it is."""
+    """Observe all files that runs of this session have used, in any folder."""
     while True:
         await asyncio.sleep(_LEARN)
         if await sources.watch_dependencies():

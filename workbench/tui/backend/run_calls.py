@@ -46,17 +46,17 @@ if TYPE_CHECKING:
     from workbench.tui.state.criteria_choice import CriteriaFile
 
 
-# Runs: planned with what they cost, started, and told what to do while they go on.
+# Runs: planning with a cost estimate, start, and commands to active runs.
 
 _RUN_COMMAND = "workbench (screen)"
 
 
 class Runs:
-    """What can be run. Methods raise PlanError and StoreError."""
+    """Plans, starts and controls runs. Methods raise PlanError and StoreError."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._runs: dict[str, Run] = {}  # that may be told something
+        self._runs: dict[str, Run] = {}  # runs that accept commands, by id
 
     async def plan(
         self,
@@ -67,21 +67,21 @@ class Runs:
         ask: bool = False,
         only_plays: bool = False,
     ) -> PlannedRun:
-        """Plan a run, judged by `config` where one is given. It asks to be seen as the settings say, or with `ask`.
+        """Plan a run, with the criteria in `config` if given. It needs confirmation if the settings or `ask` say so.
 
-        With `only_plays` the scenarios among the cases are played, and nothing is judged.
+        With `only_plays`, plan only the scenarios, without scoring.
         """
         options = options or RunOptions(command=_RUN_COMMAND, scores=not only_plays)
 
         def plan(workspace: Workspace) -> PlannedRun:
             from workbench.engine.plan import select_scenarios
-            from workbench.engine.plan_cost import estimate_cost  # with the metrics: not before the first run
+            from workbench.engine.plan_cost import estimate_cost  # loads the metrics, so import it late
             from workbench.watch.selector import reuse_unjudged
 
             made = workspace.plan(selections, options, config=config)
             if not options.scores:
                 made = select_scenarios(made)
-            elif options.resume is None:  # a resumed run has taken that up already
+            elif options.resume is None:  # a resumed run has reused them already
                 made = reuse_unjudged(workspace, made)
             confirm = workspace.settings.run.confirm
             cost = estimate_cost(made)
@@ -93,13 +93,13 @@ class Runs:
         return await self._call(plan)
 
     async def find_stopped_run(self) -> StoppedRun | None:
-        """The newest run, if it was stopped before its end. Raises StoreError."""
+        """Return the newest run if it was stopped before its end, else None. Raises StoreError."""
 
         def find(workspace: Workspace) -> StoppedRun | None:
             from workbench.engine.run_judging import find_stopped_run, get_selections
 
             if not get_history_path(workspace.root).exists():
-                return None  # opening it would make one, and looking at a project must not write to it
+                return None  # opening would create it, and viewing a project must not write to it
             with workspace.history() as history:
                 run = find_stopped_run(history)
             if run is None:
@@ -109,7 +109,7 @@ class Runs:
         return await self._call(find)
 
     async def start(self, planned: PlannedRun) -> tuple[Run, Sequence[JobKey]]:
-        """Start a run of the jobs that are returned with it."""
+        """Start a planned run. Return it with its jobs."""
 
         def start(workspace: Workspace) -> tuple[Run, Sequence[JobKey]]:
             from workbench.engine.run import Holds
@@ -122,17 +122,17 @@ class Runs:
         return run, jobs
 
     def track(self, run: Run) -> None:
-        """A run goes on that may be told something, whoever has started it."""
+        """Accept commands for an active run, whatever started it."""
         self._runs = {name: other for name, other in self._runs.items() if not other.is_over}
         self._runs[run.run_id] = run
 
     def cancel(self, run_id: str, job: JobKey) -> None:
-        """Stop one job of a run that goes on; it ends CANCELLED."""
+        """Stop one job of an active run; it ends CANCELLED."""
         if run_id in self._runs:
             self._runs[run_id].cancel(job)
 
     def requeue(self, run_id: str, jobs: Iterable[JobKey]) -> None:
-        """Run jobs of a run again, as part of it; nothing happens once it is over."""
+        """Run jobs of an active run again, as part of it. Do nothing if the run is over."""
         if run_id in self._runs:
             self._runs[run_id].requeue(jobs)
 
@@ -140,18 +140,18 @@ class Runs:
 def _current_folder(root: Path) -> Path:
     try:
         return Path.cwd()
-    except OSError:  # it is gone; paths are whole then, and `root` does as well
+    except OSError:  # the folder was deleted; paths are absolute then, so `root` works too
         return root
 
 
-# Judging again: the stored answers of a case, judged by opinions of their own; no agent runs.
+# Repeated judging: judge models score the stored answers of a case again, without agent runs.
 
 _JUDGE_COMMAND = "workbench (screen): judged again"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJudging:
-    """What judging a case again will do: `calls` of judges. It `asks` to be confirmed as the settings say."""
+    """A plan to judge a case again. `calls`: calls to judge models; `asks`: the settings require a confirmation."""
 
     plan: Plan
     run_id: str
@@ -162,7 +162,7 @@ class PlannedJudging:
 
 @dataclass(frozen=True, slots=True)
 class StartedJudging:
-    """The run that judges again, with its jobs and what it was planned from."""
+    """A run that judges a case again, with its jobs and its plan."""
 
     run: Run
     jobs: Sequence[JobKey]
@@ -171,7 +171,7 @@ class StartedJudging:
 
 def plan_judging(workspace: Workspace, case: CaseKey) -> PlannedJudging:
     """Plan to judge all repeats of the newest run of a case again. Raises PlanError and StoreError."""
-    from workbench.engine.plan_cost import estimate_cost  # with the metrics: not before the first run
+    from workbench.engine.plan_cost import estimate_cost  # loads the metrics, so import it late
 
     with workspace.history() as history:
         newest = history.list_executions(case, limit=1)
@@ -190,7 +190,7 @@ def start_judging(workspace: Workspace, planned: PlannedJudging) -> StartedJudgi
 
 
 async def describe_agreement(begun: StartedJudging) -> str | None:
-    """Wait for the judging, and describe how far it agrees with the one before; None if it was stopped."""
+    """Wait for the judging, and describe its agreement with the earlier one; None if it was stopped."""
     from workbench.report.judge_agreement import Judgements, compute_agreements, outcome_text
 
     async for _ in begun.run.events():
@@ -201,9 +201,9 @@ async def describe_agreement(begun: StartedJudging) -> str | None:
     return outcome_text(compute_agreements(both))
 
 
-# Criteria of eval sets: read from their files, kept there, and taken back; and what the cases have to be judged by.
+# Criteria of eval sets: read, write and undo; and the facts of the cases that metrics need.
 
-_CASES_AT_ONCE = 250  # so that whatever else waits for the thread gets its turn
+_CASES_AT_ONCE = 250  # cases per call, so that other calls do not wait long for the thread
 
 
 class Criteria:
@@ -214,7 +214,7 @@ class Criteria:
         self._documents: dict[Path, ConfigDocument] = {}
 
     async def read(self, eval_sets: Sequence[str]) -> CriteriaFile:
-        """The file by which the first of these sets is judged, as it is now, or the one that would be."""
+        """Read the current criteria file of the first of these sets. It may not exist yet."""
 
         def read(workspace: Workspace) -> CriteriaFile:
             document = self._document(workspace, eval_sets[0])
@@ -224,7 +224,7 @@ class Criteria:
         return await self._call(read)
 
     async def keep(self, eval_sets: Sequence[str], criteria: Sequence[Criterion]) -> CriteriaFile:
-        """Write criteria into the file that was read. Raises FileChanged where it has changed since."""
+        """Write criteria into the file that was read. Raises FileChanged if it changed since."""
 
         def keep(workspace: Workspace) -> CriteriaFile:
             document = self._document(workspace, eval_sets[0])
@@ -237,7 +237,7 @@ class Criteria:
         return await self._call(keep)
 
     async def undo(self, eval_sets: Sequence[str]) -> CriteriaFile:
-        """Take back what was written last into the file. Raises FileChanged where it has changed since."""
+        """Undo the last write to the file. Raises FileChanged if it changed since."""
 
         def undo(workspace: Workspace) -> CriteriaFile:
             document = self._document(workspace, eval_sets[0])
@@ -251,7 +251,7 @@ class Criteria:
         return await self._call(undo)
 
     async def read_facts(self, selections: Sequence[Selection]) -> CaseFacts:
-        """What the selected cases have to be judged by. Cases that cannot be read are left out."""
+        """Count the selected cases by the data that metrics need. Skip cases that cannot be read."""
         from workbench.metrics.registry import CaseFacts
 
         total = CaseFacts()
@@ -266,7 +266,7 @@ class Criteria:
         path = _get_config_path(workspace, eval_set)
         if path not in self._documents:
             from workbench.store.evalsets.config_files import (
-                ConfigDocument,  # the screen is there before what reads files
+                ConfigDocument,  # loaded after the screen appears
             )
 
             self._documents[path] = ConfigDocument.open(path)
@@ -297,7 +297,10 @@ def _describe_file(workspace: Workspace, document: ConfigDocument, eval_sets: Se
 
 
 def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[CaseFacts, int | None]]:
-    """Counts the next cases of a selection; gives with them where to go on, None at the end."""
+    """Make a function that counts the next cases of a selection.
+
+    It returns the facts and the next start index, None at the end.
+    """
 
     def count(workspace: Workspace) -> tuple[CaseFacts, int | None]:
         from workbench.metrics.registry import CaseFacts
@@ -317,7 +320,7 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
             try:
                 facts += CaseFacts.from_case(document.case(entry.index))
             except StoreError:
-                continue  # its row in the browser says what is wrong with it
+                continue  # its row in the browser shows the problem
         end = start + _CASES_AT_ONCE
         return facts, end if end < len(document.entries) else None
 
@@ -325,7 +328,7 @@ def _counting(selection: Selection, start: int) -> Callable[[Workspace], tuple[C
 
 
 def _read_row_facts(workspace: Workspace, selection: Selection) -> CaseFacts:
-    """Of the rows of a dataset, which are all read at once."""
+    """Count all selected rows of a dataset in one call."""
     from workbench.metrics.registry import CaseFacts
 
     rows = workspace.recordings.read(selection.eval_set).cases
@@ -333,10 +336,10 @@ def _read_row_facts(workspace: Workspace, selection: Selection) -> CaseFacts:
     return sum((CaseFacts.from_case(case) for case in wanted if case is not None), CaseFacts())
 
 
-# Results written to a file, in the formats of `workbench report`.
+# Export of results to a file, in the formats of `workbench report`.
 
 NEWEST = "newest-results"
-"""The run id of a document that holds the newest results of cases, whichever runs they are of."""
+"""Run id of an export that contains the newest results of cases from any run."""
 
 
 def export(
@@ -348,7 +351,7 @@ def export(
     run_id: str | None,
     earlier: EarlierVerdicts,
 ) -> None:
-    """Write these results in their order; without a run those that count of each case. Raises StoreError."""
+    """Write these results of a run in their order; without `run_id`, the current results. Raises StoreError."""
     from workbench.report.formats import write_report
 
     with workspace.history() as history:
@@ -386,16 +389,16 @@ def _job(result: CaseResult) -> JobKey:
     return JobKey(case=result.case, repeat=result.repeat)
 
 
-# What was stored of earlier runs: one case over its runs, the runs of a set or target, two runs side by side.
+# Stored results: the history of a case, the runs of a set or target, and the comparison of two runs.
 
 T = TypeVar("T")
 
 MOST_EXECUTIONS = 200
-"""How many of its newest executions are shown of a case."""
+"""Maximum number of executions shown for a case, newest first."""
 MOST_RUNS = 50
-"""How many of its newest runs are shown of a set or target."""
+"""Maximum number of runs shown for a set or target, newest first."""
 
-_ROWS_AT_ONCE = 100  # rows of a table that are read before others may use the thread
+_ROWS_AT_ONCE = 100  # table rows per call, so that other calls do not wait long for the thread
 
 
 class HistoryReader:
@@ -405,21 +408,21 @@ class HistoryReader:
         self._call = call
 
     async def read_runs(self, target: str, eval_set: str | None) -> list[RunPart]:
-        """The newest runs of a target, or of one of its sets."""
+        """Read the newest runs of a target, or of one of its sets."""
         return await self._read([], lambda history: history.list_runs_of_target(target, eval_set, limit=MOST_RUNS))
 
     async def read_result(self, run_id: str, job: JobKey) -> CaseResult | None:
-        """One stored result with what the agent did; None where the run has none of it."""
+        """Read one stored result with its execution; None if the run has no such result."""
         return await self._read(None, lambda history: history.result(run_id, job))
 
     async def compare_runs(self, before: str, after: str) -> RunComparison | None:
-        """Two runs; None where nothing has been stored yet."""
+        """Compare two runs; None if there is no history yet."""
         return await self._read(None, lambda history: _compare(history, before, after))
 
     async def read_spread(
         self, target: str, eval_set: str | None, cases: Iterable[CaseKey], *, earlier: EarlierVerdicts
     ) -> GroupSummary:
-        """The scores that count of those of `cases` that ran, gathered by metric."""
+        """Summarize the current scores of `cases` by metric. Cases that never ran have none."""
 
         def gather(history: History) -> GroupSummary:
             listed = frozenset(cases)
@@ -430,7 +433,7 @@ class HistoryReader:
         return await self._read(summarize_scores(()), gather)
 
     async def read_rows(self, cases: Sequence[CaseKey], *, earlier: EarlierVerdicts) -> AsyncIterator[list[TableRow]]:
-        """The results that count of these cases as rows of a table, in stretches."""
+        """Read the current results of these cases as table rows, in batches."""
         opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _has_history(w) else None)
         if opened is None:
             return
@@ -448,7 +451,7 @@ class HistoryReader:
             await self._call(lambda _: history.close())
 
     async def read_run_rows(self, run_id: str) -> AsyncIterator[list[TableRow]]:
-        """The results of a stored run as rows of a table, in stretches."""
+        """Read the results of a stored run as table rows, in batches."""
         history, expected = await self._call(lambda w: (w.history(), ExpectedCases(w.document)))
         try:
             results = history.results(run_id)
@@ -462,7 +465,7 @@ class HistoryReader:
             await self._call(lambda _: history.close())
 
     async def _read(self, nothing: T, work: Callable[[History], T]) -> T:
-        """What `work` finds in the history, `nothing` where there is none yet."""
+        """Return the result of `work` on the history; `nothing` if there is no history yet."""
 
         def read(workspace: Workspace) -> T:
             if not _has_history(workspace):
@@ -474,12 +477,12 @@ class HistoryReader:
 
 
 def _has_history(workspace: Workspace) -> bool:
-    """Whether anything was stored: opening would make a history, and looking at a project must not write to it."""
+    """Return True if the history exists. Opening would create it, and viewing a project must not write to it."""
     return get_history_path(workspace.root).exists()
 
 
 def read_case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
-    """Read the executions of a case in every run, and its present hashes. Raises StoreError."""
+    """Read the executions of a case in every run, and its current hashes. Raises StoreError."""
     if not _has_history(workspace):
         return CaseHistory(key)
     with workspace.history() as history:
@@ -494,7 +497,7 @@ def read_case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
 
 
 def _content_now(workspace: Workspace, key: CaseKey) -> CaseHashes | None:
-    """The hashes of the case and its criteria as they are now; None where it could not run."""
+    """Return the current hashes of a case and its criteria; None if the case cannot run."""
     try:
         plan = workspace.plan([Selection(eval_set=key.eval_set, cases=(key.eval_id,))], RunOptions())
     except (PlanError, StoreError):
@@ -512,33 +515,33 @@ def _compare(history: History, before: str, after: str) -> RunComparison:
         return compare_stored_runs(history, before, after)
 
 
-# Where the rows of a table are exported to, and in which format: the ending of the name tells.
+# Path and format of an export. The file extension decides the format.
 
 _FORMATS = {".csv": "csv", ".md": "markdown", ".json": "json", ".jsonl": "jsonl", ".xml": "junit"}
 
 
 def suggest_export_path(run_id: str | None) -> str:
-    """A name to begin with."""
+    """Suggest a file name for an export."""
     return f"{run_id or 'results'}.csv"
 
 
 def parse_export_path(text: str) -> Path:
-    """The file that a text names."""
+    """Return the path in a text, with `~` expanded."""
     return Path(text.strip()).expanduser()
 
 
 def is_there(path: Path) -> bool:
-    """Whether writing would replace something."""
+    """Return True if an export would replace a file."""
     return path.exists()
 
 
 def get_export_format(path: Path) -> str:
-    """The format of a file whose name has passed `export_problem`."""
+    """Return the format of a file whose name `check_export_path` has accepted."""
     return _FORMATS[path.suffix.lower()]
 
 
 def check_export_path(text: str) -> str | None:
-    """What is wrong with a path to write to, in a sentence; None where nothing is."""
+    """Describe the problem of an export path in a sentence; None if it has no problem."""
     path = parse_export_path(text)
     if not text.strip():
         return "where to? Give the name of a file"
