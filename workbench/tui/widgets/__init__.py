@@ -1,1 +1,1 @@
-"""Widgets: each shows what it is given and says what the user did; none touches disk, engine or application."""
+"""Widgets that show data and post the actions of the user. None uses the disk, the engine or the application."""

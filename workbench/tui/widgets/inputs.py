@@ -108,7 +108,7 @@ class FilterLine(Vertical):
         self.display = bool(message.value)
 
 
-# The line of keys at the bottom of a screen or dialog: only keys that have an effect at the present focus.
+# The line of keys at the bottom of a screen or dialog: only keys that have an effect at the current focus.
 
 _LAST = ("help",)
 """Ids of the keys that are always shown, at the end."""
@@ -249,9 +249,9 @@ class TabBar(Widget):
 
 
 def shorten_labels(names: Sequence[str], *, open_index: int, marked: Collection[int], width: int) -> list[str]:
-    """What stands on the tabs: all of the names, else less of them, and where that is no help numbers alone.
+    """Return the labels of the tabs: full names if they fit, else shortened names, else only numbers.
 
-    The number says which key opens a tab; the name of the one that is open is always whole.
+    The number is the key that opens the tab. The name of the open tab is never shortened.
     """
     marks = ["*" if index in marked else "" for index in range(len(names))]
     for least in range(max(map(len, names)), _LEAST_NAME - 1, -1):
@@ -300,12 +300,12 @@ Severity = Literal["information", "warning", "error"]
 
 
 def say(widget: Widget | App[None], message: str, *, severity: Severity = "information") -> None:
-    """Show a message for some seconds. Its text may be foreign."""
+    """Show a message for 10 seconds. The text may come from outside; it is never parsed as markup."""
     widget.notify(safe(message), severity=severity, markup=False, timeout=10)
 
 
 def copy(widget: Widget, text: str | None) -> None:
-    """Copy a text and say so, or that there is none."""
+    """Copy a text to the clipboard and show a message; show a warning if there is no text."""
     if not text:
         say(widget, "there is nothing to copy here", severity="warning")
         return

@@ -1,4 +1,4 @@
-"""Lists of rows and lines of text: only what is on the screen is drawn."""
+"""Lists of rows and lines of text that draw only the visible part."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def scroll_to_line(view: ScrollView, index: int) -> None:
         view.scroll_to(y=index - height + 1, animate=False, force=True, immediate=True)
 
 
-# From pieces to what Textual draws. Pieces become segments directly, so no text is ever parsed as markup.
+# Conversion of pieces to Textual strips. Pieces become segments directly, so no text is ever parsed as markup.
 
 STYLE_CLASSES = {f"style--{style.value}" for style in Style}
 """The component classes of the styles in the stylesheet."""
@@ -167,12 +167,12 @@ class NoRows:
         return 0
 
     def line(self, index: int, width: int) -> Line:  # noqa: ARG002
-        """There is no row."""
+        """Return an empty line."""
         return ()
 
 
 class _RowKey(NamedTuple):
-    """How a line of the screen looks: the row on it (None where there is none), and the style of the cursor on it."""
+    """Appearance of a screen line: its row (None if it has no row), and the style of the cursor on it."""
 
     line: Line | None
     cursor: str
@@ -303,7 +303,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         return index if index < len(self._source) else None
 
     def on_click(self, event: events.Click) -> None:
-        """A click selects a row, a second one opens it."""
+        """Select the row of a click; open it on a double click."""
         index = self.find_index(event)
         if index is None:
             return
@@ -332,7 +332,7 @@ class CaseList(RowList):
         """Make the list. `go` moves the cursor at once, because keys typed ahead need the new position."""
         super().__init__(id=id)
         self._go = go
-        self._frame = ("", "")  # what its border says
+        self._frame = ("", "")  # title and subtitle of the border
 
     def show_state(self, state: ProjectState) -> None:
         """Draw the rows of `state`, with the cursor visible."""
@@ -381,7 +381,7 @@ class CaseList(RowList):
 
 
 class _BrowserRows:
-    """The rows of the browser, as a list draws them."""
+    """Rows of the browser as the source of a list."""
 
     def __init__(self, state: ProjectState) -> None:
         self.state = state
@@ -395,7 +395,7 @@ class _BrowserRows:
         return len(self.state.browser.rows)
 
     def line(self, index: int, width: int) -> Line:
-        """One row as it is drawn now."""
+        """Format one row."""
         return format_row(self.state.row_view(index), width)
 
 
@@ -415,7 +415,7 @@ LayOut = Callable[[int], LineSource]
 
 
 class _LineKey(NamedTuple):
-    """How a line of the screen looks: which line stands on it, and whether the cursor is there."""
+    """Appearance of a screen line: number and content of its text line, and whether the cursor is on it."""
 
     number: int
     line: Line
@@ -557,7 +557,7 @@ class RowsAndText(Vertical):
         self._stands_in = False  # whether the text has the focus because there is no list
 
     def compose(self) -> ComposeResult:
-        """List and text."""
+        """Yield the list and the text."""
         yield RowList()
         yield LinesView()
 
