@@ -181,7 +181,7 @@ class ModelError(Exception):
 
 
 def classify_status(status: int) -> Trouble:
-    """Map an HTTP status to the trouble it stands for."""
+    """Map an HTTP status to a kind of trouble."""
     if status in (401, 403):
         return Trouble.DENIED
     if status == 402:
@@ -259,7 +259,7 @@ class Provider(Protocol):
 
 
 VERTEX_EVALUATION = "vertex-evaluation/"
-"""The prefix of model names that stand for metrics of the evaluation service of Vertex AI."""
+"""Prefix of model names that denote metrics of the evaluation service of Vertex AI."""
 
 
 def get_vendor(model: str) -> str:
@@ -283,7 +283,7 @@ def uses_vertex(environment: Mapping[str, str]) -> bool:
 
 
 def find_address(environment: Mapping[str, str]) -> str:
-    """The servers that variables name in place of the vendors' own, as a short text; empty where they name none."""
+    """Return a short hash of the server addresses set by variables; empty if the vendors' own servers are used."""
     named = sorted((name, value) for name, value in environment.items() if name.endswith(_OF_ADDRESSES) and value)
     return hashlib.sha256(repr(named).encode()).hexdigest()[:16] if named else ""
 

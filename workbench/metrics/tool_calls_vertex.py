@@ -31,7 +31,7 @@ class WrittenCall(NamedTuple):
 
 
 class NoCall(ValueError):
-    """A text has no call. The message says what is wrong."""
+    """A text has no call. The message describes the problem."""
 
 
 def read_call(text: str) -> WrittenCall:
