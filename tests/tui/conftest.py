@@ -53,11 +53,11 @@ from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.project_state import OpenedProject, ProjectState
 from workbench.tui.themes import load_themes, theme_folders
 
-__all__ = ["make_case", "make_ran"]  # fixtures of a module of their own
+__all__ = ["make_case", "make_ran"]  # fixtures from another module
 
 
 def turn(prompt: str, response: str | None, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """An invocation as JSON data."""
+    """Return an invocation as JSON data."""
     return {
         "user_content": {"role": "user", "parts": [{"text": prompt}]},
         "final_response": None if response is None else {"role": "model", "parts": [{"text": response}]},
@@ -66,14 +66,14 @@ def turn(prompt: str, response: str | None, *calls: tuple[str, dict[str, Any]]) 
 
 
 def case(eval_id: str, *turns: dict[str, Any], **more: Any) -> EvalCase:
-    """A case of these turns."""
+    """Return a case with these turns."""
     return EvalCase.model_validate({"eval_id": eval_id, "conversation": list(turns), **more})
 
 
 def key(
     eval_id: str, *, eval_set: str = "sets/lights.evalset.json", target: str = "home", occurrence: int = 0
 ) -> CaseKey:
-    """The key of a case of the usual set."""
+    """Return the key of a case of the default set."""
     return CaseKey(target=target, eval_set=eval_set, eval_id=eval_id, occurrence=occurrence)
 
 
@@ -86,7 +86,7 @@ def result(
     metrics: Sequence[MetricResult] | None = None,
     stdout: str = "",
 ) -> CaseResult:
-    """A result whose metrics say what its status says."""
+    """Return a result whose metrics match its status."""
     if metrics is None:
         passed = status is CaseStatus.PASSED
         outcome = MetricStatus.PASSED if passed else MetricStatus.FAILED
@@ -107,7 +107,7 @@ def result(
 
 
 def stored_job(case_result: CaseResult) -> StoredJob:
-    """What the history tells of a result without reading all of it."""
+    """Return the summary of a result that the history lists without loading all of it."""
     job = JobKey(case=case_result.case, repeat=case_result.repeat)
     at = datetime(2026, 1, 1, 12, tzinfo=UTC)
     times = case_result.duration_seconds, case_result.agent_seconds
@@ -115,7 +115,7 @@ def stored_job(case_result: CaseResult) -> StoredJob:
 
 
 def turn_result(data: dict[str, Any]) -> TurnResult:
-    """A turn that the agent has finished."""
+    """Return a finished turn of the agent."""
     return TurnResult.model_validate({"invocation": data, "duration_seconds": 0.2, "usage": TokenUsage(total=10)})
 
 
@@ -148,7 +148,7 @@ class FakeRun:
         self.send(RunStarted(run_id=self.run_id, total=len(self.jobs), at=datetime(2026, 1, 1, tzinfo=UTC)))
 
     def finish(self, case_result: CaseResult) -> None:
-        """One job from its start to its end."""
+        """Send the events of one job from start to end."""
         where = {"case": case_result.case, "repeat": case_result.repeat}
         self.send(CaseStarted(**where, turns=len(case_result.execution.turns)))
         for number, done in enumerate(case_result.execution.turns):
@@ -172,7 +172,7 @@ class FakeRun:
 
 
 class FakeDocuments:
-    """Documents that nobody edits."""
+    """Documents without edits."""
 
     def dirty(self) -> Sequence[str]:
         return ()
@@ -187,7 +187,7 @@ class FakeDocuments:
 
 
 class FakeTypedTexts:
-    """No session has left any."""
+    """Typed texts without leftovers from earlier sessions."""
 
     def has_abandoned(self) -> bool:
         return False
@@ -201,7 +201,7 @@ class FakeTypedTexts:
 
 @dataclass
 class FakeBackend:
-    """Answers as the backend does, from what the test put into it."""
+    """A backend that returns the data which the test stored in it."""
 
     targets: dict[str, Sequence[tuple[str, str]]] = field(default_factory=lambda: {"home": (("kind", "function"),)})
     sets: dict[str, ListedSet] = field(default_factory=dict)
@@ -234,7 +234,7 @@ class FakeBackend:
     reload = open
 
     def forget_addresses(self) -> None:
-        """Nothing here was fetched."""
+        """Do nothing: this backend fetched no data."""
 
     async def list_set(self, listed: ListedSet) -> ListedSet:
         return self.sets[listed.relative]
@@ -248,7 +248,7 @@ class FakeBackend:
         return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored.items()}
 
     async def find_stopped_run(self) -> None:
-        """No earlier session left a run unfinished."""
+        """Return None: no earlier session left an unfinished run."""
 
     async def plan(
         self,
@@ -300,7 +300,7 @@ class FakeBackend:
         return self
 
     async def observe(self, report: Callable[[], object]) -> None:
-        """Nothing is saved."""
+        """Observe nothing: no file is saved."""
 
     @property
     def project(self) -> FakeBackend:
@@ -328,7 +328,7 @@ class FakeBackend:
 
 @pytest.fixture
 def make() -> Any:
-    """The builders above, for test modules, which cannot import this one."""
+    """Return the builders above, for test modules, which cannot import this one."""
     return SimpleNamespace(
         turn=turn,
         case=case,
@@ -343,19 +343,19 @@ def make() -> Any:
 
 @pytest.fixture
 def look() -> Any:
-    """What stands on the screen of a running application."""
+    """Return a function that reads the text on the screen of a running application."""
     return SimpleNamespace(screen=main_screen, text=visible_text, strips=visible_strips)
 
 
 @pytest.fixture
 def backend() -> FakeBackend:
-    """A project with an agent `home` and no eval sets yet."""
+    """Create a project with an agent `home` and no eval sets."""
     return FakeBackend()
 
 
 @pytest.fixture
 def lights(backend: FakeBackend) -> FakeBackend:
-    """A project with three cases of one set."""
+    """Create a project with three cases in one set."""
     backend.add(
         case("on", turn("Turn on the lamp", "The lamp is on.", ("set_device", {"id": "lamp", "status": "ON"}))),
         case("off", turn("Turn off the lamp", "The lamp is off.", ("set_device", {"id": "lamp", "status": "OFF"}))),
@@ -366,7 +366,7 @@ def lights(backend: FakeBackend) -> FakeBackend:
 
 @pytest.fixture
 def make_app() -> Callable[..., WorkbenchApp]:
-    """Make an application on a backend, with settings that do not depend on the machine."""
+    """Create an application on a backend, with settings that do not depend on the machine."""
 
     def make(backend: Any, settings: Settings | LoadedSettings | None = None) -> WorkbenchApp:
         if not isinstance(settings, LoadedSettings):
@@ -386,7 +386,7 @@ def answer(prompt):
 
 @pytest.fixture
 def make_project(tmp_path: Path) -> Callable[..., Path]:
-    """Make a project in a folder: an agent `pinger` (or the code given), and sets of cases by their names."""
+    """Create a project in a folder: an agent `pinger` (or the given code), and sets of cases by name."""
 
     def make(*, agent: str = AGENT, criteria: dict[str, Any] | None = None, **sets: Sequence[dict[str, Any]]) -> Path:
         settings = '[targets.pinger]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
@@ -403,7 +403,7 @@ def make_project(tmp_path: Path) -> Callable[..., Path]:
 
 
 class Driver:
-    """A running application on a real project, driven by keys and read from the screen."""
+    """A running application on a real project, controlled by keys and read from the screen."""
 
     def __init__(self, app: WorkbenchApp, pilot: Pilot[None], messages: list[Message]) -> None:
         self.app = app
@@ -412,7 +412,7 @@ class Driver:
 
     @property
     def text(self) -> str:
-        """What stands on the screen."""
+        """The text on the screen."""
         return visible_text(self.app)
 
     @property
@@ -425,7 +425,7 @@ class Driver:
         await self.pilot.press(*keys)
 
     async def until(self, *wanted: str) -> str:
-        """Wait until all of this stands on the screen; the screen is the message of the failure."""
+        """Wait until the screen shows all of these texts; a failure message shows the screen."""
         for _ in range(3000):
             shown = self.text  # drawn once for each look
             if all(text in shown for text in wanted):
@@ -434,7 +434,7 @@ class Driver:
         raise AssertionError(f"not on the screen: {wanted}\n{self.text}")
 
     async def until_gone(self, unwanted: str) -> str:
-        """Wait until this stands on the screen no longer."""
+        """Wait until the screen no longer shows this text."""
         for _ in range(3000):
             shown = self.text
             if unwanted not in shown:
@@ -477,17 +477,17 @@ def running(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
 
 
 def main_screen(app: WorkbenchApp) -> MainScreen:
-    """The main screen of a running application."""
+    """Return the main screen of a running application."""
     screen = app.screen_stack[0]
     assert isinstance(screen, MainScreen)
     return screen
 
 
 def visible_text(app: WorkbenchApp) -> str:
-    """Everything that stands on the screen now."""
+    """Return all text on the screen."""
     return "\n".join("".join(segment.text for segment in strip) for strip in visible_strips(app))
 
 
 def visible_strips(app: WorkbenchApp) -> Sequence[Iterable[Segment]]:
-    """The lines of the screen as they are drawn now."""
+    """Return the lines of the screen as they are drawn now."""
     return app.screen._compositor.render_strips()

@@ -1,4 +1,4 @@
-"""A set that is edited, other programs that write to it, and an editor that does what the test says."""
+"""A set with edits, other programs that write to it, and an editor that the test scripts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIGHTS = "lights.evalset.json"
 
 
 def case(eval_id: str, prompt: str = "hello") -> dict[str, Any]:
-    """A case of one turn."""
+    """Return a case of one turn."""
     return {"eval_id": eval_id, "conversation": [{"user_content": {"parts": [{"text": prompt}]}}]}
 
 
@@ -37,7 +37,7 @@ async def insert(screen: Any, eval_id: str) -> None:
 
 
 async def said(screen: Any, wanted: str) -> None:
-    """Wait until a message over the screen has this in it."""
+    """Wait until a notification contains this text."""
     for _ in range(600):
         if any(wanted in message.message for message in screen.app._notifications):
             return
@@ -53,25 +53,25 @@ def write(path: Path, *eval_ids: str) -> None:
 
 @pytest.fixture
 def do() -> Any:
-    """What tests do to a set."""
+    """Actions of tests on a set."""
     return SimpleNamespace(case=case, edit=edit, insert=insert, said=said, write=write, lights=LIGHTS)
 
 
 @pytest.fixture
 def project(make_project: Callable[..., Path]) -> Path:
-    """A project with one set of two cases."""
+    """Create a project with one set of two cases."""
     return make_project(lights=[case("on"), case("off")])
 
 
 @pytest.fixture
 def lights(project: Path) -> Path:
-    """The file of the set."""
+    """Return the file of the set."""
     return project / LIGHTS
 
 
 @pytest.fixture
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Let $EDITOR be a program that does this to the file `path`; it notes its arguments in the file returned."""
+    """Make $EDITOR a program that does this to the file `path`; return the file that records its arguments."""
     monkeypatch.setattr(WorkbenchApp, "suspend", lambda app: nullcontext())
     monkeypatch.delenv("VISUAL", raising=False)
 

@@ -1,4 +1,4 @@
-"""Projects whose cases have run before the screen opens, so that there is a history to look at."""
+"""Projects whose cases ran before the screen opens, so that they have a history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def answer(prompt):
 
 
 def case(eval_id: str, prompt: str | None = None) -> dict[str, Any]:
-    """A case that expects a call of ping."""
+    """Return a case that expects a call of ping."""
     return {
         "eval_id": eval_id,
         "conversation": [
@@ -40,13 +40,13 @@ def case(eval_id: str, prompt: str | None = None) -> dict[str, Any]:
 
 
 class Ran:
-    """A project in a folder, and runs of it."""
+    """A project in a folder, and its runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def break_on(self, *prompts: str) -> None:
-        """What the agent does wrong from now on."""
+        """Set how the agent fails from now on."""
         (self.path / "broken.txt").write_text(" ".join(prompts), encoding="utf-8")
 
     def run(self, *sets: str, runs: int = 1) -> Sequence[CaseResult]:
@@ -63,7 +63,7 @@ class Ran:
 
 @pytest.fixture
 def make_ran(make_project: Callable[..., Path]) -> Callable[..., Ran]:
-    """A project with the set `lights` of these cases, and other sets."""
+    """Create a project with the set `lights` of these cases, and other sets."""
 
     def make(*eval_ids: str, **more: Any) -> Ran:
         return Ran(make_project(agent=AGENT, lights=[case(eval_id) for eval_id in eval_ids], **more))

@@ -127,7 +127,7 @@ def _luminance(name: str) -> float:
     ("name", "least"), [("dark", 4.5), ("light", 4.5), ("colour_blind", 4.5), ("high_contrast", 7.0)]
 )
 def test_text_has_enough_contrast(name: str, least: float) -> None:
-    """The contrast ratio of WCAG 2.2."""
+    """Check the contrast ratio of WCAG 2.2."""
     theme = load_themes(theme_folders()[:1]).themes[name]
     background = _luminance(theme.background or "")
     colours = [theme.primary, theme.secondary, theme.success, theme.warning, theme.error, theme.foreground]

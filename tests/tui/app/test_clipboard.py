@@ -1,4 +1,4 @@
-"""The clipboards beside that of the terminal."""
+"""Clipboards other than the clipboard of the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ else:
 
 @pytest.fixture
 def buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Be in a tmux whose `set-clipboard` is this; gives the file of the buffers that were asked of it."""
+    """Simulate a tmux with this `set-clipboard`; return the file that records its buffers."""
     monkeypatch.setattr(pyperclip, "copy", lambda text: None)
     monkeypatch.setenv("TMUX", "/tmp/tmux,1,0")
     monkeypatch.setenv("PATH", str(tmp_path))

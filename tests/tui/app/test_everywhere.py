@@ -1,4 +1,4 @@
-"""What holds in every screen: help, palette, the line of keys, how it is left and found again, small terminals."""
+"""Features of every screen: help, palette, footer, restored layout, small terminals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CASES = [
 
 @asynccontextmanager
 async def left_as(path: Path, layout: Layout) -> AsyncIterator[Any]:
-    """The application on a project that was left like this."""
+    """Return the application on a project with this saved layout."""
     backend = Backend(path)
     app = WorkbenchApp(backend, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]), layout=layout)
     try:
@@ -269,7 +269,7 @@ async def test_a_zoomed_part_has_the_whole_screen_and_gives_it_back(
 
         await app.pilot.press("z")
         await app.pilot.pause()
-        assert app.screen.query_one(part).region.size == (120, 27)  # all but header, run line and keys
+        assert app.screen.query_one(part).region.size == (120, 27)  # all but header, run line and footer
         await app.pilot.press("z")
         await app.pilot.pause()
 

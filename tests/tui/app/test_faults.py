@@ -1,4 +1,4 @@
-"""A fault of our own: it ends the application, and is told in a sentence."""
+"""An internal error ends the application with a one-sentence message."""
 
 from __future__ import annotations
 

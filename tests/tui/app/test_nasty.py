@@ -1,4 +1,4 @@
-"""Text that means harm, in every pane: nothing of it is obeyed, and nothing of it breaks the screen."""
+"""Hostile text in every pane: the screen shows it without control characters and stays intact."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _is_harmful(character: str) -> bool:
 
 
 class Looker:
-    """Presses keys and looks at the screen after each: it shows nothing harmful, and no row is longer than it is."""
+    """Press keys and check the screen after each: no harmful text, no row wider than the screen."""
 
     def __init__(self, screen: Any, width: int) -> None:
         self._screen = screen
@@ -72,7 +72,7 @@ class Looker:
         self.look()
 
     async def until_covered(self) -> None:
-        """Wait until another screen is there, and look at it."""
+        """Wait until another screen opens, and check it."""
         for _ in range(600):
             if self.is_covered:
                 break
@@ -86,7 +86,7 @@ class Looker:
         return len(self._screen.app.screen_stack) > 1
 
     async def leave(self) -> None:
-        """Press escape until the main screen is there again."""
+        """Press escape until the main screen is active again."""
         for _ in range(5):
             if not self.is_covered:
                 return

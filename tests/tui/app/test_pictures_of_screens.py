@@ -1,7 +1,7 @@
-"""Every screen, pane, drawer and dialog as it looks, in dark and light and at three sizes.
+"""Pictures of every screen, pane, drawer and dialog, in dark and light and at three sizes.
 
-After a change that is meant to be seen: `pytest --snapshot-update`, and look at the SVG files. The project is real, its
-history is written by hand: no time, id or path depends on when or where the test runs.
+After an intended change, run `pytest --snapshot-update` and look at the SVG files. The project is real, its history
+is written by hand: no time, id or path depends on when or where the test runs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SIZES = ((80, 24), (140, 42), (200, 60))
 LIGHTS = "lights.evalset.json"
 AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
 QUIET = 4
-"""So many looks in a row at the screen have to find it the same."""
+"""This many consecutive looks at the screen must be equal."""
 
 CRASH = """
 import os, sys
@@ -124,7 +124,7 @@ class Screen:
         self.folder = Path()
 
     async def until(self, *wanted: str) -> None:
-        """Wait until all of this stands on the screen."""
+        """Wait until the screen shows all of these texts."""
         for _ in range(600):
             if all(text in self._look.text(self.app) for text in wanted):
                 return
@@ -132,7 +132,7 @@ class Screen:
         raise AssertionError(f"not on the screen: {wanted}\n{self._look.text(self.app)}")
 
     async def picture(self, size: tuple[int, int], theme: str) -> str:
-        """What the screen looks like at this size, as soon as nothing changes any more."""
+        """Return the picture of the screen at this size as soon as it no longer changes."""
         self.app.theme = theme
         await self.pilot.resize_terminal(*size)
         seen, times = "", 0
@@ -148,7 +148,7 @@ class Screen:
 
 
 def result(eval_id: str, status: CaseStatus, *, trajectory: float, response: float) -> CaseResult:
-    """A result as the agent above gives it."""
+    """Return a result as the agent above produces it."""
 
     def metric(name: str, score: float, threshold: float) -> MetricResult:
         outcome = MetricStatus.PASSED if score >= threshold else MetricStatus.FAILED
@@ -180,7 +180,7 @@ def result(eval_id: str, status: CaseStatus, *, trajectory: float, response: flo
 
 
 def spans_of(number: int) -> list[Span]:
-    """What one turn took: an agent, its model twice, a tool between."""
+    """Return the spans of one turn: an agent, two model calls and a tool call between them."""
     start = 0.3 * number
     tops = Span(id=f"i{number}", turn=number, kind=SpanKind.INVOCATION, name="turn", start=start, end=start + 0.25)
     agent = Span(
@@ -215,11 +215,11 @@ def key(eval_id: str) -> CaseKey:
 
 @pytest.fixture
 def project(make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project that has run twice: one case got worse, one never ran; a second set is broken."""
+    """Create a project with two runs: one case regressed, one never ran, and a second set is broken."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr(history, "time", SimpleNamespace(time=AT.timestamp))
-    monkeypatch.setattr(Freshness, "set_verdict_hashes", lambda self, hashes: None)  # the hashes below are of nothing
+    monkeypatch.setattr(Freshness, "set_verdict_hashes", lambda self, hashes: None)  # the hashes below are not real
     path = make_project(lights=[{"eval_id": name, "conversation": turns} for name, turns in EXPECTED.items()])
     (path / "broken.evalset.json").write_text('{"eval_set_id": "broken",\n "eval_cases": [}', encoding="utf-8")
     first = [
@@ -255,7 +255,7 @@ def project(make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def opened(project: Path, look: Any, make: Any) -> Callable[[], Any]:
-    """Open it; the cursor is on the case that failed."""
+    """Open the project with the cursor on the failed case."""
 
     @asynccontextmanager
     async def start() -> AsyncIterator[Screen]:
@@ -272,7 +272,7 @@ def opened(project: Path, look: Any, make: Any) -> Callable[[], Any]:
 
 
 def keys(*pressed: str, shown: Sequence[str] = ()) -> Step:
-    """Press keys, and wait until something is shown."""
+    """Press keys, and wait until the screen shows a text."""
 
     async def press(screen: Screen) -> None:
         await screen.pilot.press(*pressed)
@@ -282,7 +282,7 @@ def keys(*pressed: str, shown: Sequence[str] = ()) -> Step:
 
 
 async def run_under_way(screen: Screen) -> None:
-    """A run of three cases, of which one has ended and one is in its second turn; no time passes."""
+    """Show a run of three cases: one has ended, one is in its second turn. The clock is fixed."""
     jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off", "关灯_两轮对话")]
     run = screen.make.run(jobs)
     main = screen.app._main
@@ -300,7 +300,7 @@ STARTED = WatchStarted(total=4, files=23, folders=2, mode="events")
 
 
 async def watch_on(screen: Screen) -> None:
-    """A watch that has seen two changes: one broke a source file, the other ran two cases."""
+    """Show a watch after two changes: one broke a source file, the other ran two cases."""
     main = screen.app._main
     jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off", "关灯_两轮对话")]
     watch = main.state.watch
@@ -325,7 +325,7 @@ async def watch_on(screen: Screen) -> None:
 
 
 async def watch_paused(screen: Screen) -> None:
-    """Two verdicts do not hold, and the reason is known."""
+    """Show a paused watch: two verdicts are stale, and the reason is known."""
     main = screen.app._main
     jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off")]
     watch = main.state.watch
@@ -340,7 +340,7 @@ async def watch_paused(screen: Screen) -> None:
 
 
 async def conflict(screen: Screen) -> None:
-    """The set was edited here and on disk."""
+    """Create a conflict: the set has unsaved edits and changed on disk."""
     path = screen.folder / LIGHTS
     data = json.loads(path.read_text())
     mine = {"eval_id": "mine", "conversation": []}
@@ -404,7 +404,7 @@ async def test_screens_look_as_they_should(
 
 @pytest.fixture
 def crashed(project: Path) -> None:
-    """A session that ended with unsaved edits."""
+    """Simulate a session that crashed with unsaved edits."""
     assert subprocess.run([sys.executable, "-c", CRASH, str(project)], check=False).returncode == 9
 
 
@@ -418,7 +418,7 @@ async def test_unsaved_edits_of_an_earlier_session(opened: Callable[[], Any], sn
 
 
 def hide_paths(screen: Screen) -> None:
-    """The folder of the test is another one each time."""
+    """Hide paths, because each test run has a different folder."""
     state = screen.app._main.state
     facts = (("kind", "function"), ("runs", "agent:answer"), ("in", "/project"))
     assert state.project is not None
@@ -439,7 +439,7 @@ async def go_to_failed(screen: Screen) -> None:
 
 
 async def compare(screen: Screen, snapshot: Any, *, is_light_first: bool) -> None:
-    """Three sizes, in turn dark and light."""
+    """Compare pictures at three sizes, alternately dark and light."""
     pictures = snapshot.use_extension(SVGImageExtension)
     wrong = []
     for number, size in enumerate(SIZES):

@@ -1,8 +1,8 @@
-"""Random keys at random speed, in every pane and dialog: nothing that somebody types may end the application.
+"""Random keys at random speed, in every pane and dialog: no input may end the application.
 
-WORKBENCH_RANDOM_KEYS says how many keys are pressed, WORKBENCH_RANDOM_SEED where chance begins. Keys go to the
-application as a terminal sends them: the next one does not wait until the last one is handled. Screens that keys alone
-seldom lead to get a share of their own: they are opened first, and opened anew when that many keys were pressed.
+WORKBENCH_RANDOM_KEYS sets the number of keys, WORKBENCH_RANDOM_SEED the seed. Keys reach the application as a terminal
+sends them: the next key does not wait until the last one is handled. Random keys seldom reach some screens. The test
+opens these directly, and reopens them after a number of keys.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from workbench.tui.key_table import KEY_ACTIONS
 
 KEYS = int(os.environ.get("WORKBENCH_RANDOM_KEYS", "250"))
 SEED = int(os.environ.get("WORKBENCH_RANDOM_SEED", "1"))
-_SESSION = 200  # keys after which the application is opened anew
-_MOST_SECONDS = 60.0  # in which it must have handled all keys
+_SESSION = 200  # keys until the application is reopened
+_MOST_SECONDS = 60.0  # time limit for handling all keys
 
 AGENT = """
 import time
@@ -49,7 +49,7 @@ def answer(prompt):
     return {"response": prompt, "predicted_trajectory": [{"tool_name": "ping", "tool_input": {"n": 1}}]}
 """
 
-# The keys that lead to dialogs and panes are pressed more often than chance would press them.
+# Keys that open dialogs and panes are pressed more often than chance would press them.
 DOORS: Sequence[Sequence[str]] = (
     *(
         [key]
@@ -75,7 +75,7 @@ ALL_KEYS = sorted(
 
 
 def random_keys(chance: random.Random) -> Iterator[str]:
-    """Keys without end, many of them in haste the same ones."""
+    """Yield keys without end; many are fast repeats of the same key."""
     usual = [key for key in ALL_KEYS if key not in _AVOIDED]
     while True:
         kind = chance.random()
@@ -90,7 +90,7 @@ def random_keys(chance: random.Random) -> Iterator[str]:
 
 
 def send(app: App[Any], key: str) -> None:
-    """A key as the terminal sends it: it is handled when its turn comes."""
+    """Send a key as the terminal does: the application handles it in its turn."""
     character = key if len(key) == 1 else None
     event = events.Key({"!": "exclamation_mark", "=": "equals_sign"}.get(key, key), character)
     event.set_sender(app)
@@ -100,7 +100,7 @@ def send(app: App[Any], key: str) -> None:
 
 @pytest.fixture
 def project(make_project: Callable[..., Path], make: Any) -> Path:
-    """A project with an agent that passes, fails, errs and takes its time, and one scenario."""
+    """Create a project with one scenario and an agent that passes, fails, raises and is slow."""
     prompts = {"passes": "hello", "errs": "raise", "slow": "slow please"}
     cases = [
         {"eval_id": name, "conversation": [make.turn(text, text, ("ping", {"n": 1}))]} for name, text in prompts.items()
@@ -119,7 +119,7 @@ def project(make_project: Callable[..., Path], make: Any) -> Path:
 
 @pytest.fixture(autouse=True)
 def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No model is asked and no editor opened."""
+    """Call no model and open no editor."""
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VISUAL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EDITOR", "true")
@@ -154,8 +154,8 @@ async def _press_in_one_session(
 
 
 SHARE = KEYS // 5  # of each of the screens below
-_VISIT = 50  # keys after which such a screen is opened anew
-_AWAY = 10  # keys that other screens hear after it was closed
+_VISIT = 50  # keys until such a screen is reopened
+_AWAY = 10  # keys for other screens after it was closed
 CRASH = """
 import os, sys
 from pathlib import Path
@@ -175,7 +175,7 @@ def _crash(project: Path) -> None:
 
 
 async def _open_conflict(screen: Any, project: Path) -> None:
-    """Another program adds a case to a set that has an unsaved one."""
+    """Open the conflict screen: another program adds a case to a set with an unsaved case."""
     await screen.until("passes")
     await screen.press("g", "j")
     lights = project / "lights.evalset.json"
@@ -193,7 +193,7 @@ async def _open_conflict(screen: Any, project: Path) -> None:
 
 
 async def _open_recovery(screen: Any, project: Path) -> None:
-    """A session that crashed has left unsaved edits."""
+    """Open the recovery screen: a crashed session left unsaved edits."""
     await screen.until("ended with unsaved edits")
 
 
@@ -204,7 +204,7 @@ async def _open_versions(screen: Any, project: Path) -> None:
 
 
 async def _open_scenarios(screen: Any, project: Path) -> None:
-    """A model has written some."""
+    """Open the scenarios screen with scenarios from a model."""
     await screen.until("passes")
     await screen.press("g", "j", "alt+g")
     await screen.until("How many scenarios")
@@ -235,7 +235,7 @@ async def test_no_keys_end_the_application_on_a_screen_that_they_seldom_reach(
     files = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     with judging(monkeypatch, lambda _: gemini(json.dumps({"scenarios": SCENARIOS}))):
         while len(pressed) < SHARE:
-            shutil.rmtree(project / ".workbench", ignore_errors=True)  # where the last keys left the cursor, too
+            shutil.rmtree(project / ".workbench", ignore_errors=True)  # also resets the saved cursor position
             for path, content in files.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
@@ -253,7 +253,7 @@ async def test_no_keys_end_the_application_on_a_screen_that_they_seldom_reach(
 async def _press_there(
     screen: Any, place: str, chance: random.Random, count: int, pressed: list[str], heard: Counter[str]
 ) -> None:
-    """Press many keys that mean something there, and some that do not."""
+    """Press many keys that the screen binds, and some that it does not."""
     own = [key.strip() for item in KEY_ACTIONS if item.where == place for key in item.keys.split(",")]
     moves = ["up", "down", "left", "right", "home", "end", "pageup", "pagedown", "tab", "shift+tab", "enter"]
     rest = [key for key in ALL_KEYS if key not in _AVOIDED]
@@ -322,7 +322,7 @@ async def test_a_key_for_a_list_of_commands_without_a_place_does_nothing(
             done = await screen.app.run_action("command_list('page_down')", screen.app.screen)
 
         assert not done and screen.app.fault is None
-        assert not Palette().check_action("command_list", ("page_down",))  # which has no list yet
+        assert not Palette().check_action("command_list", ("page_down",))  # it has no list yet
 
 
 async def test_a_dialog_may_open_while_the_application_ends(project: Path, open_app: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the screen looks like. After a change that is meant to be seen: `pytest --snapshot-update`, and look."""
+"""Snapshots of the screen. After an intended change, run `pytest --snapshot-update` and look at them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from workbench.tui.app import WorkbenchApp
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times of day are those of Greenwich."""
+    """Show times of day in UTC."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
 
 
 @pytest.fixture
 def judged(lights: Any, make: Any) -> Any:
-    """One case that passed, one that failed, one that ended in an error."""
+    """Create a project with one passed case, one failed case and one error."""
     on, off, two = make.key("on"), make.key("off"), make.key("两盏灯")
     called = ("set_device", {"id": "stove", "status": "OFF"})
     metrics = [
@@ -55,7 +55,7 @@ def judged(lights: Any, make: Any) -> Any:
 
 
 def _when(look: Any, *keys: str, shown: str) -> Callable[[Pilot[None]], Coroutine[Any, Any, None]]:
-    """Press keys once everything is listed, and wait until a text is shown."""
+    """Press keys once everything is listed, and wait until the screen shows a text."""
 
     async def run(pilot: Pilot[None]) -> None:
         await _until(pilot, look, "stored" if keys else shown)

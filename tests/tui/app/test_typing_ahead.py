@@ -1,4 +1,4 @@
-"""Keys that come faster than the screen is drawn, as over SSH: each finds what the keys before it led to."""
+"""Keys that arrive faster than the screen is drawn, as over SSH: each key acts on the result of the keys before it."""
 
 from __future__ import annotations
 

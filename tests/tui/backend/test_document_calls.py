@@ -1,4 +1,4 @@
-"""What is done to documents from the browser, and the names that are given there."""
+"""Document edits from the browser, and the names that they use."""
 
 from __future__ import annotations
 

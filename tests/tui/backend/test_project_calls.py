@@ -1,4 +1,4 @@
-"""The contents of cases as the backend reads them: once, and again only what has changed."""
+"""Case contents in the backend: read once, and reread only after a change."""
 
 from __future__ import annotations
 

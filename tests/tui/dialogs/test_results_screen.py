@@ -13,7 +13,7 @@ Open = Callable[..., Any]
 
 
 def rows_of(screen: Any) -> list[str]:
-    """The ids that are listed, from top to bottom."""
+    """Return the listed ids from top to bottom."""
     table = screen.app.screen
     assert isinstance(table, TableScreen)
     return [row.name for row in table._table.rows]
@@ -189,4 +189,4 @@ async def test_a_history_of_a_newer_version_is_said_in_full(make_ran: Open, open
         await screen.press("j", "t")
         await screen.until("newer", "away")
         await screen.press("escape")
-        await screen.until("1/1")  # what was read before stays
+        await screen.until("1/1")  # rows that were read before stay

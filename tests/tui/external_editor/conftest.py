@@ -1,4 +1,4 @@
-"""The project whose set other programs and an editor change."""
+"""A project whose set is changed by other programs and an editor."""
 
 from tests.tui.edited_project import do, editor, lights, project
 

@@ -1,4 +1,4 @@
-"""The user's own editor: what was typed comes back, or is still there."""
+"""The user's external editor: its text comes back or is preserved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The diff and the review on the screen, on a real project: every key does what it says."""
+"""The diff and the review on the screen of a real project: every key does its documented action."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def calls_of(project: Path, case: int, turn: int = 0) -> Any:
 
 
 async def opened(screen: Any, *, case: str = "one") -> None:
-    """Everything has run, and the diff of a case has the focus."""
+    """Run everything, and focus the diff of a case."""
     await screen.until("lights", "right")
     await screen.press("R")
     await screen.until("✗ one", "! broken", "finished")
@@ -343,7 +343,7 @@ async def test_another_selection_cancels_a_large_diff(open_app: Any, make: Any, 
 
         view.show(large, about="large")
         view.show(small, about="small")
-        await screen.pilot.pause(1.0)  # the large one would be there by now
+        await screen.pilot.pause(1.0)  # the large diff would have arrived by now
 
         await screen.until("SHORT", "difference 1 of 1")
         assert view.state.source == small

@@ -1,4 +1,4 @@
-"""The pane of the history, and two runs side by side, on real projects."""
+"""The history pane, and two runs side by side, on real projects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_a_case_has_its_executions_newest_first_with_what_it_was_judged_by
         await screen.press("j", "j", "5")
         text = await screen.until("2 executions, old to new", "judged by", "workbench run lights")
         right = "".join(line.rpartition("││")[2].strip(" │") for line in text.splitlines())
-        assert "test_config.json" in right  # wherever its path, which may be long, is broken
+        assert "test_config.json" in right  # independent of where its long path wraps
         rows = [line for line in text.splitlines() if "tool_trajectory_avg_score" in line and "20" in line]
         assert "✗ tool_trajectory_avg_score 0" in rows[0]
         assert "✓ tool_trajectory_avg_score 1" in rows[1]

@@ -1,4 +1,4 @@
-"""The trace on the screen: every key, every kind of session, whatever is in it."""
+"""The trace on the screen: every key, every kind of session, any content."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SAMPLES = Path(__file__).parents[3] / "sample_agents"
 
 
 def case_of(eval_id: str, *prompts: str) -> dict[str, Any]:
-    """A case as an eval set has it."""
+    """Return a case as an eval set stores it."""
     turns = [{"user_content": {"parts": [{"text": prompt}]}} for prompt in prompts]
     return {"eval_id": eval_id, "conversation": turns}
 
 
 def pinned(spans: Sequence[Span], *turns: TurnResult, failure: Failure | None = None) -> SessionWanted:
-    """Spans as those of a session that was never saved."""
+    """Return spans as those of a session that was never saved."""
     result = CaseResult(
         case=CaseKey(target="pinger", eval_set="s.evalset.json", eval_id="chat"),
         eval_set_id="s",
@@ -50,7 +50,7 @@ LIGHTS = (
 
 @pytest.fixture
 def project(make_project: Callable[..., Path]) -> Path:
-    """Two cases, one of which the agent fails in."""
+    """Create two cases; the agent fails in one."""
     return make_project(s=[case_of("fine", "hello", "again"), case_of("broken", "raise")])
 
 
@@ -68,7 +68,7 @@ async def look_at(screen: Any, wanted: SessionWanted) -> TracePane:
 
 
 def here(screen: Any) -> str:
-    """What the cursor of the tree is on."""
+    """Return the node under the cursor of the tree."""
     row = screen.app.screen.query_one(SpanList).source.selection
     return row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}"
 

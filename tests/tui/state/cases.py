@@ -1,4 +1,4 @@
-"""What the tests of the editor share: eval sets of all forms, and how they are looked at."""
+"""Shared helpers for tests of the editor: eval sets in all formats, and their outlines."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ FILES = [
 
 
 def file_name(path: Path) -> str:
-    """What to call a file in the name of a test."""
+    """Return the label of a file for a test id."""
     return f"{path.parent.name}/{path.name}"
 
 
 def rows_of(document: EvalSetDocument, index: int) -> Sequence[Row]:
-    """The outline of a case of a document."""
+    """Return the outline of a case of a document."""
     build = case_rows if document.format is DocumentFormat.CURRENT else legacy_rows
     return build(document.raw_case(index))
 
 
 def sound_cases(document: EvalSetDocument) -> Iterator[int]:
-    """The cases whose JSON can be read."""
+    """Return the cases whose JSON can be read."""
     for entry in document.entries:
         try:
             document.raw_case(entry.index)
@@ -48,7 +48,7 @@ def sound_cases(document: EvalSetDocument) -> Iterator[int]:
 
 
 def leaves(data: Any, place: Place = ()) -> Iterator[Place]:
-    """The places of all values that hold no others."""
+    """Return the paths of all values without children."""
     if isinstance(data, dict) and data:
         for key, value in data.items():
             yield from leaves(value, (*place, key))
@@ -60,17 +60,17 @@ def leaves(data: Any, place: Place = ()) -> Iterator[Place]:
 
 
 def set_of(*cases: Any, **header: Any) -> bytes:
-    """An eval set as a file."""
+    """Return an eval set as a file."""
     return json.dumps({"eval_set_id": "s", **header, "eval_cases": list(cases)}, indent=2, ensure_ascii=False).encode()
 
 
 def document_of(*cases: Any, **header: Any) -> EvalSetDocument:
-    """An eval set in memory."""
+    """Return an eval set in memory."""
     return EvalSetDocument(Path("s.evalset.json"), set_of(*cases, **header), None)
 
 
 def apply_to_data(edit: Edit, data: Any) -> Any:
-    """The oracle of edits: the data of a case after an edit, made without the text of the file."""
+    """Apply an edit to the plain data of a case; the test oracle, which never uses the text of the file."""
     data = copy.deepcopy(data)
     match edit:
         case SetValue(place=(), value=value):

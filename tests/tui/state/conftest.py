@@ -1,4 +1,4 @@
-"""The state of a project whose cases have been listed, read and judged."""
+"""The state of a project whose cases are listed, read and judged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SET = "sets/lights.evalset.json"
 
 
 class Listed:
-    """The state of a project with one set, filled from the outside as the backend does."""
+    """The state of a project with one set, filled by the test as the backend fills it."""
 
     def __init__(self, make: Any) -> None:
         self.state = ProjectState()
@@ -36,14 +36,14 @@ class Listed:
         self.browser.refresh()
 
     def store(self, **statuses: CaseStatus) -> None:
-        """Results of earlier sessions, judged by other criteria than anybody has now."""
+        """Store results of earlier sessions that were judged by outdated criteria."""
         for eval_id, status in statuses.items():
             job = self._make.stored_job(self._make.result(self.key(eval_id), status))
             self.state.load_stored({self.key(eval_id): [job._replace(execution_key="e", scoring_key="old")]})
 
     @property
     def ids(self) -> list[str]:
-        """The cases on the screen, from top to bottom."""
+        """Return the ids of the cases on the screen from top to bottom."""
         return [row.case.eval_id for row in self.browser.rows if row.case is not None]
 
     def select(self, eval_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Spans in few words, and what the state makes of them as text."""
+"""Short builders for spans, and the state of spans as text."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from workbench.tui.state.trace_view import TraceView
 def span(
     name: str, parent: str | None = None, *, turn: int = 0, at: tuple[float, float] | None = None, **more: Any
 ) -> Span:
-    """A span whose id is its name. `at` is when it began and ended."""
+    """Return a span whose id is its name. `at` holds its start and end."""
     start, end = at if at is not None else (None, None)
     facts: dict[str, Any] = {"id": name, "kind": SpanKind.OTHER, "start": start, "end": end}
     return Span(name=name, parent_id=parent, turn=turn, **{**facts, **more})
 
 
 def turn_result(prompt: str, response: str, **more: Any) -> TurnResult:
-    """A turn that ended well; `more` is about its invocation."""
+    """Return a successful turn; `more` is for its invocation."""
     content = {"user_content": {"parts": [{"text": prompt}]}, "final_response": {"parts": [{"text": response}]}}
     return TurnResult.model_validate({"invocation": {**content, **more}, "duration_seconds": 1.0})
 
 
 def view_of(spans: Iterable[Span], *turns: TurnResult, prompts: Iterable[str] = ()) -> TraceView:
-    """A view of these spans."""
+    """Return a view of these spans."""
     view = TraceView()
     view.show(list(spans), turns, list(prompts))
     return view
 
 
 def text(line: Line) -> str:
-    """The text of a line."""
+    """Return the text of a line."""
     return "".join(piece.text for piece in line)
 
 
 def rows(view: TraceView, *, width: int = 100) -> list[str]:
-    """The rows as text, without blanks at their ends."""
+    """Return the rows as text, without trailing blanks."""
     return [text(view.line(index, width)).rstrip() for index in range(len(view))]
 
 
 def names(view: TraceView) -> list[str]:
-    """What is listed: names of spans, and "turn N"."""
+    """Return the listed names: span names and "turn N"."""
     listed = [view.row(index) for index in range(len(view))]
     return [row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}" for row in listed]

@@ -13,7 +13,7 @@ from workbench.tui.state.case_status import StatusBoard
 
 @pytest.fixture
 def browser(make: Any) -> Browser:
-    """Two agents, three sets, six cases."""
+    """Return a browser with two agents, three sets and six cases."""
     browser = Browser(StatusBoard())
     sets = [
         ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x", "y", "z")),

@@ -1,4 +1,4 @@
-"""How a row is drawn: what stands in it, and what goes first where there is little room."""
+"""The text of a row, and the order in which parts disappear at small widths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cases are listed, in which order, which are marked, and what that means for a run."""
+"""Listed cases, their order, their marks, and the resulting selection of a run."""
 
 from __future__ import annotations
 

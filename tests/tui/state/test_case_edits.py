@@ -1,4 +1,4 @@
-"""Operations: each changes just the place it names, leaves a case that can be read, and can be undone to the byte."""
+"""Operations: each changes only the place that it names, keeps the case readable, and can be undone exactly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TYPED = {Input.LINE: "other", Input.TEXT: "two\nlines", Input.NUMBER: 3, Input.V
 
 
 def _make(document: EvalSetDocument, index: int, edit: Edit) -> Any:
-    """Make an edit, check that it did in the text what it does in the data, and take it back to the byte."""
+    """Make an edit, check that text and data agree, and undo it to the byte."""
     before, data = document.content(), document.raw_case(index)
     expected = apply_to_data(edit, data)
     edit.apply(document, case=index)
@@ -48,7 +48,7 @@ def _make(document: EvalSetDocument, index: int, edit: Edit) -> Any:
 
 
 def _in_one_spelling(data: Any) -> str:
-    """The data as text with all keys in snake_case: the document writes new keys in the style of the file."""
+    """Return the data as text with all keys in snake_case: the document writes new keys in the style of the file."""
 
     def folded(value: Any) -> Any:
         if isinstance(value, dict):

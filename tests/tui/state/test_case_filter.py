@@ -1,4 +1,4 @@
-"""The filter line: what its words and terms mean."""
+"""The filter line: the meaning of its words and terms."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from workbench.tui.state.case_outline import Input, Kind, Place, Row, case_rows,
 
 
 def _uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
-    """The values that no row shows."""
+    """Return the values that no row shows."""
     whole = {row.value_place if row.value_place is not None else row.place for row in rows}
     shown = whole.union(*(row.covered for row in rows)) if rows else whole
     return [place for place in leaves(data) if not any(place[:end] in shown for end in range(len(place), -1, -1))]

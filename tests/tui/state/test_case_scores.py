@@ -1,4 +1,4 @@
-"""What judges said, as the Scores pane shows it."""
+"""Judge output, as the Scores pane shows it."""
 
 from __future__ import annotations
 

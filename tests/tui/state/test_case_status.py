@@ -1,4 +1,4 @@
-"""How cases stand, as RunEvents say."""
+"""The status of cases, derived from RunEvents."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_a_stored_verdict_is_kept_and_can_be_read_while_the_case_runs(board: Sta
     assert (record.outcomes, record.lacks_results) == ({}, True)
 
     board.fill_results([old])
-    board.end_run([make.key("a")])  # as where a run ends by a fault of its own
+    board.end_run([make.key("a")])  # as when a run ends by an internal error
 
     assert (record.state, record.outcomes[0].result) == (CaseState.PASSED, old)
     assert record.stored_at is not None
@@ -257,7 +257,7 @@ def test_results_that_can_be_read_again_are_not_all_held(make: Any) -> None:
     board.release_results(but=keys[0])
 
     held = [key for key in keys if not _record(board, key).lacks_results]
-    assert held == [keys[0], keys[1], *keys[100:]]  # looked at; in no history; the newest
+    assert held == [keys[0], keys[1], *keys[100:]]  # viewed; not in the history; the newest
     assert board.count_states()[CaseState.PASSED] == 300
 
 

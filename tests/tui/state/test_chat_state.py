@@ -1,4 +1,4 @@
-"""The state of the chat: conversations as their events tell them, prompts, cursor, names."""
+"""The state of the chat: conversations from their events, prompts, cursor, names."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_the_name_of_a_new_set_is_checked(name: str, problem: str | None) -> Non
 
 
 def places(**eval_sets: Sequence[str]) -> NewSets:
-    """What may be made in a project with these targets and the patterns of their sets."""
+    """Return the sets that can be created in a project with these targets and eval-set patterns."""
     targets = {
         name: Target(name=name, kind=AgentKind.FUNCTION, location="agent:f", path=ROOT, eval_sets=tuple(patterns))
         for name, patterns in eval_sets.items()
@@ -352,7 +352,7 @@ def test_names_are_proposed_that_are_free() -> None:
         (["a/?.*.json", "a/*.test.json"], "a/chats.test.json"),
         (["a/y.evalset.json", "c/*.json"], "c/chats.evalset.json"),
         (["a/y.evalset.json", "c/new.evalset.json"], "c/new.evalset.json"),
-        (["a/y.evalset.json", "a/z.test.json"], "a/chats.evalset.json"),  # nothing new can be the agent's
+        (["a/y.evalset.json", "a/z.test.json"], "a/chats.evalset.json"),  # a new file cannot belong to the agent
     ],
 )
 def test_a_new_set_is_proposed_where_the_settings_of_its_agent_find_it(patterns: list[str], proposed: str) -> None:

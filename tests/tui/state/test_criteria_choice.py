@@ -1,4 +1,4 @@
-"""Criteria as they are being chosen, without a screen."""
+"""The choice of criteria, without a screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk through cases that did not pass, without a screen."""
+"""Stepping through the cases that did not pass, without a screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outline on the screen: texts wrapped and shortened, the cursor where it was, edits and drafts marked."""
+"""The outline on the screen: texts wrapped and shortened, the cursor kept, edits and drafts marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of problems: what is in it, in which order, and where it leads."""
+"""The list of problems: its entries, their order, and their targets."""
 
 from __future__ import annotations
 

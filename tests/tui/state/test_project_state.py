@@ -1,4 +1,4 @@
-"""Verdicts that no longer hold are shown as such without a watch, and every pane shows the ones that do."""
+"""Stale verdicts are marked without a watch, and every pane shows the current ones."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_saves_of_other_programs_are_noticed_without_watch_and_nothing_run
             await until(lambda: stale(screen) == 0)
         assert screen.state.board.result_count == results
 
-        await screen.press("w")  # the watch notices them by itself
+        await screen.press("w")  # the watch detects them automatically
         await until(lambda: screen.state.watch.mode is WatchMode.ON)
         await screen.press("alt+w")
         await until(lambda: not screen.state.watch.is_active)

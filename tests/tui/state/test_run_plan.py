@@ -1,4 +1,4 @@
-"""What the screen says of judge models: which ones, before a run what they will take, and then what they took."""
+"""Judge models on the screen: their names, the estimated cost before a run, and the actual cost after it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_verdict_with_missing_samples_is_marked_as_long_as_it_is_shown(
             await screen.until("✓ passed †")
             await screen.press("escape", "R")
             await screen.until("about 2 calls")
-            await screen.press("enter")  # what the judge could not answer is asked again
+            await screen.press("enter")  # failed questions are sent to the judge again
             await screen.until_gone("†")
 
 

@@ -1,4 +1,4 @@
-"""One step in detail: facts, what went in and out, events and the graph."""
+"""One step in detail: facts, input, output, events and the graph."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from workbench.tui.state.trace_view import TraceView
 
 
 def lines(source: JsonText | SpanDetail, *, width: int = 80) -> list[str]:
-    """The lines as text."""
+    """Return the lines as text."""
     return [text(line).rstrip() for line in source.render(width)]
 
 
 def detail_of(view: TraceView, row: int, tab: DetailTab = DetailTab.EVENT) -> SpanDetail:
-    """The detail of a row."""
+    """Return the detail of a row."""
     view.move_to(row)
     detail = SpanDetail()
     detail.show(view)
@@ -32,7 +32,7 @@ def detail_of(view: TraceView, row: int, tab: DetailTab = DetailTab.EVENT) -> Sp
 
 
 def opened(value: Any, key: str) -> JsonText:
-    """The value with the line that begins so opened or folded."""
+    """Return the value with the line that has this beginning opened or folded."""
     source = JsonText(value)
     place = next(number for number, line in enumerate(lines(source)) if key in line)
     assert source.toggle(place)
@@ -219,7 +219,7 @@ def test_a_match_in_a_response_is_shown_in_the_response() -> None:
     assert any(piece.style == "match" for line in detail.render(80) for piece in line)
 
 
-# Which spans became events.
+# Links from spans to events.
 
 
 def link(spans: list[Span], name: str, **invocation: Any) -> str | None:

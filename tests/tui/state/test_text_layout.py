@@ -1,4 +1,4 @@
-"""From blocks to lines: widths in cells, nothing lost."""
+"""Layout of blocks as lines: widths in cells, no text lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is inside what, and what it adds up to."""
+"""The nesting of spans, and their totals."""
 
 from __future__ import annotations
 

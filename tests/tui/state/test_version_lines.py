@@ -1,4 +1,4 @@
-"""Two versions of a set as a difference of texts."""
+"""Two versions of a set as a text diff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short messages over the screen: which of them stand at a time."""
+"""Notifications over the screen: which of them are visible at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.tui.widgets.inputs import find_outdated, say
 
 
 async def _until_shown(screen: Any, *wanted: str) -> None:
-    """Wait until exactly these messages are on the screen, the oldest first."""
+    """Wait until the screen shows exactly these messages, the oldest first."""
     for _ in range(300):
         shown = [str(toast.render()) for toast in screen.app.screen.query("Toast")]
         if shown == list(wanted):

@@ -1,4 +1,4 @@
-"""A set that changes on disk under unsaved edits: both versions are shown, and nothing is lost by any choice."""
+"""A set that changes on disk under unsaved edits: the screen shows both versions, and no choice loses data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.engine.open_documents import OpenDocuments
 
 @pytest.fixture
 def in_conflict(open_app: Any, lights: Path, do: Any) -> Callable[[Any], Any]:
-    """Brings a screen to where saving was refused."""
+    """Bring a screen to the point where saving is refused."""
 
     async def reach(screen: Any) -> None:
         await screen.until("on", "off")

@@ -1,4 +1,4 @@
-"""An agent that is added on the screen: asked for, refused where it does not fit, written, listed."""
+"""Adding an agent on the screen: input, validation, writing and listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the pane with the eval sets share: what is listed, and how one gets to it."""
+"""Shared helpers for tests of the browser pane: list rows and move to them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def ids(project: Path, name: str = "lamps") -> list[str]:
 
 
 async def select(screen: Any, eval_id: str) -> None:
-    """Put the cursor on a case once it is listed."""
+    """Put the cursor on a case as soon as it is listed."""
     await until(screen, lambda: eval_id in listed(screen))
     key = next(row.case for row in screen.state.browser.iterate_case_rows() if row.case and row.case.eval_id == eval_id)
     screen.state.browser.select_case(key)
 
 
 async def answer(screen: Any, text: str) -> None:
-    """Write into the dialog in place of what it proposes."""
+    """Replace the proposed text in the dialog."""
     for _ in range(200):
         found = screen.app.screen.query(Input)
         if len(screen.app.screen_stack) > 1 and found:

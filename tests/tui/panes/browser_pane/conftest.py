@@ -1,4 +1,4 @@
-"""The project whose sets the tests of the browser pane show and edit."""
+"""A project whose sets the tests of the browser pane show and edit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def project(make_project: Callable[..., Path], make: Any) -> Path:
-    """Two sets: one of three cases, one of a single case."""
+    """Create two sets: one of three cases, one of a single case."""
 
     def case(eval_id: str, prompt: str, tool: str = "ping") -> dict[str, Any]:
         return {"eval_id": eval_id, "conversation": [make.turn(prompt, "pong [/b]", (tool, {"n": 1}))]}

@@ -1,4 +1,4 @@
-"""Datasets elsewhere in the browser: listed, and read when somebody wants their rows and not before."""
+"""Remote datasets in the browser: listed at once, read only when their rows are needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 class Storage:
-    """A server with one file, which answers while `is_open` is set and counts how often it was asked."""
+    """A server with one file; it answers while `is_open` is set and counts the requests."""
 
     def __init__(self) -> None:
         self.rows = ROWS

@@ -1,4 +1,4 @@
-"""Cases and eval sets are made, renamed, copied, moved and deleted by keys, and undone, on real projects."""
+"""Cases and eval sets on real projects: keys create, rename, copy, move, delete and undo."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_a_case_whose_id_is_taken_there_is_not_moved(project: Path, open_a
         await select(screen, "on")
         await screen.press("m", "enter")
 
-        said = "has a case 'on' already"  # behind a path, which may be long: on the screen it is broken anywhere
+        said = "has a case 'on' already"  # follows a path, which may be long: the line can wrap anywhere
         await until(screen, lambda: any(said in notice.message for notice in screen.app._notifications))
         assert (ids(project), ids(project, "other")) == (["on", "off", "dim"], ["on"])
 

@@ -1,4 +1,4 @@
-"""Datasets in the browser: their rows are cases, judged as `score` does it, and edited by nobody."""
+"""Datasets in the browser: their rows are read-only cases, judged as `score` judges them."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ EDITING = ("edit", "accept", "list_new_case", "list_duplicate", "list_delete", "
 
 
 def _offered(screen: Any, keys: Iterable[str]) -> set[str]:
-    """Which of these keys the palette has."""
+    """Return which of these keys the palette offers."""
     known = {item.id: item.help for place in PLACES.values() for item in place.actions}
     commands = {command.title.casefold() for command in screen.app.get_system_commands(screen.app.screen)}
     return {key for key in keys if known[key].casefold() in commands}

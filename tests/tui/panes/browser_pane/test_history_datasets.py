@@ -1,4 +1,4 @@
-"""Runs of `EvalTask` and `workbench score` in the browser: what the history keeps of them, looked at and not edited."""
+"""Runs of `EvalTask` and `workbench score` in the browser: their stored data is shown read-only."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ async def test_rows_of_score_stand_as_they_were_judged(folder: Path, open_app: C
     _score("data/rows.jsonl")
     async with open_app(folder) as screen:
         await screen.until("✓ id 1", "✗ id 2", "✗ 1/2")
-        assert "0.00 s" not in screen.text  # no agent ran, so that nobody took the time
+        assert "0.00 s" not in screen.text  # no agent ran, so there is no duration
 
         assert _labels(screen) == ["data/rows.jsonl", "data/rows.jsonl", "id 1", "id 2"]
 
@@ -302,7 +302,7 @@ async def test_beside_rows_the_cases_of_an_agent_run_as_ever(
     async with open_app(folder) as screen:
         await _go_to(screen, "id 2")
         await screen.until("R all", "w watch")
-        assert "f failed" not in _footer(screen)  # what failed is a row, and not a case
+        assert "f failed" not in _footer(screen)  # the failure is a row, not a case
 
         await screen.press("R")
         await screen.until("finished", "✗1", "f failed")
@@ -353,8 +353,8 @@ async def test_what_is_run_is_what_the_project_has(
 ) -> None:
     folder = make_project(pings=[{"eval_id": "ping", "conversation": [TURN]}])
     monkeypatch.chdir(folder)
-    _evaluate(experiment="pinger")  # as the agent is called
-    _evaluate(experiment="pings.evalset.json")  # as its eval set is
+    _evaluate(experiment="pinger")  # the same name as the agent
+    _evaluate(experiment="pings.evalset.json")  # the same name as its eval set
     async with open_app(folder) as screen:
         await screen.until("row_2", "3 eval sets")
         await screen.press("R")

@@ -1,4 +1,4 @@
-"""The eval sets with a keyboard and a mouse, on real projects: found, ordered, marked, and what is said of them."""
+"""The eval sets by keyboard and mouse, on real projects: found, ordered, marked and described."""
 
 from __future__ import annotations
 

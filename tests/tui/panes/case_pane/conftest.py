@@ -1,4 +1,4 @@
-"""The project whose cases the tests of the case pane edit."""
+"""A project whose cases the tests of the case pane edit."""
 
 from __future__ import annotations
 

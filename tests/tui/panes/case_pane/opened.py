@@ -1,4 +1,4 @@
-"""What the tests of the case pane share: a set with a case and a scenario, and how rows are gone to and typed into."""
+"""Shared helpers for tests of the case pane: a set with a case and a scenario, moving to rows and typing."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ async def go_to(screen: Any, label: str, *, number: int = 0) -> None:
 
 
 async def type_text(screen: Any, text: str) -> None:
-    """Replace what stands in the box."""
+    """Replace the text in the box."""
     screen.app.screen.query_one(TypedText).text = text
     await screen.pilot.pause()
 
 
 async def idle(screen: Any) -> None:
-    """Wait until everything that was asked for is done."""
+    """Wait until all requested work is done."""
     while True:
         try:
-            # What observes saved files ends with the application.
+            # The worker that observes saved files ends only with the application.
             workers = [worker for worker in screen.app.workers if worker.group != "observe_saves"]
             if workers:  # an empty list means all of them
                 await screen.app.workers.wait_for_complete(workers)
-        except WorkerCancelled:  # a newer one of its group has taken its place
+        except WorkerCancelled:  # a newer worker of its group replaced it
             continue
         break
     await screen.pilot.pause()

@@ -1,4 +1,4 @@
-"""The case pane on a real project: what it shows and edits, and what it says where that cannot be."""
+"""The case pane on a real project: its content, its edits, and its messages when an edit is impossible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the case pane on a real project: moved, deleted, renamed, added and jumped to."""
+"""The rows of the case pane on a real project: move, delete, rename, add and jump."""
 
 from __future__ import annotations
 

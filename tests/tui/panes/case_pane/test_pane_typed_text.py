@@ -1,4 +1,4 @@
-"""The case pane on a real project: nothing that was typed is lost."""
+"""The case pane on a real project keeps all typed text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.tui.backend.backend import Backend
 from workbench.tui.panes.case_pane import EditorBox
 from workbench.tui.screen_messages import DocumentsChanged
 
-# Types into a case, applies that, and is killed as soon as the file with the typed text has gone.
+# Types into a case, applies the text, and is killed as soon as the file with the typed text is deleted.
 KILLED = """
 import asyncio, os, signal, sys, threading, time
 from pathlib import Path

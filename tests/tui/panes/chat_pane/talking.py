@@ -1,4 +1,4 @@
-"""What the tests of the chat pane share: an agent, and how one talks to it by keys."""
+"""Shared helpers for tests of the chat pane: an agent, and chatting by keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def case(eval_id: str, *prompts: str, **more: Any) -> dict[str, Any]:
 
 
 async def open_chat(screen: Any) -> None:
-    """Go to the chat of the agent, with the cursor on its first case."""
+    """Open the chat of the agent, with the cursor on its first case."""
     await screen.until("one")
     await screen.press("j", "j", "6")
     await screen.until("Talk to pinger")

@@ -28,7 +28,7 @@ async def test_a_conversation_is_shown_with_calls_tokens_and_time(project: Path,
 
 
 async def test_the_end_is_followed_until_the_reader_leaves_it(project: Path, open_app: Any) -> None:
-    async with open_app(project, size=(44, 20)) as screen:  # what greets is longer than there is room for
+    async with open_app(project, size=(44, 20)) as screen:  # the greeting is longer than the pane
         await screen.until("one")
         await screen.press("j", "j", "6")
         await screen.until("say something")
@@ -76,7 +76,7 @@ async def test_a_turn_is_stopped_and_what_was_said_is_in_the_input_again(project
 
         await screen.until("stopped after", "the session is over")
         assert draft(screen) == "hang"
-        # Another thing is said instead: the turns before are said again first, so that the session is the same.
+        # The prompt is replaced: the earlier turns are replayed first, so that the session is the same.
         await screen.press("ctrl+a", "ctrl+k", "x", "enter")
         await screen.until("hello makes 1", "x makes 2")
 
@@ -199,7 +199,7 @@ async def test_the_trace_of_a_chat_that_was_never_saved(project: Path, open_app:
         assert (result.case.target, result.case.eval_set, result.status) == ("pinger", "", "NOT_EVALUATED")
         assert [span.name for span in result.execution.spans] == ["answer", "add"]
         assert result.execution.final_state == {"count": 1}
-        await screen.press("j", "j", "j")  # the keys go where one looks, not to the input that is hidden now
+        await screen.press("j", "j", "j")  # keys go to the visible view, not to the hidden input
         await screen.until("tool call 1 of this turn")
 
 

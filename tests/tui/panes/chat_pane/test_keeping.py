@@ -1,4 +1,4 @@
-"""A chat is kept as a case, by keys, with real agents in real processes."""
+"""Saving a chat as a case, by keys, with real agents in real processes."""
 
 from __future__ import annotations
 

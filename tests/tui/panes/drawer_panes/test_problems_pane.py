@@ -1,4 +1,4 @@
-"""The problems pane: everything that is wrong, with its place, and the way there."""
+"""The problems pane: all problems with their places, and jumping to them."""
 
 from __future__ import annotations
 

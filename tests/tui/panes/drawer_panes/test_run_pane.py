@@ -1,4 +1,4 @@
-"""The run pane: a run looked at while it goes on, and acted on case by case."""
+"""The run pane: shows a run in progress and acts on its cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.model.identity import JobKey
 from workbench.tui.screen_messages import CaseWanted, RunWanted
 from workbench.tui.state.case_status import CaseState
 
-# Answers when the test says so, by a file; fails where it is told to.
+# Answers when the test creates a file; fails on request.
 WAITS = """
 import pathlib, time
 
@@ -30,7 +30,7 @@ def answer(prompt):
 
 @pytest.fixture
 def waiting(make_project: Callable[..., Path], make: Any) -> Path:
-    """A project whose agent waits for the file `go` in cases that say so; two cases fail alike."""
+    """Create a project whose agent waits for the file `go` in cases that request it; two cases fail alike."""
     prompts = {"slow": "wait", "quick": "hello", "one": "refuse 1", "two": "refuse 2"}
     cases = [{"eval_id": eval_id, "conversation": [make.turn(prompt, prompt)]} for eval_id, prompt in prompts.items()]
     cases.append({"eval_id": "talk", "conversation": [make.turn("hi", "hi"), make.turn("wait", "wait")]})
@@ -132,7 +132,7 @@ async def test_X_stops_the_case_that_is_selected_in_the_list_whether_it_runs_or_
 
         await screen.press("G", "X")
         await screen.until("- talk", "○ quick")
-        await screen.press("4", "X")  # from a tab, and nothing is left to stop
+        await screen.press("4", "X")  # from a tab, when no run is left to stop
         await screen.until("nothing of what is selected runs or waits")
         await screen.press("escape", "g", "j", "j", "X")
 
@@ -195,7 +195,7 @@ async def test_a_stopped_case_is_queued_again_in_the_same_run(waiting: Path, ope
         await screen.press("g", "j", "delete")
         await screen.until("running 1, 0 waiting")
 
-        await screen.press("plus")  # the cursor has stayed with the case
+        await screen.press("plus")  # the cursor stays on the case
 
         await screen.until("queued again: slow", "running 2, 0 waiting")
         (waiting / "go").touch()
@@ -340,7 +340,7 @@ async def test_a_stopped_run_is_resumed_with_its_own_cases_and_criteria(
 
         await screen.until("finished", "5/5")
         assert screen.state.progress.run_id == run_id
-        assert screen.state.progress.jobs.reused == 1  # passed before; errors and cancelled cases ran again
+        assert screen.state.progress.jobs.reused == 1  # the passed case is reused; errors and cancelled cases ran again
         assert "alt+x" not in screen.text
 
 
@@ -358,7 +358,7 @@ async def test_stopped_runs_stay_resumable_until_they_are_made_up_for(
         await screen.press("R")
         await screen.until("3/5")
         first = await stop()
-        await screen.press("j", "j", "r")  # the slow one
+        await screen.press("j", "j", "r")  # the slow case
         await screen.until("0/1")
         second = await stop()
         await screen.press("j", "r")

@@ -1,4 +1,4 @@
-"""What judges said, on the screen: samples, how far they agree, and the prompts that they were asked."""
+"""Judge output on the screen: samples, their agreement, and the prompts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRADES = {
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A judge that says 3, then 5, and so on."""
+    """Start a judge that rates 3, then 5, and so on."""
     numbers = count()
 
     def answer(_: Call) -> Said:
@@ -36,7 +36,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @pytest.fixture
 def judged(make_ran: Open, server: Server) -> Any:
-    """A project whose case was rated 4, by samples that disagree on whether that is enough."""
+    """Create a project whose case has rating 4, from samples that disagree on whether it passes."""
     project = make_ran("on")
     criteria = {"tone": {"threshold": 3.5, "judge_model_options": {"num_samples": 4}}}
     (project.path / "test_config.json").write_text(

@@ -1,4 +1,4 @@
-"""The criteria picker: what judges the cases is chosen, tried, and kept in the file."""
+"""The criteria picker: choose criteria, try them, and save them to the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILE = """\
 
 @pytest.fixture
 def hello(make_project: Callable[..., Path], make: Any) -> Path:
-    """A project with two cases, of which one expects no response, judged by a file with comments."""
+    """Create a project with two cases, one without an expected response; a file with comments has the criteria."""
     mute = make.turn("hi", None)
     cases = [{"eval_id": "one", "conversation": [make.turn("hi", "hi")]}, {"eval_id": "two", "conversation": [mute]}]
     project = make_project(agent=AGENT, lights=cases)

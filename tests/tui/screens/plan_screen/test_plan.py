@@ -1,4 +1,4 @@
-"""The plan before a run: seen, changed, run or left."""
+"""The plan before a run: show, change, run or cancel it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def answer(prompt):
 
 @pytest.fixture
 def hello(make_project: Callable[..., Path], make: Any) -> Path:
-    """A project with two cases."""
+    """Create a project with two cases."""
     cases = [{"eval_id": name, "conversation": [make.turn("hi", "hi")]} for name in ("one", "two")]
     return make_project(agent=AGENT, lights=cases)
 

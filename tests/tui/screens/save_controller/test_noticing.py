@@ -1,4 +1,4 @@
-"""What other programs do to the files is noticed by itself, and the last good state stays."""
+"""Changes by other programs are detected automatically, and the last valid state stays."""
 
 from __future__ import annotations
 

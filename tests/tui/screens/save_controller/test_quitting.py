@@ -1,4 +1,4 @@
-"""Quitting with unsaved edits: saved, kept for the next start, or not quitting."""
+"""Quitting with unsaved edits: save, keep for the next start, or cancel."""
 
 from __future__ import annotations
 

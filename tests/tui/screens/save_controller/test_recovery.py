@@ -1,4 +1,4 @@
-"""What an earlier session left unsaved is offered, and what this one has unsaved is kept."""
+"""Recovery offers unsaved edits of earlier sessions, and keeps those of the current session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a set with unsaved edits saves it first: what runs is what is on disk."""
+"""Running a set with unsaved edits saves it first, so that the run matches the file."""
 
 from __future__ import annotations
 

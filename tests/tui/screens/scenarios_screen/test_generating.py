@@ -1,4 +1,4 @@
-"""Scenarios that a model writes, on the screen: asked for, stopped, looked through, edited, saved, undone."""
+"""Generated scenarios on the screen: request, stop, review, edit, save, undo."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def project(make_project: Any) -> Path:
 
 
 async def ask(screen: Any, *, row: int = 1, about: str = "lamps") -> None:
-    """Ask for three scenarios for the row so far down: 0 is the agent, 1 its set."""
+    """Request three scenarios for the row this far down: 0 is the agent, 1 its set."""
     await screen.until("lights", "lamp")
     await screen.press("g", *["j"] * row, "alt+g")
     await screen.until("How many scenarios")
@@ -162,7 +162,7 @@ async def test_a_scenario_is_edited_before_it_is_kept(
     editor.write_text("#!/bin/sh\nsed -i 's/You want lamp 1 on/You want lamp 1 off/' \"$1\"\n")
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
-    monkeypatch.setattr(WorkbenchApp, "suspend", lambda _: nullcontext())  # there is no terminal to give away
+    monkeypatch.setattr(WorkbenchApp, "suspend", lambda _: nullcontext())  # the test has no terminal to hand over
     async with open_app(project) as screen:
         await ask(screen)
         await screen.until("3 of 3 scenarios kept")

@@ -1,4 +1,4 @@
-"""Scenarios on the screen: played by a key while one looks on, judged afterwards, kept as fixed cases."""
+"""Scenarios on the screen: a key plays them live, a run judges them, and they can become fixed cases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CRITERIA = {"trajectory_single_tool_use": {"threshold": 0.5, "tool_name": "roll"
 
 
 class User:
-    """A user at a server who says one thing when the test lets it, and then stops."""
+    """A scripted user on a server: says one thing when the test allows it, and then stops."""
 
     def __init__(self) -> None:
         self.may_speak = Event()
@@ -108,7 +108,7 @@ async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_ap
         played = await screen.until("PASSED", "only played, r judges it; the verdict is from an earlier run")
         assert "stale" not in played and "did please roll" in played
 
-    async with open_app(project, size=(120, 40)) as screen:  # which reads it from the history
+    async with open_app(project, size=(120, 40)) as screen:  # it reads the conversation from the history
         await screen.until("talk")
         await screen.press("g", "j", "j", "2")
         again = await screen.until(
@@ -118,7 +118,7 @@ async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_ap
         await screen.press("4")
         await screen.until("only played, r judges it")
         await screen.press("escape", "k")
-        await screen.until("1 result", "trajectory_single_tool_use")  # the scores of the set are those of verdicts
+        await screen.until("1 result", "trajectory_single_tool_use")  # the scores of the set come from verdicts
 
         await screen.press("j", "r")
         await screen.until("PASSED", "trajectory_single_tool_use")
@@ -138,7 +138,7 @@ async def test_a_play_that_failed_takes_no_verdict_away(project: Path, open_app:
         await screen.press("alt+s")
         await screen.until("✓ PASSED", *note, "out of dice", "✓ talk")
 
-    async with open_app(project, size=(120, 40)) as screen:  # which reads it from the history
+    async with open_app(project, size=(120, 40)) as screen:  # it reads the conversation from the history
         await screen.until("talk")
         await screen.press("g", "j", "j", "2")
         await screen.until("✓ PASSED", *note, "out of dice", "✓ talk")

@@ -1,4 +1,4 @@
-"""Projects to be watched: real files, the real watcher, real processes."""
+"""Projects to watch: real files, the real watcher, real processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CALLS = {"refund": {"name": "refund", "args": {"amount": 1}}, "ship": {"name": "
 
 
 def case(eval_id: str) -> dict[str, Any]:
-    """A case that expects a call of the tool that its id begins with."""
+    """Return a case that expects a call of the tool that its id begins with."""
     tool = eval_id.partition("_")[0]
     turn = {
         "user_content": {"role": "user", "parts": [{"text": eval_id}]},
@@ -44,19 +44,19 @@ def case(eval_id: str) -> dict[str, Any]:
 
 
 class Shop:
-    """A folder with an agent of two tools, and a set of cases of which two go through each."""
+    """A folder with an agent of two tools, and a set with two cases per tool."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def save(self, name: str, text: str) -> None:
-        """Save as most editors do: under another name first."""
+        """Save as most editors do: write under another name, then rename."""
         beside = self.path / f".{name}.tmp"
         beside.write_text(text, encoding="utf-8")
         beside.replace(self.path / name)
 
     def write(self, name: str, text: str) -> None:
-        """Save as other editors do: into the file itself."""
+        """Save as other editors do: write into the file itself."""
         (self.path / name).write_text(text, encoding="utf-8")
 
     def cases(self, *names: str) -> None:
@@ -65,7 +65,7 @@ class Shop:
 
 
 class Watched:
-    """The application on such a folder, every case run once, and the watch on."""
+    """The application on such a folder, after one run of every case, with the watch on."""
 
     def __init__(self, screen: Any, shop: Shop) -> None:
         self.screen = screen
@@ -92,7 +92,7 @@ class Watched:
         return self.state.browser.freshness.is_stale(self._record(eval_id).key)
 
     def ended(self, eval_id: str) -> int:
-        """The how-manieth result of this session the newest one of the case is."""
+        """Return the sequence number within this session of the newest result of the case."""
         return self._record(eval_id).result_number
 
     def _record(self, eval_id: str) -> Any:
@@ -124,7 +124,7 @@ def shop(make_project: Callable[..., Path]) -> Shop:
 
 @pytest.fixture
 def open_shop(open_app: Callable[..., Any], shop: Shop) -> Callable[..., Any]:
-    """Open it, run every case, and turn the watch on: `async with open_shop() as watched`."""
+    """Open the shop, run every case, and turn the watch on: `async with open_shop() as watched`."""
 
     @asynccontextmanager
     async def opened(*, runs: bool = True, watches: bool = True, **options: Any) -> AsyncIterator[Watched]:

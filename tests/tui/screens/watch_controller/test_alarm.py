@@ -1,4 +1,4 @@
-"""Alarms if a passing case fails: once for each change, also outside the terminal."""
+"""Alarms when a passing case fails: once for each change, also outside the terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def key(eval_id: str) -> CaseKey:
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is written to the terminal past the screen, the bell as BEL."""
+    """Return the output that bypasses the screen, with the bell as BEL."""
     found: list[str] = []
     monkeypatch.delenv("TMUX", raising=False)
     monkeypatch.setattr(watch_controller, "_write", lambda app, sequence: found.append(sequence))
@@ -37,7 +37,7 @@ def alarms(watched: Watched) -> list[str]:
 
 
 def saves_seen(watched: Watched) -> int:
-    """How many changes of the tools were seen: what is beside them on the way to a save may be seen by itself."""
+    """Count the detected changes of the tools; temporary files of a save may count separately."""
     return sum("tools.py" in each.event.paths for each in watched.watch.changes)
 
 
@@ -52,7 +52,7 @@ async def test_an_alarm_is_raised_once_for_each_change(
         assert message.endswith("tools.py: refund() changed")
         assert written == ["BEL", f"\x1b]9;workbench: {message}\x07"]
 
-        shop.save("tools.py", DEARER.replace('"amount": 2', '"amount": 3'))  # red stays red
+        shop.save("tools.py", DEARER.replace('"amount": 2', '"amount": 3'))  # a failed case stays failed
         await watched.until_true(lambda: saves_seen(watched) >= 2 and not watched.state.is_running)
         await watched.until_true(lambda: not watched.watch.stale)
         assert written.count("BEL") == 1

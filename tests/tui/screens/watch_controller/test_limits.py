@@ -59,7 +59,7 @@ async def test_ten_thousand_cases_are_watched(open_app: Callable[..., Any], shop
                 break
             await screen.pilot.pause(0.02)
         assert state.watch.total == 10_002
-        assert state.watch.stale == 0  # what never ran is not stale
+        assert state.watch.stale == 0  # a case without a run is not stale
 
         shop.save("tools.py", DEARER)
 

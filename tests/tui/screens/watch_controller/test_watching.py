@@ -1,4 +1,4 @@
-"""Watch mode on the screen: a save runs what it affects, and the screen says what and why."""
+"""Watch mode on the screen: a save runs the affected cases, and the screen shows which and why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_save_runs_exactly_what_it_affects_and_says_why(open_shop: Open,
         before = {name: watched.ended(name) for name in ("ship_1", "ship_2")}
 
         getattr(shop, way)("tools.py", DEARER)
-        await watched.until("why: tools.py: refun")  # the alarm lies on the rest of it
+        await watched.until("why: tools.py: refun")  # the alarm covers the rest of the line
         refunds = ("refund_1", "refund_2")
         await watched.until_true(lambda: all(watched.standing(name) is CaseState.FAILED for name in refunds))
 
@@ -220,7 +220,7 @@ async def test_the_user_runs_cases_while_the_watch_does(open_shop: Open, shop: S
             lambda: watched.ended("ship_1") > before and watched.standing("ship_1") is CaseState.PASSED
         )
         assert watched.standing("refund_1") is CaseState.RUNNING
-        await watched.until("why: tools.py: refund() changed")  # the run line shows the run that still goes on
+        await watched.until("why: tools.py: refund() changed")  # the run line shows the run that is still in progress
 
 
 async def test_a_save_during_a_manual_run_does_not_wait(open_shop: Open, shop: Shop) -> None:
@@ -322,7 +322,7 @@ async def test_turning_it_off_stops_what_it_runs(open_shop: Open, shop: Shop) ->
 
         await watched.until_true(lambda: not watched.watch.is_active and not watched.state.is_running)
         assert watched.standing("refund_1") is CaseState.PASSED
-        assert watched.is_stale("refund_1")  # what is known of it stays known
+        assert watched.is_stale("refund_1")  # its known verdict stays
         await watched.until_true(lambda: not thread.is_alive())
 
 

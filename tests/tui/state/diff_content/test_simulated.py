@@ -1,4 +1,4 @@
-"""Calls that were answered in place of a tool, beside what was expected."""
+"""Simulated tool calls beside the expected calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.tui.state.text_layout import render_blocks
 
 
 def shown(make: Any, expected: dict[str, Any], actual: dict[str, Any], *, level: Level = Level.EVERYTHING) -> list[str]:
-    """The diff in one column, of an execution in which `set` was injected with n=2, and `get` was called."""
+    """Return the diff in one column; in the execution `set` was injected with n=2, and `get` was called."""
     told = [("set", {"n": 1}, None), ("set", {"n": 2}, "injected"), ("get", {}, None)]
     spans = tuple(
         Span(
@@ -60,7 +60,7 @@ def test_a_folded_turn_counts_them(make: Any) -> None:
 
 
 def shown_of_two(make: Any, same: dict[str, Any], changed: dict[str, Any]) -> list[str]:
-    """Two turns, of which the first is as expected and folded."""
+    """Return the diff of two turns; the first is as expected and folded."""
     result = make.result(make.key("a"), CaseStatus.FAILED, same, changed, metrics=[])
     span = Span(
         id="1", kind=SpanKind.TOOL, name="set", request={"n": 2}, attributes={"workbench.simulated": "injected"}

@@ -1,4 +1,4 @@
-"""Drafts: typed text is a value of the right type, or a sentence that says where it is none."""
+"""Drafts: typed text becomes a value of the right type, or an error message explains why it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drafts through a file: each is found again as it was."""
+"""Drafts survive a round trip through a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.tui.state.case_edits import Slot
 from workbench.tui.state.case_outline import ABSENT, Input
 from workbench.tui.state.editor_state import Draft, Edited, Form, dump_draft, load_draft
 
-texts = st.text(st.characters(codec=None))  # half characters too
+texts = st.text(st.characters(codec=None))  # lone surrogates too
 places = st.lists(texts | st.integers(0, 9), max_size=4).map(tuple)
 values = st.recursive(st.none() | st.booleans() | st.integers() | texts, lambda inner: st.lists(inner, max_size=3))
 slots = st.builds(

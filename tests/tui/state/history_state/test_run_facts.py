@@ -1,4 +1,4 @@
-"""What is said of a stored run besides its results."""
+"""Facts about a stored run besides its results."""
 
 from __future__ import annotations
 

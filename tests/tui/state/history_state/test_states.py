@@ -1,4 +1,4 @@
-"""Scores, history and table as states, without a screen."""
+"""The states of scores, history and table, without a screen."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_no_row_is_wider_than_its_list(width: int) -> None:
     for rows in (CaseScores(given, (given,)), group, table):
         lines = [rows.line(index, width) for index in range(len(rows))]
         assert all("\x1b" not in text_of([line]) for line in lines)
-        if width >= 45:  # below, the list cuts
+        if width >= 45:  # the list truncates below this width
             assert max(cell_len(text_of([line])) for line in lines) <= width
 
 

@@ -21,7 +21,7 @@ from workbench.tui.state.run_progress import RunProgress, RunRows, format_summar
 
 
 class Watched:
-    """A run whose events the test makes up, and its rows."""
+    """A run with events from the test, and its rows."""
 
     def __init__(self, make: Any, *, total: int) -> None:
         self.make = make

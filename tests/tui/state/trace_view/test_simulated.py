@@ -1,4 +1,4 @@
-"""Calls that were answered in place of a tool, in the trace."""
+"""Simulated tool calls in the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a trace: what is listed, how it is drawn, and where the cursor goes."""
+"""The rows of a trace: their list, their drawing, and cursor moves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.tui.state.trace_view import TraceView
 
 
 def lights() -> list[Span]:
-    """Two turns of an agent, with a failure in the second."""
+    """Return two turns of an agent, with a failure in the second."""
     return [
         span("run", at=(0.0, 1.0), kind=SpanKind.INVOCATION),
         span("root", "run", at=(0.0, 1.0), kind=SpanKind.AGENT),
