@@ -1,4 +1,4 @@
-"""Projects made for one test, and the command line run on them: in this process, or as people run it."""
+"""Projects for one test, and commands on them: in this process, or as processes of their own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TRAJECTORY_ONLY = {"criteria": {"tool_trajectory_avg_score": 1.0}}
 
 
 def turn(prompt: str, response: str | None = None, room: str | None = None) -> dict[str, Any]:
-    """A turn that expects a response, and a call of set_light for a room."""
+    """Return a turn that expects a response and a call of set_light for a room."""
     expected: dict[str, Any] = {"user_content": {"role": "user", "parts": [{"text": prompt}]}}
     if response is not None:
         expected["final_response"] = {"role": "model", "parts": [{"text": response}]}
@@ -55,7 +55,7 @@ def turn(prompt: str, response: str | None = None, room: str | None = None) -> d
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended."""
+    """The output and exit status of a command."""
 
     status: int
     out: str
@@ -63,19 +63,19 @@ class Done:
 
     @property
     def data(self) -> Any:
-        """What was printed, as JSON."""
+        """The output, parsed as JSON."""
         return json.loads(self.out)
 
 
 class CommandLine:
-    """A project in a folder, and commands run in it."""
+    """A project in a folder, and commands in it."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
         self._monkeypatch = monkeypatch
 
     def write(self, name: str, content: str | bytes | Mapping[str, Any] | list[Any]) -> Path:
-        """Write a file of the project; what is no text is written as JSON."""
+        """Write a file of the project; data other than text is written as JSON."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
@@ -116,18 +116,18 @@ class CommandLine:
         try:
             out, error = process.communicate(timeout=60)
         finally:
-            process.kill()  # nothing is left behind where it hangs
+            process.kill()  # a process that hangs must not survive the test
         return Done(process.returncode, out, error)
 
 
 @pytest.fixture
 def workbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """A project with one function agent, and a set with a passing and a failing case."""
+    """Create a project with one function agent, and a set with a passing and a failing case."""
     return make_project(tmp_path, monkeypatch)
 
 
 def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """Make such a project in a folder; for fixtures that many tests share."""
+    """Create such a project in a folder; for fixtures that many tests share."""
     root = tmp_path / "project"
     root.mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

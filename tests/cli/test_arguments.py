@@ -1,4 +1,4 @@
-"""How the names on the command line are split."""
+"""Splitting of names on the command line."""
 
 from __future__ import annotations
 

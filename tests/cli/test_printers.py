@@ -18,7 +18,7 @@ ROOM = "pantry"
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many executions were in memory at the end of each run."""
+    """Record how many executions are in memory at the end of each run."""
     numbers: list[int] = []
 
     def count(execution: object) -> bool:
@@ -45,7 +45,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ("eval", ("--plain",), 0, COUNT // 4),
         ("run", ("--format", "json"), 0, COUNT // 4),
         ("run", ("--output", "report.json"), 0, COUNT // 4),
-        ("run", ("--format", "markdown"), COUNT, 2 * COUNT),  # it needs them: they are what is counted
+        ("run", ("--format", "markdown"), COUNT, 2 * COUNT),  # the format needs them for its counts
     ],
 )
 def test_results_are_freed_once_printed(

@@ -1,4 +1,4 @@
-"""`workbench schema`: what it prints fits what the other commands write."""
+"""`workbench schema`: its output fits the output of the other commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLES = Path(__file__).parents[2] / "sample_agents"
 
 
 def closed(schema: Any) -> Any:
-    """The schema with no keys allowed but those that it names."""
+    """Return the schema without additional keys."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, dict):

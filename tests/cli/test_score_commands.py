@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
 
-# The two rows of the documentation, and what its definitions give for them.
+# The two rows of the documentation, and their scores by its definitions.
 ROWS: list[dict[str, Any]] = [
     {
         "reference_trajectory": [{"tool_name": "set_device_info", "tool_input": {"device_id": "device_2"}}],

@@ -1,4 +1,4 @@
-"""`workbench simulate`: scenarios played, shown, and kept; nothing judged."""
+"""`workbench simulate`: plays, shows and stores scenarios without judging them."""
 
 from __future__ import annotations
 

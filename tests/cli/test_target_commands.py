@@ -1,4 +1,4 @@
-"""`workbench target add`: what it writes, what it asks, what it refuses."""
+"""`workbench target add`: its output, its questions, its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`workbench watch` as a process; beside it `run --affected` and `explain`."""
+"""`workbench watch` as a process, with `run --affected` and `explain`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 class Watch:
-    """A watch as a process, and its lines as they come."""
+    """A watch as a process, and its output lines."""
 
     def __init__(self, folder: Folder, *options: str) -> None:
         self.process = subprocess.Popen(
@@ -58,14 +58,14 @@ class Watch:
             self._lines.put(line)
 
     def until(self, wanted: str) -> list[str]:
-        """The lines up to one with this text."""
+        """Return the lines up to one with this text."""
         lines = [self._lines.get(timeout=30)]
         while wanted not in lines[-1]:
             lines.append(self._lines.get(timeout=30))
         return lines
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
-        """Send a signal; the exit status."""
+        """Send a signal; return the exit status."""
         self.process.send_signal(number)
         return self.process.wait(timeout=30)
 
@@ -88,7 +88,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def run(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """Runs commands in the folder, in this process."""
+    """Return a function that runs commands in the folder, in this process."""
     return CommandLine(folder.root, monkeypatch)
 
 
@@ -152,7 +152,7 @@ def test_lines_of_json(folder: Folder, watches: list[Watch]) -> None:
 
 @pytest.fixture
 def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
-    """Two cases, each asked of a judge twice, at ten tokens and two a question."""
+    """Create two cases; each takes two judge calls of ten and two tokens."""
     with judging(monkeypatch):
         yield judged_folder(tmp_path, good="good", poor="poor")
 
@@ -166,7 +166,7 @@ def test_what_judges_took_stands_below_the_summary(judged: Folder, watches: list
 
     judged.write("agent.py", AGENT.replace("upper()", "lower()"))
     (again,) = watch.until("model gemini-2.5-flash: ")[-1:]
-    assert "4 calls" in again  # of this change, and not of those before it
+    assert "4 calls" in again  # calls of this change only, not of earlier changes
     assert watch.stop() == 130
 
 
@@ -214,7 +214,7 @@ def test_lines_that_go_into_the_project_are_no_change_even_where_any_change_coun
         process.wait()
 
     assert after == before
-    assert len(after.splitlines()) == 4  # that it watches, two verdicts, how all stand
+    assert len(after.splitlines()) == 4  # the start of the watch, two verdicts, the summary
 
 
 def test_a_log_in_the_project_prints_nothing(folder: Folder, watches: list[Watch]) -> None:

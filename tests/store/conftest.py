@@ -1,4 +1,4 @@
-"""What the tests of documents share: the project's own eval-set files, copied where they can be edited."""
+"""Shared fixtures for tests of documents: copies of the project's own eval-set files, to edit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVALSETS = Path(__file__).parent.parent / "fixtures" / "evalsets"
 
 @pytest.fixture
 def own(tmp_path: Path) -> Callable[[str], Path]:
-    """Copy one of our eval-set files into a folder of the test."""
+    """Return a function that copies one of our eval-set files into a folder of the test."""
 
     def copy(name: str) -> Path:
         return Path(shutil.copy(EVALSETS / name, tmp_path / name))
@@ -23,7 +23,7 @@ def own(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[..., Path]:
-    """Write a file of the test."""
+    """Return a function that writes a file of the test."""
 
     def write(content: str | bytes, name: str = "set.evalset.json") -> Path:
         path = tmp_path / name

@@ -1,4 +1,4 @@
-"""How the screen was left."""
+"""The saved layout of the screen."""
 
 from __future__ import annotations
 

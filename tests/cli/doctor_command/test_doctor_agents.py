@@ -1,4 +1,4 @@
-"""`workbench doctor` on agents: what they need, whether it is there, and with `--check` whether they can be reached."""
+"""`workbench doctor` on agents: their requirements, and with `--check` whether they are reachable."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_programs_are_started_and_asked_nothing_only_when_told_to(workbench: Com
     assert (workbench.root / "started").exists() and not (workbench.root / "asked").exists()
     assert "ended with exit status 1 before it had answered: ModuleNotFoundError: No module named" in asked.out
     assert " wrote the line '1' after its last turn" in asked.out
-    assert asked.out.count("no-such-program") == 2  # its line, and what is wrong with it
+    assert asked.out.count("no-such-program") == 2  # its line, and its problem
 
 
 def test_what_a_recorded_target_holds_is_read(workbench: CommandLine) -> None:
@@ -97,7 +97,7 @@ def test_datasets_elsewhere_are_opened_when_told_to_and_a_silent_one_holds_up_no
         def do_GET(self) -> None:
             asked.append(self.path)
             self.send_response(200 if self.path.startswith("/rows.jsonl?") else 404)
-            self.send_header("Content-Length", "100000000")  # which never come: nobody reads them
+            self.send_header("Content-Length", "100000000")  # the body never arrives, and no client reads it
             self.end_headers()
 
     with served(Files) as site, socket.create_server(("127.0.0.1", 0)) as mute:
@@ -238,7 +238,7 @@ def test_a_url_is_asked_only_when_told_to(workbench: CommandLine) -> None:
 def test_a_deployed_agent_needs_no_framework_of_its_own(
     workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "vertexai", None)  # as where it is not installed
+    monkeypatch.setitem(sys.modules, "vertexai", None)  # as if it were not installed
     configure(
         workbench,
         "[targets.far]\nkind = 'agent_engine'\ntarget = 'projects/p/locations/us-central1/reasoningEngines/7'",
@@ -248,7 +248,7 @@ def test_a_deployed_agent_needs_no_framework_of_its_own(
 
 
 def test_an_extra_that_is_missing_is_named(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "langchain_core", None)  # as where it is not installed
+    monkeypatch.setitem(sys.modules, "langchain_core", None)  # as if it were not installed
     configure(
         workbench,
         "[targets.chain]\nkind = 'langchain'\ntarget = 'agent:chain'",

@@ -1,4 +1,4 @@
-"""`workbench doctor` on judge models: which ones, how they are reached, and with `--check` whether they answer."""
+"""`workbench doctor` on judge models: their names, their connections, and with `--check` whether they answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`workbench eval-set`: making, extending, migrating and checking files."""
+"""`workbench eval-set`: create, extend, migrate and check files."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_a_folder_has_the_configuration_that_the_settings_name(workbench: Comman
 
     assert wrong.status == missing.status == workbench("run", "home").status == 2
     assert "rules/own.json:3:" in wrong.out
-    assert "set id" not in wrong.out  # named twice, it is one file
+    assert "set id" not in wrong.out  # the same file, given twice
     assert "rules/own.json: error: cannot read it" in missing.out
 
 

@@ -1,4 +1,4 @@
-"""`workbench eval-set generate-eval-cases`: written by a model, checked, chosen from, added; or nothing is written."""
+"""`workbench eval-set generate-eval-cases`: a model writes cases, which are checked, selected and added."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_the_set_has_is_shown_to_the_model_and_not_added_again(home: Comman
     assert "Light 1, please." in prompt_of(server.calls[-1])
     assert "there is one like it" in done.error
     assert "wrote 1 scenario, not 2" in done.error
-    assert len(server.calls) == 3  # asked once more for the rest
+    assert len(server.calls) == 3  # one more request for the rest
     assert len(cases_of(home.root / "home/new.evalset.json")) == 3
 
 

@@ -1,4 +1,4 @@
-"""`workbench compare`: what became of the cases from one run to another, and the exit status that says so."""
+"""`workbench compare`: changes of the cases between two runs, and the matching exit status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def run_ids(workbench: CommandLine) -> list[str]:
-    """Newest first."""
+    """Return the run ids, newest first."""
     return [run["run_id"] for run in workbench("history", "--format", "json").data["runs"]]
 
 
@@ -86,7 +86,7 @@ def test_the_newest_run_is_compared_with_the_one_before_it(workbench: CommandLin
     assert "no run before" in (alone := workbench("compare")).error
     assert alone.status == 2
     workbench.add_set("other/else.evalset.json", {"e": [make_turn("on")]})
-    workbench("run", "other")  # has nothing in common with the others
+    workbench("run", "other")  # shares no case with the other runs
     break_the_agent(workbench, "rest = 'cellar'")
     workbench("run", "home/light.evalset.json")
     after, _, before = run_ids(workbench)

@@ -114,7 +114,7 @@ def test_doctor_names_what_is_wrong(workbench: CommandLine) -> None:
 
 
 def test_demo_runs_as_the_samples_mean_it(workbench: CommandLine, tmp_path: Path) -> None:
-    """With the samples of this project, except the one that needs google-adk: that has tests of its own."""
+    """Run the samples of this project, except the one that needs google-adk, which has its own tests."""
     folder = tmp_path / "samples"
     source = Path(__file__).parents[3] / "sample_agents"
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("hello_world_adk", ".workbench", "__pycache__"))

@@ -1,4 +1,4 @@
-"""`workbench calibrate`: a judge held against labels in a file."""
+"""`workbench calibrate`: compares a judge with labels in a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = [
 
 
 def verdict(call: Call) -> Said:
-    """Valid is what is said of a, b and c; friendly of a is 5, of the others 2."""
+    """Return the verdict of the judge: a, b and c are valid; friendly is 5 for a and 2 for the others."""
     text = call.body["contents"][0]["parts"][0]["text"]
     if "<agent_answer>" in text:
         said = text.split("<agent_answer>\ndone: ")[1][0]
@@ -39,7 +39,7 @@ TONE = {"criteria": {"Tone": "t"}, "rating_rubric": {str(number): "r" for number
 
 @contextmanager
 def judging() -> Iterator[Server]:
-    """A server that judges, and the variables by which it is asked."""
+    """Start a judge server, and set the environment variables of its clients."""
     with serving(verdict) as started, pytest.MonkeyPatch.context() as patch:
         patch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
         patch.setenv("GOOGLE_API_KEY", "key")
@@ -54,7 +54,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def project_that_ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose judge calls a, b and c valid and d not."""
+    """Create a project whose judge calls a, b and c valid and d invalid."""
     options = {"judge_model_options": {"num_samples": 2}}
     config = {
         "criteria": {METRIC: {"threshold": 1.0, **options}, "tone": {"threshold": 3, **options}},
@@ -71,7 +71,7 @@ def project_that_ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ran(workbench: CommandLine, server: Server, project_that_ran: Path) -> CommandLine:
-    """The same project: it runs once for all tests of this module."""
+    """Return the same project; it runs once for all tests of this module."""
     shutil.copytree(project_that_ran, workbench.root, dirs_exist_ok=True)
     return workbench
 

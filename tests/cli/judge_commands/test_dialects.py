@@ -1,4 +1,4 @@
-"""`workbench dialects`: the same calls by the rules of others, of a dataset or of a run."""
+"""`workbench dialects`: scores the same calls by the rules of other frameworks, for a dataset or a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`workbench judge`: stored answers are judged again, and the agreement is reported."""
+"""`workbench judge`: judges stored answers again and reports the agreement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METRIC = "final_response_match_v2"
 
 
 class Opinions:
-    """A judge whose verdicts on answers a test may change; the prompts that it was asked are counted."""
+    """A judge with verdicts that a test may change; it counts the prompts."""
 
     def __init__(self) -> None:
         self.invalid: set[str] = set()
@@ -45,7 +45,7 @@ def server(opinions: Opinions, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
 
 @pytest.fixture
 def ran(workbench: CommandLine, server: Server, make_turn: Any) -> CommandLine:
-    """A project whose four cases were judged once, all of them valid."""
+    """Create a project with four cases, judged once as valid."""
     workbench.write(
         "workbench.toml", '[targets.home]\nkind = "function"\ntarget = "home.agent:answer"\n[judge]\ntries = 1\n'
     )

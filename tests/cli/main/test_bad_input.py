@@ -1,4 +1,4 @@
-"""What people get wrong and what breaks: one clear message each, the right exit status, the other cases finished."""
+"""User mistakes and failures: one clear message each, the right exit status, the other cases finished."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MakeTurn = Callable[..., dict[str, Any]]
 
 
 def outcome(done: Done) -> dict[str, str]:
-    """Case by case the status, and for errors the message."""
+    """Return the status of each case, and the message of each error."""
     assert "Traceback" not in done.error
     return {
         case["eval_id"]: case["error"]["message"] if case["status"] == "ERROR" else case["status"]
@@ -202,7 +202,7 @@ def test_criteria_may_come_from_a_pipe_which_gives_them_once(workbench: CommandL
     workbench.write("rows.jsonl", '{"prompt": "a", "response": "b", "reference": "b"}\n')
     pipe = workbench.root / f"pipe of {command.split(maxsplit=1)[0]}"
     os.mkfifo(pipe)
-    texts = ['{"criteria": {"response_match_score": 0.1}}', *[""] * 9]  # for whoever reads it again
+    texts = ['{"criteria": {"response_match_score": 0.1}}', *[""] * 9]  # empty for a second read
     Thread(target=lambda: [pipe.write_text(text) for text in texts], daemon=True).start()
 
     done = workbench(*command.split(), str(pipe))

@@ -1,4 +1,4 @@
-"""The top of the command line: help, version, paths, mistakes, and how every error ends."""
+"""The top of the command line: help, version, paths, mistakes, and the end of every error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_help_lists_every_command_with_its_own_words(capsys: pytest.CaptureFixtu
 
 
 def commands() -> Iterator[click.Context]:
-    """A context for every command and group, with help as wide as the narrowest terminal that we care for."""
+    """Yield a context for every command and group, with help at the narrowest supported terminal width."""
     waiting = [click.Context(cli, info_name="workbench", terminal_width=80)]
     while waiting:
         context = waiting.pop()
@@ -64,7 +64,7 @@ CAPITALS = frozenset(
         "TIE",
     }
 )
-"""Words in capitals that are no arguments."""
+"""Words in capitals that are not arguments."""
 
 
 @ALL_COMMANDS

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MakeTurn = Callable[..., dict[str, Any]]
 
-# The commands of the documentation, `adk` replaced. All agents are the one of the project: a function, so that nothing
-# but the command line is tested here.
+# The documented commands with `adk` replaced. All agents are the function agent of the project,
+# so that only the command line is tested here.
 DOCUMENTED = """
 workbench eval samples_for_testing/hello_world samples_for_testing/hello_world/hello_world_eval_set_001.evalset.json
 workbench eval samples_for_testing/hello_world sample_eval_set_file.json:eval_1,eval_2,eval_3 --config_file_path=test_config.json --print_detailed_results
@@ -35,7 +35,7 @@ CORPUS = Path(__file__).parents[3].parent / "shared" / "corpus" / "documentation
 
 @pytest.fixture
 def documented(workbench: CommandLine, make_turn: MakeTurn, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """A project in which the documentation's commands make sense."""
+    """Create a project on which the documented commands work."""
     settings = ""
     for name, path in (("one", "samples_for_testing"), ("two", "contributing/samples")):
         workbench.write(f"{path}/hello_world/__init__.py", "")
@@ -58,7 +58,7 @@ def documented(workbench: CommandLine, make_turn: MakeTurn, monkeypatch: pytest.
 
 
 def commands() -> list[list[str]]:
-    """Our copy of the documented commands, and those of the corpus where it is there."""
+    """Return our copy of the documented commands, and those of the corpus if available."""
     lines = DOCUMENTED.splitlines()
     if CORPUS.exists():
         lines += [line.replace("adk", "workbench", 1) for line in CORPUS.read_text().splitlines() if line[:4] == "adk "]
@@ -66,7 +66,7 @@ def commands() -> list[list[str]]:
 
 
 def test_every_documented_command_is_accepted(documented: CommandLine) -> None:
-    # Without a key nobody plays the users of scenarios: accepted, and said so.
+    # Without a key no model can play the users of scenarios: the command succeeds with a message.
     expected = {"create": 0, "add_eval_case": 0, "eval_set_with_scenarios": 3}
 
     for arguments in commands():

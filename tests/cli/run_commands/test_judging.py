@@ -1,4 +1,4 @@
-"""Judge models on the command line: what they cost is said, kept within a budget, and answers come from files."""
+"""Judge models on the command line: reported cost, budgets, and answers from files."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_what_judges_took_is_said_and_told_as_json(workbench: CommandLine, folde
 
 
 def fail_after(number: int) -> Answer:
-    """A judge that answers so many requests and is down from then on."""
+    """Return a judge that answers this many requests and then fails."""
     numbers = itertools.count()
     return lambda call: verdict(call) if next(numbers) < number else Said({"error": {"message": "down"}}, status=503)
 
 
 @pytest.mark.usefixtures("folder")
 def test_missing_samples_are_said_and_may_end_in_another_status(workbench: CommandLine, server: Server) -> None:
-    judged_folder(workbench.root, good="good")  # two samples, of which half is a quorum
+    judged_folder(workbench.root, good="good")  # two samples; one of them is a quorum
     server.answer = fail_after(1)
 
     first = workbench("run")

@@ -1,4 +1,4 @@
-"""`workbench run` with agents behind HTTP: verdicts, retries, time limits, what a later run takes from history."""
+"""`workbench run` with agents behind HTTP: verdicts, retries, time limits, reuse of history in a later run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`workbench run`: what is selected, how it ends, what it prints."""
+"""`workbench run`: selection, exit status and output."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_misspelt_argument_in_args_match_is_reported(workbench: CommandLine) -
 
     said = "args_match.tools.set_light.arguments.roon: no call has this argument; did you mean 'room'?"
     assert f"hint: tool_trajectory_avg_score: {said} (1 case)" in done.out
-    assert done.out.count(said) == 2  # and once below the case that failed
+    assert done.out.count(said) == 2  # and once below the failed case
 
 
 @pytest.mark.parametrize("table", ["kind = 'adk'\ntarget = 'gone'", "kind = 'function'\ntarget = 'a:b'\npath = 'gone'"])

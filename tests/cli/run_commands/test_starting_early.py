@@ -1,4 +1,4 @@
-"""`workbench run` and `eval`: agents' interpreters come up while what plans and judges is still to be imported."""
+"""`workbench run` and `eval` start the interpreters of agents before they import planner and judges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine, turn
 
-# Tells, when the planner is about to be imported, how many processes there are already.
+# Prints the number of running processes just before the planner is imported.
 PROBE = """
 import os, sys
 from tests.processes import children

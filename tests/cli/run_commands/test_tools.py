@@ -1,4 +1,4 @@
-"""`workbench run` with tools that are simulated, recorded or replayed."""
+"""`workbench run` with simulated, recorded or replayed tools."""
 
 from __future__ import annotations
 

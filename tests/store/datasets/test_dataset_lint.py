@@ -1,4 +1,4 @@
-"""What is probably not meant in a dataset: named by row and reason, and nothing else is."""
+"""Probable mistakes in a dataset: reported with row and reason, without false alarms."""
 
 from __future__ import annotations
 

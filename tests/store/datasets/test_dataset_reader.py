@@ -1,4 +1,4 @@
-"""Datasets in every format: the same rows, and errors that say where."""
+"""Datasets in every format: the same rows, and errors with their position."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_key_twice_in_a_file_without_rows_of_its_own_is_an_error(tmp_path: Pat
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", ["d.jsonl", "d.json", "columns.json", "pandas.json", "d.csv"])
 def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, line_end: str, mark: str) -> None:
-    rows = [{**row, "reference": row["reference"] or None} for row in ROWS]  # CSV cannot tell empty from missing
+    rows = [{**row, "reference": row["reference"] or None} for row in ROWS]  # in CSV empty means missing
     columns = {key: [row[key] for row in rows] for key in rows[0]}
     text = {
         "d.jsonl": line_end.join([*map(json.dumps, rows), "", ""]),
@@ -172,7 +172,7 @@ def test_a_dataset_may_be_empty(tmp_path: Path) -> None:
         ("d.csv", "a,prompt,a\n", ":1:1: found the column 'a' twice, expected columns of different names"),
         ("d.csv", b"\xff\xfea\x00", ": found UTF-16 text, expected UTF-8 text"),
         ("d.txt", "", ": is no dataset: expected a name that ends in .jsonl, .csv, .json or .parquet"),
-        ("d.jsonl", '\n{"prompt": \n{', ":2:12: is not JSON: Expecting value"),  # no row can be read: the first
+        ("d.jsonl", '\n{"prompt": \n{', ":2:12: is not JSON: Expecting value"),  # no readable row: names the first
     ],
 )
 def test_a_file_that_holds_no_rows_is_one_error(tmp_path: Path, name: str, text: str | bytes, place: str) -> None:
@@ -290,7 +290,7 @@ def test_thousands_of_broken_rows_are_named_in_the_time_that_reading_takes(tmp_p
 
     rows = read(tmp_path, "d.json", text)
 
-    assert time.process_time() - started < 5  # seconds; looking for each from the start takes minutes
+    assert time.process_time() - started < 5  # seconds; a search from the start for each takes minutes
     assert rows[-1].problems[0].line == text.count("\n") - 1
 
 

@@ -1,4 +1,4 @@
-"""Lists of messages as rows: what was asked, what was called, what was answered, in every form that has a name."""
+"""Lists of messages as rows: prompts, calls and answers, in every named format."""
 
 from __future__ import annotations
 

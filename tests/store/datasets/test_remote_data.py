@@ -1,4 +1,4 @@
-"""Datasets that are elsewhere: at addresses of fsspec, and in BigQuery, on real servers of this machine."""
+"""Remote datasets: fsspec addresses and BigQuery, on real local servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.store.errors import StoreError
 
 
 class Site:
-    """A web server; `answers` are status, kind and content by path."""
+    """A web server; `answers` maps a path to status, content type and content."""
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[int, str, bytes]] = {}

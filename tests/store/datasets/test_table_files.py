@@ -1,4 +1,4 @@
-"""Datasets as Parquet files, of pyarrow and of pandas."""
+"""Datasets as Parquet files, from pyarrow and from pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results and runs, made up."""
+"""Artificial results and runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def history(tmp_path: Path) -> Iterator[History]:
 
 @pytest.fixture
 def stored_run(history: History) -> Callable[..., str]:
-    """Stores a run that ended, with these results."""
+    """Store a finished run with these results."""
 
     def store(run_id: str, *results: CaseResult, execution_key: str = "k") -> str:
         from workbench.model.run_events import RunSummary

@@ -1,4 +1,4 @@
-"""Runs and results: what is stored comes back."""
+"""Runs and results survive a round trip through the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a run can produce is stored exactly."""
+"""Every possible result of a run is stored exactly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workbench.model.results import (
 from workbench.model.trace import Span, ToolCall
 from workbench.store.history.history import History
 
-# All of Unicode, lone surrogates included, and the characters that formats stumble over.
+# All of Unicode, with lone surrogates and the characters that are difficult for formats.
 TEXT = st.text(st.characters(exclude_categories=()), max_size=8) | st.sampled_from(
     ["", "\x00", "\ud800", "'\"\\\r\n\u2028"]
 )
@@ -125,11 +125,11 @@ SPOILT = st.sampled_from(
         {"intermediate_data": {"intermediate_responses": [["a", []]]}},
     ]
 )
-"""What no row says; among them what hardly differs from what one does."""
+"""Executions that no row produces, some of them almost equal to one from a row."""
 
 
 def executed(invocation: Invocation, spoilt: dict[str, Any], seconds: float, more: dict[str, Any]) -> Execution:
-    """The execution that is made of a row, or one that is nearly that."""
+    """Return the execution of a row, or a nearly equal one."""
     data = invocation.model_dump() | spoilt
     turn = TurnResult.model_validate({"invocation": data, "duration_seconds": seconds})
     return Execution(turns=(turn,), **more)
@@ -145,7 +145,7 @@ EXECUTIONS_OF_ROWS = st.builds(
 
 
 def expecting(result: CaseResult, turn: Invocation | None) -> CaseResult:
-    """The result as one of a row that expected this turn."""
+    """Return the result as if its row expected this turn."""
     case = None if turn is None else EvalCase(eval_id=result.case.eval_id, conversation=[turn])
     return result.model_copy(update={"expected_by_row": case})
 
@@ -194,7 +194,7 @@ def test_numbers_that_json_lacks_come_back(history: History, value: Any) -> None
 
 
 def comparable(result: CaseResult) -> str:
-    """Tells 1 from 1.0 and from true, which equality does not."""
+    """Return a value that differs for 1, 1.0 and true, which compare equal."""
     return json.dumps(result.model_dump(), default=str)
 
 

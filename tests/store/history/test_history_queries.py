@@ -1,4 +1,4 @@
-"""One case over many runs, and one run's scores: what comparing needs."""
+"""One case over many runs, and the scores of one run, as comparisons need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of the history: shared, full, locked, damaged, of another version."""
+"""The file of the history: shared, full, locked, damaged, or from another version."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_damaged_file_is_moved_aside_and_never_deleted(tmp_path: Path, damage:
 
 
 def write_damaged(root: Path) -> bytes:
-    """Write a history that can be opened, and whose results cannot be read; return its content."""
+    """Write a history that opens but has unreadable results; return its content."""
     with History.open(root) as history:
         history.begin_run(make_record("r"))
         for number in range(50):
@@ -214,7 +214,7 @@ def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monke
 
 
 def make_format_4(history: History) -> None:
-    """Undo what later versions have added to the tables."""
+    """Remove the additions of later versions from the tables."""
     for statement in (
         "DROP VIEW job_detail",
         "DROP VIEW job_state",

@@ -1,4 +1,4 @@
-"""What executions depended on and left behind, as the history gives it back."""
+"""The dependencies and written files of executions survive a round trip through the history."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_what_an_older_program_wrote_in_other_bytes_is_the_same_execution(histor
     with sqlite3.connect(history.path) as connection:
         older = ran.execution.model_dump(mode="json")
         for turn in older["turns"]:
-            del turn["calls_unknown"]  # which was not there then
+            del turn["calls_unknown"]  # older versions did not write it
         connection.execute("UPDATE blob SET data = ?", (zlib.compress(json.dumps(older).encode()),))
     connection.close()
 

@@ -1,4 +1,4 @@
-"""Renaming a key: it stays where it is, and only its letters change."""
+"""Renaming a key changes its letters but not its position."""
 
 from __future__ import annotations
 

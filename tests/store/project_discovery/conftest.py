@@ -1,4 +1,4 @@
-"""A project on disk, written file by file."""
+"""A project on disk, built file by file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ADK_AGENT = "from google.adk.agents import Agent\n\nroot_agent = Agent(name='a',
 
 
 class ProjectFolder:
-    """Files of a test's project."""
+    """The files of a test's project."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> ProjectFolder:
 
 @pytest.fixture
 def is_agent(folder: ProjectFolder) -> Callable[..., bool]:
-    """Whether a folder `a` whose files hold these texts is taken for an ADK agent."""
+    """Return whether a folder `a` with these files is recognised as an ADK agent."""
 
     def check(agent: str | None = None, init: str | None = None, **others: str) -> bool:
         for name, text in {"agent": agent, "__init__": init, **others}.items():

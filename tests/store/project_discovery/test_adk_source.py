@@ -1,4 +1,4 @@
-"""What is taken for an ADK agent."""
+"""Recognition of ADK agents."""
 
 from __future__ import annotations
 

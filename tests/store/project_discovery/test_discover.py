@@ -1,4 +1,4 @@
-"""Roots, targets, eval sets and which belongs to which."""
+"""Roots, targets, eval sets and their owners."""
 
 from __future__ import annotations
 

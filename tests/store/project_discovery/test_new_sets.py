@@ -1,4 +1,4 @@
-"""Where an eval set would belong that is not there yet."""
+"""The owner of an eval set that does not exist yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""workbench.toml: what it may say, and what is said where it says something else."""
+"""workbench.toml: its valid content, and the messages for invalid content."""
 
 from __future__ import annotations
 

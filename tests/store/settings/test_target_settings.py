@@ -1,4 +1,4 @@
-"""[targets.NAME] of workbench.toml: what each kind of agent needs, and what is said where it has something else."""
+"""[targets.NAME] of workbench.toml: the settings of each kind of agent, and the messages for invalid ones."""
 
 from __future__ import annotations
 

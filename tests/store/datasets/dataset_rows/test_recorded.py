@@ -1,4 +1,4 @@
-"""Recorded cases: rows and sessions as a run judges them."""
+"""Recorded cases: rows and sessions in the form that a run judges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets in memory: frames of pandas, dicts of columns, lists of rows."""
+"""Datasets in memory: pandas frames, dicts of columns, lists of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Criteria kept in a configuration file: only they change, and the change can be taken back."""
+"""Criteria in a configuration file: an edit changes only them, and can be undone."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def lists(levels: int) -> str:
 
 
 def deep_in_the_stack(call: Callable[[], Any]) -> Any:
-    """Call where 600 frames of 1,000 are taken."""
+    """Call a function with 600 of 1,000 stack frames in use."""
 
     def descend(frames: int) -> Any:
         return call() if not frames else descend(frames - 1)

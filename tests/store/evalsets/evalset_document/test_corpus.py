@@ -1,4 +1,4 @@
-"""Eval sets of other projects, where they are at hand, and our own: each loads, survives an edit, and migrates."""
+"""Eval sets of other projects, if available, and our own: each loads, survives an edit, and migrates."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _texts(data: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple
 
 
 def _told(case: Any) -> str:
-    """What a case says, without the ids and times that migration adds."""
+    """Return the content of a case without the ids and times that migration adds."""
     added = {"invocation_id", "creation_timestamp"}
     data = case.model_dump(exclude={**dict.fromkeys(added, True), "conversation": {"__all__": added}})
     return json.dumps(data, sort_keys=True)

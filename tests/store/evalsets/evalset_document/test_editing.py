@@ -1,4 +1,4 @@
-"""Editing: what is written looks as if its neighbours' author had written it, and nothing else changes."""
+"""Editing: new text follows the style of its neighbours, and the rest of the file stays unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening: every format and manner lists its cases, and one broken case hides no other."""
+"""Opening: every format and style lists its cases, and one broken case hides no other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Promises that hold for every document: an edit touches only what was edited, and undo brings every byte back.
+"""Properties of every document: an edit changes only its own place, and undo restores every byte.
 
-Documents are printed by a printer of our own that writes JSON in as many ways as people do and notes where each value
-stands in the text, so that "only what was edited" can be checked without the code under test.
+A printer of our own writes the documents as JSON in many styles and records the span of each value. The tests can
+therefore check which bytes an edit changes without the code under test.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         case["session_input"] = {"app_name": "app", "user_id": "u", "state": draw(ARGS)}
     if draw(st.booleans()):
-        case["owner_note"] = draw(ARGS)  # a key that nobody knows
+        case["owner_note"] = draw(ARGS)  # an unknown key
     return case
 
 
 @dataclass
 class Printer:
-    """Writes JSON in one of many manners, comments and trailing commas included, and notes the span of each value."""
+    """Write JSON in one of many styles, with comments and trailing commas, and record the span of each value."""
 
     random: random.Random
     indent: str | None
@@ -288,7 +288,7 @@ def test_any_series_of_edits_gives_the_expected_data_keeps_comments_and_can_be_u
         "remove",
         "drop",
         "set",
-    }:  # what takes values away takes the notes in them
+    }:  # removing values also removes the comments in them
         kept = document.content().decode()
         assert all(f"note{number}:" in kept for number in range(1, source.printer.commented + 1))
     for content in reversed(contents[:-1]):
@@ -308,7 +308,7 @@ def _edit(
     new_case: dict[str, Any],
     new_turn: dict[str, Any],
 ) -> None:
-    """Make one edit in the document, and in the plain data that it should come to."""
+    """Make one edit in the document, and the same edit in the plain data that it must equal."""
     name, first, second = operation
     count = len(expected)
     if name == "insert":
@@ -364,7 +364,7 @@ def _at(data: Any, place: Place) -> Any:
 
 
 def _in_snake(value: Any, *, free: bool = False) -> Any:
-    """The value with the keys of the format in one style: which one an edit writes is for other tests."""
+    """Return the value with format keys in snake_case; other tests check which style an edit writes."""
     if isinstance(value, dict):
         return {
             key if free else re.sub("([a-z])([A-Z])", lambda hump: f"{hump[1]}_{hump[2].lower()}", key): _in_snake(

@@ -1,4 +1,4 @@
-"""Saving: the file on disk is the old one or the new one, and never somebody else's work lost."""
+"""Saving: the file on disk is the old one or the new one, and changes by others are never lost."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_undo_over_a_save_makes_the_document_unsaved_again(edited: EvalSetDocume
     assert edited.is_dirty
     edited.set_value(("name",), "third")
     edited.undo()
-    assert edited.is_dirty  # what is on disk can no longer be reached
+    assert edited.is_dirty  # undo can no longer reach the content on disk
 
 
 def test_touching_a_file_is_no_change(tmp_path: Path) -> None:

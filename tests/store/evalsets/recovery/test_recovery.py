@@ -1,4 +1,4 @@
-"""Recovery: unsaved edits of a session that died are offered by the next one."""
+"""Recovery: the next session offers the unsaved edits of a crashed session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed text: what a session that died had not applied is taken over by the next one."""
+"""Typed text: the next session takes over the text that a crashed session had not applied."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ os._exit(9)
 
 
 def crash(root: Path, *texts: str) -> None:
-    """A session that dies with these texts typed."""
+    """Simulate a session that crashes with these typed texts."""
     assert subprocess.run([sys.executable, "-c", CRASH, str(root), *texts], check=False).returncode == 9
 
 

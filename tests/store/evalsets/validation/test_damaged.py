@@ -1,4 +1,4 @@
-"""Damaged eval sets: every fault is an error, and reading takes time in proportion to the size of the file."""
+"""Damaged eval sets: every fault is an error, and reading takes linear time in the file size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_damage_is_read_in_linear_time(file: Callable[..., Path], text: str) -> 
     problems = validate([path], strict=True)
 
     assert problems
-    # It takes well below a second; in quadratic time it took minutes.
+    # It takes well below a second; a quadratic algorithm took minutes.
     assert time.process_time() - started < 15
 
 

@@ -1,4 +1,4 @@
-"""Validation: what would not run here, what ADK would refuse, and what is no strict JSON, each with its place."""
+"""Validation: reports with their place cases that cannot run, input that ADK refuses, and invalid JSON."""
 
 from __future__ import annotations
 
