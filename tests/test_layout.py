@@ -11,7 +11,7 @@ import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
 _LONGEST = 800  # lines
-_MOST = 340  # modules; the aim is 260
+_MOST = 310  # modules; the aim is 260
 _SHARED_NAMES = frozenset(("base",))
 """Names that more than one module has still."""
 _CIRCLES = frozenset((frozenset(("testing.pytest_items", "testing.pytest_plugin", "testing.pytest_runs")),))
