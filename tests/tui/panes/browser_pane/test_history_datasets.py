@@ -284,6 +284,7 @@ async def test_the_review_of_rows_offers_neither_accepting_nor_editing(
     _score("rows.jsonl")
     async with open_app(folder) as screen:
         await _go_to(screen, "id 2")
+        await screen.until("v review")  # the stored verdicts are read
         await screen.press("v")
         await screen.until("review 1 of 1", "s skip")
         for offered in ("a accept", "A accept all", "e edit"):
