@@ -11,18 +11,14 @@ import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
 _LONGEST = 800  # lines
-_MOST = 310  # modules; the aim is 260
-_SHARED_NAMES = frozenset(("base",))
-"""Names that more than one module has still."""
-_CIRCLES = frozenset((frozenset(("testing.pytest_items", "testing.pytest_plugin", "testing.pytest_runs")),))
-"""Modules that import each other still, where they are used."""
+_MOST = 280  # modules, without `__init__.py` that hold a docstring only; the aim is 260
 
 
 def test_modules_are_short_and_few() -> None:
     lengths = {path: len(path.read_text("utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
 
     assert not [f"{path}: {length} lines" for path, length in lengths.items() if length > _LONGEST]
-    assert len(lengths) <= _MOST
+    assert sum(path.name != "__init__.py" or length > 10 for path, length in lengths.items()) <= _MOST
 
 
 def test_names_of_modules_tell_them_apart() -> None:
@@ -34,8 +30,7 @@ def test_names_of_modules_tell_them_apart() -> None:
     for name in ("backend", "dialogs", "history"):  # packages, each with the module that gave it its name
         paths.pop(name)
 
-    shared = {name for name, found in paths.items() if len(found) > 1}
-    assert shared == _SHARED_NAMES
+    assert not {name for name, found in paths.items() if len(found) > 1}
 
 
 def test_imports_make_no_circle() -> None:
@@ -46,7 +41,7 @@ def test_imports_make_no_circle() -> None:
         for module, found in below.items()
     }
 
-    assert {circle for circle in circles if len(circle) > 1} == _CIRCLES
+    assert not {circle for circle in circles if len(circle) > 1}
 
 
 def test_names_of_modules_in_strings_are_those_of_modules() -> None:

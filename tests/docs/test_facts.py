@@ -15,8 +15,8 @@ from tests.docs.blocks import ROOT, read_blocks
 from tests.engine.judged import METRIC, judging
 from tests.llm.servers import gemini
 from workbench.metrics.registry import check_criteria, known_metrics
-from workbench.model.base import Fact
 from workbench.model.criteria import read_config
+from workbench.model.facts import Fact
 from workbench.model.results import CaseStatus, FailureKind, MetricStatus
 from workbench.model.run_events import QuotaWait
 from workbench.report.turn_diff import DifferenceKind

@@ -20,9 +20,9 @@ from workbench.llm.model_replay import read_script
 from workbench.llm.model_types import has_key
 from workbench.metrics.judges import judge_prompts
 from workbench.metrics.registry import PreparedCriteria, find_info, with_judge, with_scorer
-from workbench.model.base import Fact, LazyField, LazyValue
 from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, Invocation
+from workbench.model.facts import Fact, LazyField, LazyValue
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,

@@ -29,9 +29,9 @@ from workbench.engine.recorded_data import check_columns, make_recorded_target, 
 from workbench.llm.gemini import find_unknown_keys
 from workbench.llm.model_types import Ask
 from workbench.metrics.registry import PreparedCriteria, check_inputs, prepare
-from workbench.model.base import pause_gc
 from workbench.model.criteria import EvalConfig, default_config
 from workbench.model.evalset import EvalCase
+from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseInSet, CaseKey, JobKey, group_cases_by_name
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricStatus
 from workbench.model.target import AgentKind, Target

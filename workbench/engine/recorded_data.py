@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from workbench.engine.plan import PlanError, PlannedCase, SetContext
 from workbench.metrics.registry import PreparedCriteria, find_missing_columns
-from workbench.model.base import make_fast_constructor
 from workbench.model.criteria import EvalConfig
+from workbench.model.facts import make_fast_constructor
 from workbench.model.identity import CaseInSet, CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from workbench.engine.plan import Plan
-from workbench.model.base import cache_by_identity
+from workbench.model.facts import cache_by_identity
 from workbench.model.identity import JobKey
 from workbench.model.results import (
     CaseResult,

@@ -26,8 +26,8 @@ from workbench.engine.verdict_index import StoredVerdicts, add_watched, fingerpr
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
 from workbench.metrics.registry import PreparedCriteria
-from workbench.model.base import make_fast_constructor
 from workbench.model.evalset import Content
+from workbench.model.facts import make_fast_constructor
 from workbench.model.identity import Dependency, JobKey
 from workbench.model.results import (
     CaseResult,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from workbench.agents.agent_host import LeftByAgents
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.fingerprints import ABSENT
-from workbench.model.base import pause_gc
+from workbench.model.facts import pause_gc
 from workbench.model.identity import Dependencies, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target

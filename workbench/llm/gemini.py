@@ -24,8 +24,8 @@ from workbench.llm.model_types import (
     parse_retry_after,
     uses_vertex,
 )
-from workbench.model.base import pause_gc
 from workbench.model.criteria import InvalidConfig
+from workbench.model.facts import pause_gc
 from workbench.model.results import TokenUsage
 from workbench.model.text import suggest_name
 

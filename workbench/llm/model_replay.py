@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
-from workbench.model.base import Fact
+from workbench.model.facts import Fact
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
 from workbench.store.errors import StoreError, make_os_error, shown_path
 from workbench.store.evalsets.case_reader import read_json_lines

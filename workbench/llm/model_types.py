@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
-from workbench.model.base import Fact
+from workbench.model.facts import Fact
 from workbench.model.results import TokenUsage
 from workbench.model.text import is_secret_key, is_short_word, one_line, redact
 

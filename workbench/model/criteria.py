@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from workbench.model.base import Fact
+from workbench.model.facts import Fact
 from workbench.model.text import shorten, suggest_name
 
 if TYPE_CHECKING:

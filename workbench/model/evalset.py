@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from workbench.model.base import AdkModel, Fact
+from workbench.model.facts import AdkModel, Fact
 from workbench.model.text import has_known_secrets, mask_data, may_hold_secret, suggest_name
 
 # Eval sets in ADK's format: sets, cases, invocations and their content

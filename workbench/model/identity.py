@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from workbench.model.base import Fact
+from workbench.model.facts import Fact
 
 # Keys of cases and jobs: for the scheduler, the store, the front ends and their files
 

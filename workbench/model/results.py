@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, AliasChoices, Field
 
-from workbench.model.base import Fact, cache_by_identity, make_fast_constructor
 from workbench.model.evalset import Content, EvalCase, FunctionCall, IntermediateData, Invocation, Part
+from workbench.model.facts import Fact, cache_by_identity, make_fast_constructor
 from workbench.model.identity import CaseKey, Dependencies
 from workbench.model.text import redact
 from workbench.model.trace import Span, ToolCall

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from workbench.model.base import Fact
 from workbench.model.evalset import Content
+from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Failure, MetricResult, ModelSpending, TurnResult
 from workbench.model.trace import Span

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from workbench.model.base import Fact
+from workbench.model.facts import Fact
 
 # Targets: the configuration of an agent
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from workbench.model.base import Fact
 from workbench.model.criteria import explain_wrong_vendor
+from workbench.model.facts import Fact
 from workbench.model.text import one_line, suggest_name
 
 LONGEST_LATENCY = 120.0  # seconds, as in ADK

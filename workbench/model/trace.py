@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from workbench.model.base import Fact
 from workbench.model.evalset import (
     Content,
     FunctionCall,
@@ -21,6 +20,7 @@ from workbench.model.evalset import (
     InvocationEvent,
     InvocationEvents,
 )
+from workbench.model.facts import Fact
 
 # Trajectories: the tool calls of an invocation in order, read from any dialect
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree
 
-from workbench.model.base import cache_by_identity
 from workbench.model.criteria import EvalConfig
+from workbench.model.facts import cache_by_identity
 from workbench.model.results import (
     CaseResult,
     CaseStatus,

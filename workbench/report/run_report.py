@@ -10,9 +10,9 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.model.base import cache_by_identity
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase, Invocation, mask_model_secrets
+from workbench.model.facts import cache_by_identity
 from workbench.model.identity import CaseKey
 from workbench.model.results import (
     CaseResult,

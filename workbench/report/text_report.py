@@ -14,8 +14,8 @@ from math import comb, sqrt
 from typing import Any
 from unicodedata import normalize
 
-from workbench.model.base import cache_by_identity
 from workbench.model.criteria import EvalConfig
+from workbench.model.facts import cache_by_identity
 from workbench.model.results import (
     CaseStatus,
     Failure,

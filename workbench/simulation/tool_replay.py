@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from workbench.metrics.case_view import canonical
-from workbench.model.base import Fact
+from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey
 from workbench.store.errors import make_os_error, shown_path
 from workbench.store.evalsets.case_reader import read_json_lines

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from workbench.model.base import Fact
+from workbench.model.facts import Fact
 from workbench.model.patterns import remove_backtracking
 from workbench.model.target import AgentKind, Target
 from workbench.store.datasets.remote_data import is_address, shown_address

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
-from workbench.model.base import Fact
 from workbench.model.criteria import explain_wrong_vendor
+from workbench.model.facts import Fact
 from workbench.model.patterns import MAX_FOLDER_WILDCARDS
 from workbench.model.target import DEPLOYED, AgentKind, Isolation
 from workbench.model.text import one_line, suggest_name

@@ -13,7 +13,7 @@ from typing import Any
 from platformdirs import user_state_path
 from pydantic import ValidationError
 
-from workbench.model.base import Fact
+from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_reader import find_unusable, may_be_unusable

@@ -16,8 +16,8 @@ from typing import Any, Self
 from workbench.engine.plan import PlanError, RunOptions
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
-from workbench.model.base import pause_gc
 from workbench.model.criteria import BASELINE_COLUMN, EvalConfig
+from workbench.model.facts import pause_gc
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.run_events import CaseFinished, Notice, RunEvent, RunFinished, RunSummary
 from workbench.model.target import AgentKind, Target

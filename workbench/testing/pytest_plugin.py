@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from workbench.testing.pytest_session import RECORD_OPTION, REQUIRE_OPTION, ModelCalls, session
+from workbench.testing.pytest_options import MARKER, get_model_calls, number_option, requires_all_samples
+from workbench.testing.pytest_session import RECORD_OPTION, REQUIRE_OPTION, session
 
 if TYPE_CHECKING:
     from workbench.testing.pytest_items import EvalSetFile
 
 _SUFFIXES = (".evalset.json", ".test.json")
-_MARKER = "workbench_calls"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and refuse to record in several processes."""
     config.addinivalue_line(
         "markers",
-        f"{_MARKER}(file): replay the answers of judge and user models from this file, relative to the test file; "
+        f"{MARKER}(file): replay the answers of judge and user models from this file, relative to the test file; "
         f"{RECORD_OPTION} writes it",
     )
     if config.getoption("workbench_record") and _is_distributed(config):
@@ -107,51 +107,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     session.calls = get_model_calls(item)
     session.timeout_seconds = number_option(item.config, "timeout", float, "a number of seconds above 0")
     session.require_all_samples = requires_all_samples(item.config)
-
-
-def get_model_calls(item: pytest.Item | pytest.Session) -> ModelCalls:
-    """Return the model calls of a test: the file of the marker, else that of the session."""
-    config = item.config
-    record = bool(config.getoption("workbench_record"))
-    marker = item.get_closest_marker(_MARKER)
-    if marker is not None:
-        if len(marker.args) != 1:
-            raise pytest.UsageError(f"{_MARKER}: found {len(marker.args)} arguments, expected one file")
-        return ModelCalls(item.path.parent / marker.args[0], record)
-    return ModelCalls(path_option(config, "calls"), record)
-
-
-def text_option(config: pytest.Config, name: str) -> str | None:
-    """Read an option from the command line, else from the configuration file of pytest, else None."""
-    given: str | None = config.getoption(f"workbench_{name}")
-    return given or config.getini(f"workbench_{name}") or None
-
-
-def number_option(config: pytest.Config, name: str, read: type[int] | type[float], expected: str) -> int | float | None:
-    """Read an option that is a number above 0. Raises UsageError for any other value."""
-    text = text_option(config, name)
-    try:
-        value = None if text is None else read(text)
-    except ValueError:
-        value = 0
-    if value is not None and not 0 < value < float("inf"):
-        raise pytest.UsageError(f"--workbench-{name}: found {text!r}, expected {expected}")
-    return value
-
-
-def requires_all_samples(config: pytest.Config) -> bool | None:
-    """Return True if all samples are required; None if the settings of the project decide."""
-    name = "workbench_require_all_samples"
-    return bool(config.getoption(name) or config.getini(name)) or None
-
-
-def path_option(config: pytest.Config, name: str) -> Path | None:
-    """Read a file option: relative to the working directory on the command line, else to the root of pytest."""
-    given: str | None = config.getoption(f"workbench_{name}")
-    if given:
-        return config.invocation_params.dir / given
-    configured = config.getini(f"workbench_{name}")
-    return config.rootpath / configured if configured else None
 
 
 def _is_distributed(config: pytest.Config) -> bool:

@@ -28,7 +28,7 @@ from workbench.store.files import make_relative_name
 from workbench.store.project_discovery import Project, discover
 from workbench.store.settings import load_settings
 from workbench.testing.model_calls import apply_model_calls
-from workbench.testing.pytest_plugin import (
+from workbench.testing.pytest_options import (
     get_model_calls,
     number_option,
     path_option,

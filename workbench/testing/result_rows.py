@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.metrics.judges.transcript import fill_template, find_variables, format_value
-from workbench.model.base import cache_by_identity
+from workbench.model.facts import cache_by_identity
 from workbench.model.results import CaseResult, FailureKind, Judgement, MetricResult, MetricStatus
 from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.model.text import mask_named_secrets, redact, suggest_name

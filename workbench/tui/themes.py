@@ -16,7 +16,7 @@ from textual.color import Color, ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
 import workbench
-from workbench.model.base import Fact
+from workbench.model.facts import Fact
 from workbench.model.text import suggest_name
 
 _NO_COLOUR = re.compile(r"(auto|initial|inherit)( \d+%)?")

@@ -18,8 +18,8 @@ from workbench.agents.worker.recording.definitions import DOCSTRING
 from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.engine.plan import PlannedCase
 from workbench.engine.run import Run, Verdict, make_verdict, summarise
-from workbench.model.base import Fact
 from workbench.model.evalset import EvalCase
+from workbench.model.facts import Fact
 from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, MetricScores, ModelSpending, merge_by_model
 from workbench.model.run_events import Notice, RunEvent, RunSummary

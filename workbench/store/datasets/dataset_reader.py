@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from workbench.model.base import LazyField, LazyValue, pause_gc
 from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.facts import LazyField, LazyValue, pause_gc
 from workbench.model.results import (
     Execution,
     TurnResult,

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from workbench.model.base import Fact
 from workbench.model.evalset import PERSONAS
+from workbench.model.facts import Fact
 from workbench.model.text import shorten
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.evalsets.case_frame import DocumentFormat, describe_value

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workbench.model.base import LazyValue
 from workbench.model.evalset import EvalCase
+from workbench.model.facts import LazyValue
 from workbench.model.text import shorten
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.evalsets import evalset_edits

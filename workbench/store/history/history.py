@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from workbench.model.base import pause_gc
+from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricScores
 from workbench.model.run_events import RunSummary

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 
-from workbench.model.base import cache_by_identity
 from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents
+from workbench.model.facts import cache_by_identity
 from workbench.model.results import (
     Execution,
     Failure,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from pydantic import AwareDatetime, Field
 
-from workbench.model.base import Fact
 from workbench.model.criteria import EvalConfig
+from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, MetricResult
 from workbench.model.run_events import RunSummary

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.model.base import pause_gc
 from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target

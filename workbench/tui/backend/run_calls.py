@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from workbench.engine.history_recorder import ExpectedCases
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
-from workbench.model.base import pause_gc
 from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult
 from workbench.model.target import AgentKind

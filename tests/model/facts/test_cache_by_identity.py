@@ -6,7 +6,7 @@ import gc
 import weakref
 
 from workbench.engine.run import make_verdict
-from workbench.model.base import cache_by_identity
+from workbench.model.facts import cache_by_identity
 from workbench.model.results import (
     CaseResult,
     CaseStatus,

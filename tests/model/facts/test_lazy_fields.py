@@ -6,7 +6,7 @@ import gc
 import weakref
 from dataclasses import dataclass
 
-from workbench.model.base import LazyField, LazyValue
+from workbench.model.facts import LazyField, LazyValue
 
 
 class Thing:

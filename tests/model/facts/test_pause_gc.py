@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from workbench.model import base
-from workbench.model.base import pause_gc
+from workbench.model import facts
+from workbench.model.facts import pause_gc
 
 
 class Cycle:
@@ -44,22 +44,22 @@ def test_a_large_reading_is_passed_over_by_the_collector() -> None:
     frozen = gc.get_freeze_count()
 
     with pause_gc():
-        many = [[number] for number in range(2 * base._MANY)]
+        many = [[number] for number in range(2 * facts._MANY)]
 
     assert gc.get_freeze_count() >= frozen + len(many)
 
 
 def test_garbage_is_freed_once_the_objects_have_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_frozen_objects", base._FrozenObjects())
-    monkeypatch.setattr(base, "_ROUNDS", 2)
+    monkeypatch.setattr(facts, "_frozen_objects", facts._FrozenObjects())
+    monkeypatch.setattr(facts, "_ROUNDS", 2)
     cycle = Cycle()
     kept = weakref.ref(cycle)
     with pause_gc():
-        many = [[number] for number in range(2 * base._MANY)]
+        many = [[number] for number in range(2 * facts._MANY)]
     del cycle
     at_most = len(many) + 4 * gc.get_freeze_count()
 
     while kept() is not None:
         assert len(many) < at_most
         with pause_gc():
-            many += [[number] for number in range(4 * base._MANY)]
+            many += [[number] for number in range(4 * facts._MANY)]
