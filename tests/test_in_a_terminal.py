@@ -161,6 +161,24 @@ def test_the_screen_runs_cases_shows_where_they_differ_and_leaves_the_terminal_a
     terminal.until(r"(?<!echo )still here")
 
 
+def test_the_next_start_shows_the_last_picture_and_obeys_keys_typed_during_it(terminal: Terminal) -> None:
+    terminal.enter("touch", "before")  # the shell is ready
+    terminal.enter(WORKBENCH, "quick.evalset.json")
+    terminal.until(r"no run in this session")
+    terminal.keys("q")
+    terminal.until(r"\n\$ ?\n")
+
+    terminal.enter(WORKBENCH, "quick.evalset.json")
+    terminal.until(r"opening the project")
+    assert "other" in terminal.screen()
+    terminal.keys("G", "2")
+    terminal.until(r"tea please")
+    terminal.keys("q")
+    terminal.until(r"\n\$ ?\n")
+    terminal.enter("stty", "-a")
+    terminal.until(r"(?<!-)\becho\b")
+
+
 def test_an_interrupted_run_shows_what_was_finished_and_leaves_no_process(terminal: Terminal, project: Path) -> None:
     terminal.enter(WORKBENCH, "run", "slow.evalset.json", "--concurrency", "1")
     eventually(lambda: processes("54321"), "the hanging agent's own process")

@@ -115,9 +115,12 @@ def open_screen(path: Path) -> int:
         )
     # Textual reads this at import. With its default of 60 frames a second, a key press is painted up to 33 ms later.
     os.environ.setdefault("TEXTUAL_FPS", "120")
-    from workbench.tui.app import run
+    from workbench.tui.last_picture import EarlyScreen
 
-    return run(path)
+    with EarlyScreen(path) as early:
+        from workbench.tui.app import run
+
+        return run(path, early)
 
 
 def _explain_unknown_command(name: str) -> str:

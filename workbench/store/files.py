@@ -248,6 +248,11 @@ def make_folder(path: Path) -> None:
         raise make_os_error("create", path, error) from error
 
 
+def make_project_name(root: Path) -> str:
+    """Return a name for files about a project in the user's state folder: the same for the same folder."""
+    return hashlib.sha256(str(root.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
 def make_private_folder(path: Path) -> None:
     """Create a folder that only the user may enter, or restrict an existing one and its files.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tomllib
 from collections.abc import Sequence
@@ -17,7 +16,14 @@ from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_reader import find_unusable, may_be_unusable
-from workbench.store.files import decode_utf8, make_folder, read_bytes, remove_leftovers, write_atomic
+from workbench.store.files import (
+    decode_utf8,
+    make_folder,
+    make_project_name,
+    read_bytes,
+    remove_leftovers,
+    write_atomic,
+)
 
 # TOML files with the lines of their keys, which the standard library does not report
 
@@ -147,5 +153,4 @@ class Layouts:
             write_atomic(self._file(root), layout.model_dump_json().encode())
 
     def _file(self, root: Path) -> Path:
-        digest = hashlib.sha256(str(root.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        return self._folder / f"{digest}.json"
+        return self._folder / f"{make_project_name(root)}.json"

@@ -10,11 +10,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
+from rich.console import RenderableType
+from rich.segment import Segment
 from textual import on, work
 from textual._context import active_message_pump
 from textual.actions import parse
@@ -23,9 +26,11 @@ from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
-from textual.events import Event, InputEvent
+from textual.driver import Driver
+from textual.events import Event, InputEvent, Resize
 from textual.notifications import Notification, Notify
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.theme import ThemeProvider
 from textual.worker import WorkerFailed, get_current_worker
 
@@ -39,6 +44,7 @@ from workbench.tui.backend.project_calls import find_named_files
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette, Result, is_leaving, wait_until_built
 from workbench.tui.key_table import PLACES, KeyPlace
 from workbench.tui.keys import bindings, check_keys, key_action, keys_of
+from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
 from workbench.tui.screen_messages import ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.screens.read_controller import ReadController
@@ -85,13 +91,17 @@ _DEFAULT_THEME = "dark"
 _NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # useless from the palette
 _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
 _THEME_SECONDS = 1.0  # seconds between two checks of the theme files
+_MOMENT = 0.005  # seconds between two looks whether the project is open
+_LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 
 
-def run(path: Path) -> int:
+def run(path: Path, early: EarlyScreen | None = None) -> int:
     """Open a project in the application and return the exit status: 0, or 2 if the project cannot be opened."""
     try:
         settings = load_settings(find_root(path))
     except StoreError as error:
+        if early is not None:
+            early.close()
         return _refuse(str(error))
     # A full collection blocks the keys for most of a second in a project with ten thousand cases. It finds little:
     # most garbage is young, and results and documents live as long as the process.
@@ -106,6 +116,7 @@ def run(path: Path) -> int:
             themes=load_themes(folders),
             theme_changes=ThemeChanges(folders),
             layout=layouts.load(path),
+            early=early,
         )
         app.run()
     finally:
@@ -117,6 +128,8 @@ def run(path: Path) -> int:
     if app.refusal is not None:
         return _refuse(app.refusal)
     layouts.save(path, app.layout_now)
+    if app.last_picture:
+        Pictures().save(path, app.last_picture, columns=app.size.width)
     if app.fault is not None:
         raise app.fault
     return app.return_code or 0
@@ -142,11 +155,18 @@ class WorkbenchApp(App[None]):
         themes: LoadedThemes,
         theme_changes: ThemeChanges | None = None,
         layout: Layout | None = None,
+        early: EarlyScreen | None = None,
     ) -> None:
-        """Without `theme_changes`, changed theme files are not reloaded."""
+        """Without `theme_changes`, changed theme files are not reloaded. `early` is the terminal to take over."""
         # With NO_COLOR, Textual turns every colour into a grey, but all ANSI colours into black. Converted to RGB,
         # they get different greys.
-        super().__init__(ansi_color=False if "NO_COLOR" in os.environ else None)
+        super().__init__(
+            driver_class=_make_driver_class(early) if early is not None and early.is_shown else None,
+            ansi_color=False if "NO_COLOR" in os.environ else None,
+        )
+        self._shows_last_picture = early is not None and early.is_shown
+        self._has_waited = False  # for the first reading of the project
+        self.last_picture: Sequence[str] = ()
         self.refusal: str | None = None
         self.fault: Exception | None = None  # the exception that ended the application
         self._notified: list[Notification] = []  # messages shown; the user may have dismissed some
@@ -212,12 +232,62 @@ class WorkbenchApp(App[None]):
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
 
     async def on_event(self, event: Event) -> None:
-        """Handle an event. Keys and mouse wait until the screen is built; they are dropped after exit."""
+        """Handle an event. Keys and mouse wait until the project is open and the screen is built.
+
+        They are dropped after exit.
+        """
         if isinstance(event, InputEvent):
+            await self._wait_until_opened()
             await wait_until_built(self)
             if self._exit or not self.screen_stack:
                 return
+        elif isinstance(event, Resize) and event.size != self.size:
+            self._show_screen()  # the terminal moved the text of the picture
         await super().on_event(event)
+
+    async def _wait_until_opened(self) -> None:
+        """Wait for the first reading of the project, which decides what most keys do; not for long, it may hang."""
+        until = time.monotonic() + _LONGEST_OPENING
+        while not (self._has_opened or self._exit or time.monotonic() > until):  # noqa: ASYNC110
+            await asyncio.sleep(_MOMENT)
+        self._show_screen()
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Keep the last picture until the project is open. Overrides a private method; Textual has no public hook."""
+        if not self._shows_last_picture:
+            super()._display(screen, renderable)
+
+    @property
+    def _has_opened(self) -> bool:
+        return self._has_waited or self._main.has_opened
+
+    @on(ReadController.CaseRead)
+    def _on_case_read(self) -> None:
+        if self._has_opened:
+            self._show_screen()
+
+    def _show_screen(self) -> None:
+        """Replace the last picture by the screen."""
+        self._has_waited = True
+        if self._shows_last_picture:
+            self._shows_last_picture = False
+            for screen in self.screen_stack:
+                screen.refresh(layout=True)
+
+    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """Exit the application, and take a picture of the main screen for the next start."""
+        if self._main.is_mounted and self._has_opened and not return_code:
+            self.last_picture = self._take_picture()
+        super().exit(result, return_code, message)
+
+    def _take_picture(self) -> Sequence[str]:
+        """Render the rows of the main screen, with `OPENING` in the run line."""
+        strips = self._main._compositor.render_strips()  # Textual exports pictures as SVG only
+        row = self._main.query_one("#run-line").region.y
+        if 0 <= row < len(strips):
+            style = next((segment.style for segment in strips[row]), None)
+            strips[row] = Strip([Segment(OPENING, style)]).adjust_cell_length(self.size.width, style)
+        return [strip.render(self.console) for strip in strips]
 
     def _handle_exception(self, error: Exception) -> None:
         """Record the exception that ends the application. Overrides a private method; Textual has no public hook."""
@@ -329,6 +399,24 @@ class WorkbenchApp(App[None]):
     def _list_problems(self, messages: Sequence[str]) -> None:
         files = find_named_files(messages, root=Path())
         self._main.state.problems.set_messages(Source.APPEARANCE, messages, files=files)
+
+
+def _make_driver_class(early: EarlyScreen) -> type[Driver]:
+    """Return the driver of Textual for Unix, made to take over the terminal from the early screen."""
+    from textual.drivers.linux_driver import LinuxDriver
+
+    class TakingOver(LinuxDriver):
+        def start_application_mode(self) -> None:
+            super().start_application_mode()  # type: ignore[no-untyped-call]
+            attributes = early.hand_over()
+            if attributes is not None:
+                self.attrs_before = attributes
+
+        def write(self, data: str) -> None:
+            if data != ENTER_ALTERNATE or not early.is_shown:  # entering it again would clear the picture
+                super().write(data)
+
+    return TakingOver
 
 
 def _with_keys(screen: Screen[object]) -> list[DOMNode]:

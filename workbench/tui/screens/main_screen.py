@@ -118,6 +118,11 @@ class MainScreen(Screen[None]):
         await self._verdicts.close()
 
     @property
+    def has_opened(self) -> bool:
+        """True once the project was read for the first time."""
+        return self._reader.has_opened
+
+    @property
     def layout_now(self) -> Layout:
         """The layout to restore at the next start."""
         browser = self.state.browser

@@ -64,7 +64,7 @@ class ReadController(Controller):
 
     def __init__(self, widget: Widget, context: ScreenContext) -> None:
         super().__init__(widget, context)
-        self._has_opened = False
+        self.has_opened = False
         self._settling: Timer | None = None
         self._asked_at = 0.0
         self._reading_addresses = asyncio.Lock()
@@ -238,8 +238,8 @@ class ReadController(Controller):
         await self.read_sets(project.sets)
         await self._read_stored()
         self.post_message(self.ProjectRead())
-        if not self._has_opened:  # whichever reading came to its end first: a later one replaces an earlier one
-            self._has_opened = True
+        if not self.has_opened:  # whichever reading came to its end first: a later one replaces an earlier one
+            self.has_opened = True
             await self._find_stopped_run()
             self.post_message(self.Opened())
         self.read_selected()
