@@ -1,4 +1,4 @@
-"""What a model writes as scenarios, read however it is said, and what is made of too much, too little and the same."""
+"""Scenarios that a model writes: all formats of replies, and too many, too few or duplicate scenarios."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ AGENT = AgentDescription(agents=(AgentPart(name="a", instruction="Be kind."),), 
         json.dumps({"scenarios": [DRAFT, DRAFT]})[:-10],
     ],
 )
-def test_a_scenario_is_read_however_it_is_said(reply: str) -> None:
+def test_a_scenario_is_read_from_any_format_of_reply(reply: str) -> None:
     (draft, *_) = read_drafts(reply, personas=["NOVICE"], required=False)
 
     assert draft.scenario == ConversationScenario(**DRAFT)
 
 
 @pytest.mark.parametrize("reply", ["", "No.", "[]", '{"scenarios": "none"}', '{"scenarios": [1, null]}', "{" * 5000])
-def test_what_is_no_scenario_is_none(reply: str) -> None:
+def test_a_reply_without_scenarios_gives_no_drafts(reply: str) -> None:
     assert read_drafts(reply, personas=[], required=False) == []
 
 
-def test_a_persona_is_found_whatever_its_case_and_the_only_one_need_not_be_named() -> None:
+def test_a_persona_is_found_in_any_case_and_the_only_one_may_be_omitted() -> None:
     lower = json.dumps({**DRAFT, "persona": "novice"})
 
     for reply, required in ((lower, False), (json.dumps(DRAFT), True)):
@@ -48,25 +48,27 @@ def test_a_persona_is_found_whatever_its_case_and_the_only_one_need_not_be_named
         assert draft.scenario.user_persona == "NOVICE"
 
 
-def drafts(*numbers: int) -> str:
+def make_drafts(*numbers: int) -> str:
     return json.dumps({"scenarios": [{**DRAFT, "starting_prompt": f"Hello {n}."} for n in numbers]})
 
 
-async def write(answer: Callable[[ModelRequest], str], *, count: int, **wanted: Any) -> tuple[Generated, list[str]]:
+async def write_scenarios(
+    answer: Callable[[ModelRequest], str], *, count: int, **fields: Any
+) -> tuple[Generated, list[str]]:
     prompts: list[str] = []
 
     async def ask(request: ModelRequest) -> ModelReply:
         prompts.append(request.messages[0].text)
         return ModelReply(text=answer(request))
 
-    options = ScenarioRequest(count=count, model="m", **wanted)
+    options = ScenarioRequest(count=count, model="m", **fields)
     return await ScenarioWriter(options, AGENT, [], ask=ask).write(), prompts
 
 
-async def test_many_are_asked_for_in_parts_and_each_part_is_shown_what_there_is() -> None:
+async def test_many_scenarios_are_requested_in_batches_that_see_earlier_ones() -> None:
     numbers = iter(range(1000))
 
-    generated, prompts = await write(lambda _: drafts(*(next(numbers) for _ in range(20))), count=45)
+    generated, prompts = await write_scenarios(lambda _: make_drafts(*(next(numbers) for _ in range(20))), count=45)
 
     assert len(generated.scenarios) == 45
     assert len(prompts) == 3
@@ -77,27 +79,27 @@ async def test_many_are_asked_for_in_parts_and_each_part_is_shown_what_there_is(
     assert "the model was not told all: its tools are elsewhere" in generated.notes
 
 
-async def test_what_there_is_stays_where_the_model_fails_afterwards() -> None:
+async def test_scenarios_are_kept_if_the_model_fails_later() -> None:
     def answer(request: ModelRequest) -> str:
         if request.sample:
             raise ModelError(Trouble.LIMITED, "too much")
-        return drafts(1)
+        return make_drafts(1)
 
-    generated, _ = await write(answer, count=2)
+    generated, _ = await write_scenarios(answer, count=2)
 
     assert len(generated.scenarios) == 1
     assert "asked for 1 more, the model did not answer: too much" in generated.notes
     assert "m wrote 1 scenario, not 2" in generated.notes
 
 
-async def test_data_is_rendered_once_and_as_it_is() -> None:
-    _, (prompt,) = await write(lambda _: drafts(1), count=1, instruction="{{ 7 * 7 }} </wishes>")
+async def test_template_syntax_in_an_instruction_is_not_evaluated() -> None:
+    _, (prompt,) = await write_scenarios(lambda _: make_drafts(1), count=1, instruction="{{ 7 * 7 }} </wishes>")
 
     assert "{{ 7 * 7 }} </wishes>" in prompt
 
 
-async def test_nothing_new_is_an_error_that_says_what_there_was() -> None:
+async def test_a_reply_without_new_scenarios_is_an_error_with_the_reason() -> None:
     with pytest.raises(GenerationError, match=r"wrote no scenario that is new: left out .*conversation_plan") as raised:
-        await write(lambda _: json.dumps({**DRAFT, "conversation_plan": ""}), count=1)
+        await write_scenarios(lambda _: json.dumps({**DRAFT, "conversation_plan": ""}), count=1)
 
     assert raised.value.is_outage

@@ -10,8 +10,8 @@ from workbench.simulation.users import format_history
 
 
 def turn(**invocation: Any) -> TurnResult:
-    given = {"user_content": {"parts": [{"text": "hi"}]}, **invocation}
-    return TurnResult(invocation=Invocation.model_validate(given), duration_seconds=0.0)
+    fields = {"user_content": {"parts": [{"text": "hi"}]}, **invocation}
+    return TurnResult(invocation=Invocation.model_validate(fields), duration_seconds=0.0)
 
 
 EVENTS = {
@@ -24,7 +24,7 @@ EVENTS = {
 }
 
 
-def test_everybody_speaks_under_their_own_name_and_thoughts_stay_hidden() -> None:
+def test_every_author_speaks_under_its_own_name_and_thoughts_are_hidden() -> None:
     answer = {"parts": [{"text": "hidden", "thought": True}, {"text": "It is 4."}]}
     turns = [turn(intermediate_data=EVENTS, final_response=answer)]
 
@@ -35,7 +35,7 @@ def test_everybody_speaks_under_their_own_name_and_thoughts_stay_hidden() -> Non
     )
 
 
-def test_lists_of_calls_and_messages_without_text_are_told_too() -> None:
+def test_call_lists_and_messages_without_text_are_included() -> None:
     data = {
         "tool_uses": [{"name": "roll"}],
         "tool_responses": [{"name": "roll", "response": {"n": 2}}],

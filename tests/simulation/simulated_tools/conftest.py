@@ -1,4 +1,4 @@
-"""A project whose function agent calls the tools that a prompt names, run for real."""
+"""A real project whose function agent calls the tools that its prompt names."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ class Project:
         self.write("workbench.toml", text)
 
     def cases(self, **prompts: str | Sequence[str]) -> None:
-        """Write the eval set `set`: for each case what is said, turn by turn."""
+        """Write the eval set `set`: for each case its prompt, or one prompt for each turn."""
         cases = [
             {
                 "eval_id": eval_id,
                 "conversation": [
                     {"user_content": {"role": "user", "parts": [{"text": text}]}}
-                    for text in ([said] if isinstance(said, str) else said)
+                    for text in ([texts] if isinstance(texts, str) else texts)
                 ],
             }
-            for eval_id, said in prompts.items()
+            for eval_id, texts in prompts.items()
         ]
         self.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": cases}))
 
@@ -104,38 +104,38 @@ class Project:
             return run
 
     @property
-    def called(self) -> list[str]:
-        """The tools that were really called."""
+    def real_calls(self) -> list[str]:
+        """The calls that reached the real tools."""
         path = self.root / "called.txt"
         return path.read_text().splitlines() if path.exists() else []
 
 
-def result(run: Run, eval_id: str = "one", repeat: int = 0) -> CaseResult:
+def get_result(run: Run, eval_id: str = "one", repeat: int = 0) -> CaseResult:
     return next(each for each in run.results() if (each.case.eval_id, each.repeat) == (eval_id, repeat))
 
 
-def said(run: Run, eval_id: str = "one", repeat: int = 0) -> list[str]:
-    """What the agent answered, turn by turn."""
-    found = result(run, eval_id, repeat)
-    assert found.failure is None, found.failure
-    responses = [turn.invocation.final_response for turn in found.execution.turns]
+def get_responses(run: Run, eval_id: str = "one", repeat: int = 0) -> list[str]:
+    """Return the responses of the agent, turn by turn."""
+    case_result = get_result(run, eval_id, repeat)
+    assert case_result.failure is None, case_result.failure
+    responses = [turn.invocation.final_response for turn in case_result.execution.turns]
     return ["" if response is None else response.text() for response in responses]
 
 
-def failure(run: Run, eval_id: str = "one") -> tuple[str, str]:
-    """Why a case ended in ERROR: the kind and the message."""
-    found = result(run, eval_id).failure
-    assert found is not None
-    return found.kind.value, found.message
+def get_failure(run: Run, eval_id: str = "one") -> tuple[str, str]:
+    """Return the kind and the message of the failure that ended a case in ERROR."""
+    case_failure = get_result(run, eval_id).failure
+    assert case_failure is not None
+    return case_failure.kind.value, case_failure.message
 
 
-def tool_spans(run: Run, eval_id: str = "one") -> list[Span]:
-    return [span for span in result(run, eval_id).execution.spans if span.kind is SpanKind.TOOL]
+def get_tool_spans(run: Run, eval_id: str = "one") -> list[Span]:
+    return [span for span in get_result(run, eval_id).execution.spans if span.kind is SpanKind.TOOL]
 
 
-def sources(run: Run, eval_id: str = "one") -> list[str | None]:
-    """Who answered each call, in the order of the spans; None: the tool itself."""
-    return [span.attributes.get("workbench.simulated") for span in tool_spans(run, eval_id)]
+def get_sources(run: Run, eval_id: str = "one") -> list[str | None]:
+    """Return the source of the answer to each call, in the order of the spans; None is the tool itself."""
+    return [span.attributes.get("workbench.simulated") for span in get_tool_spans(run, eval_id)]
 
 
 @pytest.fixture
@@ -145,11 +145,11 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A model that answers as a test says; until it does, with nothing that could be read."""
+    """A model with answers that a test sets; by default it gives an unreadable answer."""
     with serving(lambda _: gemini("I would rather not.")) as server:
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         yield server
 
 
-__all__ = ["Answer", "Project", "failure", "result", "said", "sources", "tool_spans"]
+__all__ = ["Answer", "Project", "get_failure", "get_responses", "get_result", "get_sources", "get_tool_spans"]

@@ -1,4 +1,4 @@
-"""Simulated tools of a real ADK agent: its plugin answers, the agent is as it is."""
+"""Simulated tools of a real ADK agent: a plugin answers, and the agent stays unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from tests.agents.worker.adapters.adk.conftest import PRELUDE
-from tests.simulation.simulated_tools.conftest import Project, failure, result, said, sources, tool_spans
+from tests.simulation.simulated_tools.conftest import (
+    Project,
+    get_failure,
+    get_responses,
+    get_result,
+    get_sources,
+    get_tool_spans,
+)
 
 pytestmark = [pytest.mark.needs_adk, pytest.mark.needs_fork]
 
@@ -62,12 +69,12 @@ def project(project: Project) -> Project:
     return project
 
 
-def answers(run: Any) -> list[Any]:
-    return [json.loads(text) for text in said(run)]
+def parse_answers(run: Any) -> list[Any]:
+    return [json.loads(text) for text in get_responses(run)]
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-def test_calls_made_at_once_are_answered_each_by_its_own_rule(project: Project, isolation: Any) -> None:
+def test_concurrent_calls_are_each_answered_by_their_own_rule(project: Project, isolation: Any) -> None:
     project.environment(
         {
             "toolName": "roll",
@@ -84,7 +91,7 @@ def test_calls_made_at_once_are_answered_each_by_its_own_rule(project: Project, 
 
     run = project.run(simulate_tools=project.root / "environment.json", isolation=isolation)
 
-    assert answers(run) == [
+    assert parse_answers(run) == [
         [
             {"result": 4},
             {"error_code": 503, "error_message": "the table is full"},
@@ -92,49 +99,49 @@ def test_calls_made_at_once_are_answered_each_by_its_own_rule(project: Project, 
             {"result": "lead is heavy"},
         ]
     ]
-    assert sorted(project.called) == ["roll 20", "weigh lead"]
-    by_args = {str(span.request): span for span in tool_spans(run)}
+    assert sorted(project.real_calls) == ["roll 20", "weigh lead"]
+    by_args = {str(span.request): span for span in get_tool_spans(run)}
     assert by_args["{'sides': 6}"].attributes["workbench.simulated"] == "injected"
     assert (by_args["{'sides': 6}"].duration or 0) >= 0.2
     assert "workbench.simulated" not in by_args["{'sides': 20}"].attributes
-    assert sorted(map(str, sources(run))) == ["None", "None", "injected", "injected"]
+    assert sorted(map(str, get_sources(run))) == ["None", "None", "injected", "injected"]
 
 
-def test_a_tool_that_the_agent_has_not_is_named_before_it_does_anything(project: Project) -> None:
+def test_a_tool_that_the_agent_lacks_is_reported_before_the_agent_runs(project: Project) -> None:
     project.environment({"tool_name": "rol", "injection_configs": [{"injected_response": {"result": 4}}]})
     project.cases(one='roll {"sides": 6}')
 
     run = project.run(simulate_tools=project.root / "environment.json")
 
-    kind, message = failure(run)
+    kind, message = get_failure(run)
     assert kind == "setup"
     assert message.endswith(
         "tool_simulation_configs[0].tool_name: found 'rol', expected one of the agent's tools "
         "(roll, weigh, the_agent); did you mean 'roll'?"
     )
-    assert project.called == []
+    assert project.real_calls == []
 
 
-def test_recorded_calls_are_given_back_with_what_they_did_to_the_session(project: Project) -> None:
+def test_recorded_calls_are_replayed_with_their_changes_to_the_session(project: Project) -> None:
     file = project.root / "calls.jsonl"
     project.cases(one=['roll {"sides": 6}\nweigh {"what": "lead"}', 'roll {"sides": 20}'])
     recorded = project.run(record_tools=file)
-    assert len(project.called) == 3
+    assert len(project.real_calls) == 3
 
     replayed = project.run(replay_tools=file)
 
-    assert answers(replayed) == answers(recorded)
-    assert result(replayed).execution.final_state == result(recorded).execution.final_state == {"last": 20}
-    assert sources(replayed) == ["replayed"] * 3
-    assert len(project.called) == 3
+    assert parse_answers(replayed) == parse_answers(recorded)
+    assert get_result(replayed).execution.final_state == get_result(recorded).execution.final_state == {"last": 20}
+    assert get_sources(replayed) == ["replayed"] * 3
+    assert len(project.real_calls) == 3
 
 
 def test_a_recorded_exception_is_raised_again_as_the_tools_own(project: Project) -> None:
     file = project.root / "calls.jsonl"
     project.cases(one='roll {"sides": 0}')
-    kind, message = failure(project.run(record_tools=file))
+    kind, message = get_failure(project.run(record_tools=file))
     assert (kind, message.partition(" (")[0]) == ("agent", "ValueError: no such die")
 
-    kind, message = failure(project.run(replay_tools=file))
+    kind, message = get_failure(project.run(replay_tools=file))
     assert (kind, message.partition(" (")[0]) == ("agent", "ValueError: no such die")
-    assert project.called == ["roll 0"]
+    assert project.real_calls == ["roll 0"]

@@ -1,4 +1,4 @@
-"""Answers that a model makes up, asked at a server over HTTP."""
+"""Simulated answers from a model that is called over HTTP."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 import pytest
 
 from tests.llm.servers import Call, Said, Server, gemini, gemini_error
-from tests.simulation.simulated_tools.conftest import Project, failure, said, sources
+from tests.simulation.simulated_tools.conftest import Project, get_failure, get_responses, get_sources
 
 BY_MODEL = {"tool_name": "get_order", "mock_strategy_type": "MOCK_STRATEGY_TOOL_SPEC"}
 GET_7 = 'get_order {"order_id": "7"}'
 CANCEL_7 = 'cancel_order {"order_id": "7"}'
 
 
-def prompt_of(call: Call) -> str:
+def get_prompt(call: Call) -> str:
     text: str = call.body["contents"][0]["parts"][0]["text"]
     return text
 
 
-def part(name: str, call: Call) -> str:
-    """What stands between the marks of this name in the prompt."""
-    found = re.search(rf"<{name}>\n(.*?)\n</{name}>", prompt_of(call), re.DOTALL)
+def get_section(name: str, call: Call) -> str:
+    """Return the text between the tags of this name in the prompt."""
+    found = re.search(rf"<{name}>\n(.*?)\n</{name}>", get_prompt(call), re.DOTALL)
     assert found is not None
     return found[1]
 
 
-def counting(call: Call) -> Said:
-    """Says how many calls there were before in the same case."""
-    earlier = [line for line in part("earlier_calls", call).splitlines() if line.startswith("{")]
+def answer_with_count(call: Call) -> Said:
+    """Answer with the number of earlier calls in the same case."""
+    earlier = [line for line in get_section("earlier_calls", call).splitlines() if line.startswith("{")]
     return gemini(json.dumps({"answer": {"before": len(earlier)}}))
 
 
@@ -55,13 +55,13 @@ def test_a_model_answers_from_declaration_environment_and_arguments(project: Pro
 
     run = project.run()
 
-    assert said(run) == ['{"status": "SHIPPED"}']
-    assert sources(run) == ["model"]
-    assert project.called == []
+    assert get_responses(run) == ['{"status": "SHIPPED"}']
+    assert get_sources(run) == ["model"]
+    assert project.real_calls == []
     (call,) = model.calls
     assert call.path.endswith("/models/gemini-of-the-settings:generateContent")
     assert call.body["generationConfig"]["temperature"] == 0.25
-    declaration = json.loads(part("tool_declaration", call))
+    declaration = json.loads(get_section("tool_declaration", call))
     assert declaration == {
         "name": "get_order",
         "description": "Look an order up.",
@@ -72,32 +72,32 @@ def test_a_model_answers_from_declaration_environment_and_arguments(project: Pro
         },
         "returns": "dict",
     }
-    assert json.loads(part("environment", call)) == {"orders": ["7"]}
-    assert json.loads(part("call", call)) == {"tool": "get_order", "args": {"order_id": "7"}}
+    assert json.loads(get_section("environment", call)) == {"orders": ["7"]}
+    assert json.loads(get_section("call", call)) == {"tool": "get_order", "args": {"order_id": "7"}}
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
 def test_each_case_has_a_state_of_its_own(project: Project, model: Server, isolation: Any) -> None:
-    model.answer = counting
+    model.answer = answer_with_count
     project.cases(**{f"case_{number}": [f"{GET_7}\n{CANCEL_7}", GET_7] for number in range(4)})
 
     run = project.run(isolation=isolation)
 
     for number in range(4):
-        assert said(run, f"case_{number}") == ['{"before": 0}; {"before": 1}', '{"before": 2}']
+        assert get_responses(run, f"case_{number}") == ['{"before": 0}; {"before": 1}', '{"before": 2}']
 
 
-def test_what_the_real_tool_gave_is_part_of_the_state(project: Project, model: Server) -> None:
+def test_answers_of_the_real_tool_are_part_of_the_state(project: Project, model: Server) -> None:
     project.environment(
         BY_MODEL,
         {"tool_name": "cancel_order", "injection_configs": [{"injection_probability": 0, "injected_response": {}}]},
     )
-    model.answer = lambda call: gemini(json.dumps({"answer": part("earlier_calls", call)}))
+    model.answer = lambda call: gemini(json.dumps({"answer": get_section("earlier_calls", call)}))
     project.cases(one=f"{CANCEL_7}\n{GET_7}")
 
     run = project.run()
 
-    first, second = said(run)[0].split("; ")
+    first, second = get_responses(run)[0].split("; ")
     assert json.loads(first) == {"cancelled": "7"}
     assert json.loads(json.loads(second)) == {
         "tool": "cancel_order",
@@ -106,8 +106,8 @@ def test_what_the_real_tool_gave_is_part_of_the_state(project: Project, model: S
     }
 
 
-def test_a_rerun_asks_nobody_and_another_repeat_asks_anew(project: Project, model: Server) -> None:
-    model.answer = counting
+def test_a_rerun_reuses_the_answer_and_another_repeat_calls_the_model(project: Project, model: Server) -> None:
+    model.answer = answer_with_count
     project.cases(one=GET_7)
 
     project.run()
@@ -118,15 +118,15 @@ def test_a_rerun_asks_nobody_and_another_repeat_asks_anew(project: Project, mode
     assert len(model.calls) == 2
 
 
-def test_data_cannot_be_taken_for_the_template(project: Project, model: Server) -> None:
-    model.answer = counting
+def test_template_syntax_in_data_is_not_evaluated(project: Project, model: Server) -> None:
+    model.answer = answer_with_count
     project.environment(BY_MODEL, environment_data="{{ 7 * 7 }} {% raw %}")
     project.cases(one='get_order {"order_id": "{{ 6 * 6 }}"}')
 
-    said(project.run())
+    get_responses(project.run())
 
-    assert part("environment", model.calls[0]) == "{{ 7 * 7 }} {% raw %}"
-    assert "{{ 6 * 6 }}" in part("call", model.calls[0])
+    assert get_section("environment", model.calls[0]) == "{{ 7 * 7 }} {% raw %}"
+    assert "{{ 6 * 6 }}" in get_section("call", model.calls[0])
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
@@ -142,7 +142,7 @@ def test_data_cannot_be_taken_for_the_template(project: Project, model: Server) 
         (lambda _: gemini("I would rather not."), "tool", "gave no JSON in 3 tries: I would rather not."),
     ],
 )
-def test_a_model_that_does_not_answer_is_never_the_fault_of_the_agent(
+def test_a_model_that_does_not_answer_is_never_an_agent_error(
     project: Project, model: Server, answer: Callable[[Call], Said], kind: str, message: str, isolation: Any
 ) -> None:
     model.answer = answer
@@ -163,36 +163,34 @@ def test_a_model_that_does_not_answer_is_never_the_fault_of_the_agent(
     run = project.run(retries=0, isolation=isolation)
 
     for name in ("one", "two"):
-        found, told = failure(run, name)
-        assert found == kind
-        assert message in told
-    assert project.called == []
+        actual_kind, text = get_failure(run, name)
+        assert actual_kind == kind
+        assert message in text
+    assert project.real_calls == []
 
 
-def test_a_model_that_answers_prose_is_asked_three_times_and_the_case_not_tried_again(
-    project: Project, model: Server
-) -> None:
+def test_a_model_that_answers_prose_is_called_three_times_without_case_retries(project: Project, model: Server) -> None:
     model.answer = lambda _: gemini("I would rather not.")
     project.cases(one=GET_7)
 
-    kind, message = failure(project.run(retries=2))
+    kind, message = get_failure(project.run(retries=2))
 
     assert (kind, len(model.calls)) == ("tool", 3)
     assert "gave no JSON in 3 tries: I would rather not." in message
 
 
-def test_after_an_outage_the_case_is_tried_again(project: Project, model: Server) -> None:
+def test_a_case_is_retried_after_an_outage_of_the_model(project: Project, model: Server) -> None:
     outages = [gemini_error(503, "overloaded")]
-    model.answer = lambda call: outages.pop() if outages else counting(call)
+    model.answer = lambda call: outages.pop() if outages else answer_with_count(call)
     project.cases(one=GET_7)
 
-    assert said(project.run()) == ['{"before": 0}']
+    assert get_responses(project.run()) == ['{"before": 0}']
 
 
-def test_without_a_key_it_is_said_what_is_missing(project: Project) -> None:
+def test_a_missing_key_of_the_model_is_reported(project: Project) -> None:
     project.cases(one=GET_7)
 
-    kind, message = failure(project.run())
+    kind, message = get_failure(project.run())
 
     assert kind == "tool"
     assert message.startswith("get_order: the model that answers for it did not: ")

@@ -1,4 +1,4 @@
-"""What a configuration of simulated tools may say, and how its mistakes are told."""
+"""Configurations of simulated tools: their format, and the messages for mistakes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.simulated_tools.conftest import Project, said
+from tests.simulation.simulated_tools.conftest import Project, get_responses
 from workbench.engine.plan import PlanError
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.config_files import load_environment
@@ -38,14 +38,14 @@ ADK_EXAMPLE = {
 }
 
 
-def camel(value: Any) -> Any:
+def convert_to_camel_case(value: Any) -> Any:
     from pydantic.alias_generators import to_camel
 
     if isinstance(value, list):
-        return [camel(item) for item in value]
+        return [convert_to_camel_case(item) for item in value]
     free = ("order_id", "status", "temperature")
     if isinstance(value, dict):
-        return {key if key in free else to_camel(key): camel(item) for key, item in value.items()}
+        return {key if key in free else to_camel(key): convert_to_camel_case(item) for key, item in value.items()}
     return value
 
 
@@ -63,21 +63,21 @@ def test_the_example_of_the_docs_is_read(tmp_path: Path) -> None:
     ]
 
 
-def problems(path: Path) -> list[str]:
+def list_problems(path: Path) -> list[str]:
     return [str(problem).removeprefix(f"{path}:") for problem in load_environment(path)[1]]
 
 
 def test_a_model_of_another_vendor_needs_its_provider(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({**ADK_EXAMPLE, "simulation_model": "gpt-4o"}))
 
-    (problem,) = problems(tmp_path / "a.json")
+    (problem,) = list_problems(tmp_path / "a.json")
 
     assert "simulation_model: found 'gpt-4o', expected 'openai/gpt-4o'" in problem
 
 
-def test_both_spellings_mean_the_same(tmp_path: Path) -> None:
+def test_snake_case_and_camel_case_mean_the_same(tmp_path: Path) -> None:
     (tmp_path / "snake.json").write_text(json.dumps(ADK_EXAMPLE))
-    (tmp_path / "camel.json").write_text(json.dumps(camel(ADK_EXAMPLE)))
+    (tmp_path / "camel.json").write_text(json.dumps(convert_to_camel_case(ADK_EXAMPLE)))
 
     snake, camels = (load_environment(tmp_path / name) for name in ("snake.json", "camel.json"))
 
@@ -93,14 +93,14 @@ def test_both_spellings_mean_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs_adk
-def test_what_adk_reads_is_read(tmp_path: Path) -> None:
+def test_a_configuration_that_adk_writes_is_read(tmp_path: Path) -> None:
     from google.adk.tools.environment_simulation.environment_simulation_config import EnvironmentSimulationConfig
 
     config = EnvironmentSimulationConfig.model_validate(ADK_EXAMPLE)
     path = tmp_path / "environment.json"
     path.write_text(config.model_dump_json(exclude_none=True, indent=1))
 
-    assert problems(path) == []
+    assert list_problems(path) == []
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_what_adk_reads_is_read(tmp_path: Path) -> None:
         ({"simulation_model": 7}, "simulation_model: found 7, expected text"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
+def test_a_mistake_is_reported_with_its_position(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
     path = tmp_path / "environment.json"
     path.write_text(json.dumps({**ADK_EXAMPLE, **change}))
 
-    (found,) = problems(path)
+    (found,) = list_problems(path)
 
     assert found.endswith(problem)
 
@@ -137,18 +137,20 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, change: dict[str, Any]
         ({"injected_respons": {}}, "found the unknown key 'injected_respons', expected one of injection_probability, "),
     ],
 )  # fmt: skip
-def test_a_mistake_in_an_injection_is_told(tmp_path: Path, injection: dict[str, Any], problem: str) -> None:
+def test_a_mistake_in_an_injection_is_reported_with_its_line(
+    tmp_path: Path, injection: dict[str, Any], problem: str
+) -> None:
     path = tmp_path / "environment.json"
     tool = {"tool_name": "t", "injection_configs": [{"injected_response": {"a": 1}, **injection}]}
     path.write_text(json.dumps({"tool_simulation_configs": [tool]}, indent=1))
 
-    (found,) = problems(path)
+    (found,) = list_problems(path)
 
     assert problem in found
     assert found.startswith(("4:", "5:", "6:", "7:", "8:", "9:", "10:", "11:"))
 
 
-def test_all_mistakes_are_told_before_anything_runs(project: Project) -> None:
+def test_all_mistakes_are_reported_before_anything_runs(project: Project) -> None:
     project.settings('simulate_tools = "environment.json"')
     project.environment(
         {"tool_name": "a", "injection_configs": [{"injected_response": 1}]},
@@ -160,14 +162,14 @@ def test_all_mistakes_are_told_before_anything_runs(project: Project) -> None:
     with pytest.raises(PlanError) as caught:
         project.run()
 
-    told = "\n".join(caught.value.problems)
-    assert 'mock_strategy_type: found "MOCK_STRATEGY_TOOLSPEC", expected MOCK_STRATEGY_TOOL_SPEC (or 1)' in told
-    assert "found 'a', expected each tool once ('a' is number 0 already)" in told
-    assert "tool_simulation_configs[2]: found neither injection_configs nor a mock_strategy_type" in told
-    assert project.called == []
+    messages = "\n".join(caught.value.problems)
+    assert 'mock_strategy_type: found "MOCK_STRATEGY_TOOLSPEC", expected MOCK_STRATEGY_TOOL_SPEC (or 1)' in messages
+    assert "found 'a', expected each tool once ('a' is number 0 already)" in messages
+    assert "tool_simulation_configs[2]: found neither injection_configs nor a mock_strategy_type" in messages
+    assert project.real_calls == []
 
 
-def test_a_file_that_is_not_there_or_no_json_is_told(project: Project) -> None:
+def test_a_missing_or_malformed_file_is_reported(project: Project) -> None:
     project.settings('simulate_tools = "environment.json"')
     project.cases(one='get_order {"order_id": "7"}')
 
@@ -178,7 +180,7 @@ def test_a_file_that_is_not_there_or_no_json_is_told(project: Project) -> None:
         project.run()
 
 
-def test_the_command_line_counts_before_the_settings(project: Project) -> None:
+def test_the_command_line_takes_precedence_over_the_settings(project: Project) -> None:
     project.settings('simulate_tools = "environment.json"')
     project.environment({"tool_name": "get_order", "injection_configs": [{"injected_response": "settings"}]})
     project.write(
@@ -187,11 +189,11 @@ def test_the_command_line_counts_before_the_settings(project: Project) -> None:
     )
     project.cases(one='get_order {"order_id": "7"}')
 
-    assert said(project.run()) == ['"settings"']
-    assert said(project.run(simulate_tools=project.root / "other.json")) == ['"command"']
+    assert get_responses(project.run()) == ['"settings"']
+    assert get_responses(project.run(simulate_tools=project.root / "other.json")) == ['"command"']
 
 
-def test_tools_are_named_for_functions_only(project: Project) -> None:
+def test_the_setting_for_tools_is_valid_only_for_function_agents(project: Project) -> None:
     project.settings('tools = ["shop.tools:get_order"]', kind="adk", target="agent")
     with pytest.raises(StoreError, match=r"targets.sample.tools: .* only of a function it is not known"):
         project.run()

@@ -1,4 +1,4 @@
-"""Tools of function agents: found by name wherever they are held, in code that nobody has to change."""
+"""Tools of function agents: found by name wherever they are referenced, without changes to the code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.simulated_tools.conftest import Project, failure, said, sources, tool_spans
+from tests.simulation.simulated_tools.conftest import Project, get_failure, get_responses, get_sources, get_tool_spans
 
 MADE_UP = [{"injected_response": "MADE UP"}]
 
@@ -48,7 +48,7 @@ def simulate(project: Project, *names: str, **options: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-def test_whoever_holds_a_function_gets_the_simulated_one(project: Project, agent: str, isolation: Any) -> None:
+def test_every_reference_to_a_function_leads_to_the_simulated_one(project: Project, agent: str, isolation: Any) -> None:
     project.write(
         "lib.py",
         """
@@ -96,13 +96,13 @@ def test_whoever_holds_a_function_gets_the_simulated_one(project: Project, agent
 
     run = simulate(project, *(names or ["tool"]), isolation=isolation)
 
-    assert said(run) == ["MADE UP"]
-    (span,) = tool_spans(run)
+    assert get_responses(run) == ["MADE UP"]
+    (span,) = get_tool_spans(run)
     assert (span.name, span.request) == ((names or ["tool"])[0], {"x": 1})
-    assert sources(run) == ["injected"]
+    assert get_sources(run) == ["injected"]
 
 
-def test_a_simulated_function_still_tells_its_name_and_signature(project: Project) -> None:
+def test_a_simulated_function_keeps_its_name_and_signature(project: Project) -> None:
     project.write("lib.py", 'def tool(x: int, *, fast=False) -> str:\n    "A tool."\n    return "real"\n')
     project.write(
         "agent.py",
@@ -116,14 +116,14 @@ def test_a_simulated_function_still_tells_its_name_and_signature(project: Projec
         """,
     )
 
-    assert said(simulate(project, "tool")) == ["tool(x: int, *, fast=False) -> str A tool."]
+    assert get_responses(simulate(project, "tool")) == ["tool(x: int, *, fast=False) -> str A tool."]
 
 
-def test_a_wrong_call_is_wrong_as_it_always_was(project: Project) -> None:
+def test_a_call_with_wrong_arguments_raises_the_usual_error(project: Project) -> None:
     project.write("lib.py", "def tool(x):\n    return 'real'\n")
     project.write("agent.py", "from lib import tool\ndef answer(prompt): return tool(y=1)\n")
 
-    kind, message = failure(simulate(project, "tool"))
+    kind, message = get_failure(simulate(project, "tool"))
 
     assert kind == "agent"
     assert message == "TypeError: tool() got an unexpected keyword argument 'y' (agent.py:2)"
@@ -140,35 +140,35 @@ def test_a_wrong_call_is_wrong_as_it_always_was(project: Project) -> None:
         ("steps", "lib:steps is a generator, which cannot be simulated"),
     ],
 )  # fmt: skip
-def test_a_tool_that_is_not_there_is_named(project: Project, name: str, message: str) -> None:
+def test_a_tool_that_cannot_be_simulated_is_reported_with_the_reason(project: Project, name: str, message: str) -> None:
     project.write("lib.py", "number = 7\ndef tool(x): return 'real'\ndef steps(): yield 1\n")
     project.write("a.py", "def twice(): return 1\n")
     project.write("b.py", "def twice(): return 2\n")
     project.write("agent.py", "import a, b\nfrom lib import tool\ndef answer(prompt): return tool(1)\n")
 
-    kind, told = failure(simulate(project, name))
+    kind, text = get_failure(simulate(project, name))
 
     assert kind == "setup"
-    assert message in told
+    assert message in text
 
 
-def test_of_two_functions_the_settings_say_which_is_the_tool(project: Project) -> None:
+def test_settings_select_one_of_two_functions_with_the_same_name(project: Project) -> None:
     project.write("a.py", "def twice(): return 'real a'\n")
     project.write("b.py", "def twice(): return 'real b'\n")
     project.write("agent.py", "import a, b\ndef answer(prompt): return a.twice() + ' ' + b.twice()\n")
     project.settings('tools = ["b:twice"]')
 
-    assert said(simulate(project, "twice")) == ["real a MADE UP"]
+    assert get_responses(simulate(project, "twice")) == ["real a MADE UP"]
 
 
-def test_a_function_of_a_library_is_simulated_by_its_place(project: Project) -> None:
+def test_a_function_of_a_library_is_simulated_by_its_module_and_name(project: Project) -> None:
     project.write("agent.py", "import textwrap\ndef answer(prompt): return textwrap.dedent(prompt)\n")
 
-    assert said(simulate(project, "textwrap:dedent")) == ["MADE UP"]
+    assert get_responses(simulate(project, "textwrap:dedent")) == ["MADE UP"]
 
 
 @pytest.mark.needs_fork
-def test_a_call_in_another_process_is_never_the_real_one(project: Project) -> None:
+def test_a_call_in_a_forked_process_never_reaches_the_real_tool(project: Project) -> None:
     project.write("lib.py", "def tool(): open('called.txt', 'w').write('really')\n")
     project.write(
         "agent.py",
@@ -189,13 +189,13 @@ def test_a_call_in_another_process_is_never_the_real_one(project: Project) -> No
         """,
     )
 
-    answer = said(simulate(project, "tool"))[0]
+    answer = get_responses(simulate(project, "tool"))[0]
 
     assert answer == ("tool was called in a process of the agent's own: it can be neither simulated nor recorded there")
-    assert project.called == []
+    assert project.real_calls == []
 
 
-def test_calls_that_the_agent_does_not_report_are_in_the_trace_all_the_same(project: Project) -> None:
+def test_calls_that_the_agent_does_not_report_are_in_the_trace(project: Project) -> None:
     project.write("lib.py", "def tool(x): return 'real'\n")
     project.write(
         "agent.py",
@@ -208,7 +208,7 @@ def test_calls_that_the_agent_does_not_report_are_in_the_trace_all_the_same(proj
         """,
     )
 
-    spans = tool_spans(simulate(project, "tool"))
+    spans = get_tool_spans(simulate(project, "tool"))
 
     assert [(span.request, span.response) for span in spans] == [({"x": 2}, "MADE UP"), ({"x": 1}, "MADE UP")]
     assert all(span.duration is not None for span in spans)

@@ -1,4 +1,4 @@
-"""Injected answers: given in place of the tool, by arguments and chance, without touching the agent's code."""
+"""Injected answers: they replace the tool, by arguments and probability, without changes to the agent's code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulation.simulated_tools.conftest import Project, failure, result, said, sources, tool_spans
+from tests.simulation.simulated_tools.conftest import (
+    Project,
+    get_failure,
+    get_responses,
+    get_result,
+    get_sources,
+    get_tool_spans,
+)
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseStatus
@@ -18,7 +25,7 @@ from workbench.model.tool_simulation import Injection, SimulatedTool
 from workbench.simulation.simulated_tools import Draws, matches_args
 
 DOWN = {"injected_error": {"injected_http_error_code": 503, "error_message": "down"}}
-SAID_DOWN = '{"error_code": 503, "error_message": "down"}'
+DOWN_RESPONSE = '{"error_code": 503, "error_message": "down"}'
 GET_7 = 'get_order {"order_id": "7"}'
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "b"])
@@ -38,13 +45,13 @@ def test_a_simulated_tool_answers_and_is_not_called(project: Project, isolation:
 
     run = project.run(isolation=isolation)
 
-    assert said(run) == ['{"status": "MADE UP"}; {"cancelled": "7"}']
-    assert project.called == ["cancel_order 7"]
-    assert sources(run) == ["injected", None]
-    assert [span.request for span in tool_spans(run)] == [{"order_id": "7"}] * 2
+    assert get_responses(run) == ['{"status": "MADE UP"}; {"cancelled": "7"}']
+    assert project.real_calls == ["cancel_order 7"]
+    assert get_sources(run) == ["injected", None]
+    assert [span.request for span in get_tool_spans(run)] == [{"order_id": "7"}] * 2
 
 
-def test_the_first_injection_that_matches_answers_and_what_none_matches_reaches_the_tool(project: Project) -> None:
+def test_the_first_matching_injection_answers_and_other_calls_reach_the_tool(project: Project) -> None:
     project.environment(
         tool("get_order", {"match_args": {"order_id": "8"}, **DOWN}, {"match_args": {"fast": True}, **DOWN})
     )
@@ -52,23 +59,23 @@ def test_the_first_injection_that_matches_answers_and_what_none_matches_reaches_
 
     run = project.run(simulate_tools=project.root / "environment.json")
 
-    assert said(run) == [f'{{"order_id": "7", "status": "REAL"}}; {SAID_DOWN}; {SAID_DOWN}']
-    assert project.called == ["get_order 7"]
+    assert get_responses(run) == [f'{{"order_id": "7", "status": "REAL"}}; {DOWN_RESPONSE}; {DOWN_RESPONSE}']
+    assert project.real_calls == ["get_order 7"]
 
 
-@given(args=arguments, wanted=arguments)
-def test_a_call_matches_exactly_where_the_wanted_arguments_are_a_part_of_its_own(
-    args: dict[str, Any], wanted: dict[str, Any]
+@given(args=arguments, expected=arguments)
+def test_a_call_matches_if_and_only_if_it_contains_the_expected_arguments(
+    args: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    is_part = all(name in args and repr(args[name]) == repr(value) for name, value in wanted.items())
+    is_part = all(name in args and repr(args[name]) == repr(value) for name, value in expected.items())
 
-    assert matches_args(args, wanted) is is_part
-    assert matches_args({**args, **wanted}, wanted)
+    assert matches_args(args, expected) is is_part
+    assert matches_args({**args, **expected}, expected)
     assert matches_args(args, None)
 
 
 @given(seed=st.integers(), probability=st.floats(0, 1), calls=st.lists(st.booleans(), max_size=30))
-def test_only_calls_that_match_draw_from_an_injection_and_the_seed_alone_decides(
+def test_only_matching_calls_draw_from_the_sequence_of_the_seed(
     seed: int, probability: float, calls: list[bool]
 ) -> None:
     injection = Injection(probability=probability, match_args={"n": 1}, random_seed=seed, response={})
@@ -80,19 +87,21 @@ def test_only_calls_that_match_draw_from_an_injection_and_the_seed_alone_decides
     assert drawn == [match and sequence.random() < probability for match in calls]
 
 
-def test_without_a_seed_a_rerun_draws_the_same_and_other_repeats_draw_anew(project: Project) -> None:
+def test_without_a_seed_a_rerun_draws_the_same_and_other_repeats_differ(project: Project) -> None:
     project.environment(tool("get_order", {"injection_probability": 0.5, **DOWN}))
     project.cases(one="\n".join([GET_7] * 12), two="\n".join([GET_7] * 12))
     environment = project.root / "environment.json"
 
     first, again = (project.run(simulate_tools=environment, runs=2) for _ in range(2))
 
-    drawn = {(name, repeat): said(first, name, repeat) for name in ("one", "two") for repeat in (0, 1)}
-    assert drawn == {(name, repeat): said(again, name, repeat) for name in ("one", "two") for repeat in (0, 1)}
-    assert len({str(each) for each in drawn.values()}) == 4
+    responses = {(name, repeat): get_responses(first, name, repeat) for name in ("one", "two") for repeat in (0, 1)}
+    assert responses == {
+        (name, repeat): get_responses(again, name, repeat) for name in ("one", "two") for repeat in (0, 1)
+    }
+    assert len({str(each) for each in responses.values()}) == 4
 
 
-def test_with_a_seed_each_case_begins_the_sequence_anew(project: Project) -> None:
+def test_with_a_seed_each_case_restarts_the_sequence(project: Project) -> None:
     project.environment(tool("get_order", {"injection_probability": 0.5, "random_seed": 7, **DOWN}))
     project.cases(one="\n".join([GET_7] * 12), two="\n".join([GET_7] * 12))
 
@@ -100,35 +109,35 @@ def test_with_a_seed_each_case_begins_the_sequence_anew(project: Project) -> Non
 
     sequence = random.Random(7)
     expected = ["injected" if sequence.random() < 0.5 else None for _ in range(12)]
-    assert sources(run, "one") == sources(run, "two") == expected
+    assert get_sources(run, "one") == get_sources(run, "two") == expected
 
 
-def test_latency_is_waited_and_counts_as_time_of_the_case(project: Project) -> None:
+def test_latency_counts_as_duration_of_the_case(project: Project) -> None:
     project.environment(tool("get_order", {"injected_latency_seconds": 0.3, **DOWN}))
     project.cases(one=GET_7)
 
     run = project.run(simulate_tools=project.root / "environment.json")
 
-    assert result(run).execution.turns[0].duration_seconds >= 0.3
-    assert (tool_spans(run)[0].duration or 0) >= 0.3
+    assert get_result(run).execution.turns[0].duration_seconds >= 0.3
+    assert (get_tool_spans(run)[0].duration or 0) >= 0.3
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-def test_latency_ends_with_the_case_that_waits_for_it(project: Project, isolation: Any) -> None:
+def test_a_timeout_or_cancellation_of_the_case_ends_its_latency(project: Project, isolation: Any) -> None:
     project.environment(tool("get_order", {"injected_latency_seconds": 100, **DOWN}))
     project.cases(one=GET_7, two='cancel_order {"order_id": "7"}')
     options = {"simulate_tools": project.root / "environment.json", "isolation": isolation}
 
     run = project.run(timeout_seconds=2.0, **options)
-    assert failure(run) == ("timeout", "took longer than 2 s")
-    assert said(run, "two") == ['{"cancelled": "7"}']
+    assert get_failure(run) == ("timeout", "took longer than 2 s")
+    assert get_responses(run, "two") == ['{"cancelled": "7"}']
 
-    began = time.monotonic()
+    start = time.monotonic()
     with Workspace.open(project.root) as workspace:
         plan = workspace.plan([Selection(eval_set="set.evalset.json", cases=("one",))], RunOptions(**options))
-        started = workspace.start(plan)
+        run_to_cancel = workspace.start(plan)
         time.sleep(0.5)
-        started.cancel()
-        list(started.iter_events())
-    assert started.results()[0].status is CaseStatus.CANCELLED
-    assert time.monotonic() - began < 20
+        run_to_cancel.cancel()
+        list(run_to_cancel.iter_events())
+    assert run_to_cancel.results()[0].status is CaseStatus.CANCELLED
+    assert time.monotonic() - start < 20

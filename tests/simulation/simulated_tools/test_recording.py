@@ -1,4 +1,4 @@
-"""Calls of tools, recorded and given back without the tools."""
+"""Tool calls: recorded, and replayed without the tools."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.simulated_tools.conftest import Project, failure, said, sources
+from tests.simulation.simulated_tools.conftest import Project, get_failure, get_responses, get_sources
 from workbench.engine.plan import PlanError
 
 GET_7 = 'get_order {"order_id": "7"}'
 NONE = 'get_order {"order_id": "none"}'
-NAMED = 'tools = ["shop.tools:get_order", "shop.tools:cancel_order"]'
+TOOLS_SETTING = 'tools = ["shop.tools:get_order", "shop.tools:cancel_order"]'
 
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    project.settings(NAMED)
+    project.settings(TOOLS_SETTING)
     return project
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-def test_what_was_recorded_is_given_back_and_no_tool_is_called(project: Project, isolation: Any) -> None:
+def test_recorded_answers_are_replayed_and_no_tool_is_called(project: Project, isolation: Any) -> None:
     project.cases(one=[f"{GET_7}\n{NONE}", 'cancel_order {"order_id": "7"}'], two=GET_7)
     recorded = project.run(record_tools=project.root / "calls.jsonl", isolation=isolation)
-    assert said(recorded)[0] == '{"order_id": "7", "status": "REAL"}; ShopError no such order'
-    assert len(project.called) == 4
-    assert sources(recorded) == [None, None, None]
+    assert get_responses(recorded)[0] == '{"order_id": "7", "status": "REAL"}; ShopError no such order'
+    assert len(project.real_calls) == 4
+    assert get_sources(recorded) == [None, None, None]
 
     replayed = project.run(replay_tools=project.root / "calls.jsonl", isolation=isolation)
 
-    assert [said(replayed, name) for name in ("one", "two")] == [said(recorded, name) for name in ("one", "two")]
-    assert len(project.called) == 4
-    assert sources(replayed) == ["replayed"] * 3
+    assert [get_responses(replayed, name) for name in ("one", "two")] == [
+        get_responses(recorded, name) for name in ("one", "two")
+    ]
+    assert len(project.real_calls) == 4
+    assert get_sources(replayed) == ["replayed"] * 3
 
 
 def test_equal_calls_get_their_answers_in_order(project: Project) -> None:
@@ -52,30 +54,30 @@ def test_equal_calls_get_their_answers_in_order(project: Project) -> None:
     project.settings('tools = ["shop.tools:next_number"]')
     calls = ['next_number {"of": "a"}', 'next_number {"of": "b"}', 'next_number {"of": "a"}']
     project.cases(one="\n".join(calls))
-    assert said(project.run(record_tools=project.root / "calls.jsonl")) == ["1; 2; 3"]
+    assert get_responses(project.run(record_tools=project.root / "calls.jsonl")) == ["1; 2; 3"]
 
     project.cases(one="\n".join([calls[0], calls[2], calls[1]]))
 
-    assert said(project.run(replay_tools=project.root / "calls.jsonl")) == ["1; 3; 2"]
+    assert get_responses(project.run(replay_tools=project.root / "calls.jsonl")) == ["1; 3; 2"]
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-def test_a_call_that_was_not_recorded_is_an_error_or_is_made(project: Project, isolation: Any) -> None:
+def test_a_call_that_was_not_recorded_is_an_error_or_reaches_the_tool(project: Project, isolation: Any) -> None:
     file = project.root / "calls.jsonl"
     project.cases(one=GET_7)
     project.run(record_tools=file)
     project.cases(one=f"{GET_7}\n{GET_7}", two=GET_7)
 
     run = project.run(replay_tools=file, isolation=isolation)
-    kind, message = failure(run, "one")
+    kind, message = get_failure(run, "one")
     assert kind == "tool"
     assert message.endswith('calls.jsonl: get_order({"order_id": "7"}) was called a second time, and was recorded once')
-    assert failure(run, "two")[1].endswith("was called, and of this case nothing is recorded")
-    assert project.called == ["get_order 7"]
+    assert get_failure(run, "two")[1].endswith("was called, and of this case nothing is recorded")
+    assert project.real_calls == ["get_order 7"]
 
-    called = project.run(replay_tools=file, unrecorded="call", isolation=isolation)
-    assert sources(called) == ["replayed", None]
-    assert project.called == ["get_order 7"] * 3
+    run_with_calls = project.run(replay_tools=file, unrecorded="call", isolation=isolation)
+    assert get_sources(run_with_calls) == ["replayed", None]
+    assert project.real_calls == ["get_order 7"] * 3
 
 
 def test_recording_a_case_again_replaces_it_and_leaves_the_others(project: Project) -> None:
@@ -88,8 +90,8 @@ def test_recording_a_case_again_replaces_it_and_leaves_the_others(project: Proje
     project.cases(one='get_order {"order_id": "8"}', two=GET_7)
     run = project.run(replay_tools=file, runs=2)
 
-    assert said(run, "one", 1) == ['{"order_id": "8", "status": "REAL"}']
-    assert said(run, "two") == ['{"order_id": "7", "status": "REAL"}']
+    assert get_responses(run, "one", 1) == ['{"order_id": "8", "status": "REAL"}']
+    assert get_responses(run, "two") == ['{"order_id": "7", "status": "REAL"}']
 
 
 def test_simulated_answers_are_recorded_too(project: Project) -> None:
@@ -98,7 +100,7 @@ def test_simulated_answers_are_recorded_too(project: Project) -> None:
     environment, file = project.root / "environment.json", project.root / "calls.jsonl"
     project.run(simulate_tools=environment, record_tools=file)
 
-    assert said(project.run(replay_tools=file)) == ['"MADE UP"']
+    assert get_responses(project.run(replay_tools=file)) == ['"MADE UP"']
     (line,) = file.read_text().splitlines()
     assert json.loads(line) == {
         "format": "workbench-tools-1",
@@ -108,7 +110,7 @@ def test_simulated_answers_are_recorded_too(project: Project) -> None:
     }
 
 
-def test_an_answer_that_is_no_json_is_not_given_back_as_something_else(project: Project) -> None:
+def test_an_answer_that_json_cannot_hold_is_not_replayed(project: Project) -> None:
     project.write(
         "agent.py",
         """
@@ -130,9 +132,9 @@ def test_an_answer_that_is_no_json_is_not_given_back_as_something_else(project: 
     )
     project.settings('tools = ["shop.tools:find"]')
     project.cases(one="7")
-    assert said(project.run(record_tools=project.root / "calls.jsonl")) == ["seven"]
+    assert get_responses(project.run(record_tools=project.root / "calls.jsonl")) == ["seven"]
 
-    kind, message = failure(project.run(replay_tools=project.root / "calls.jsonl"))
+    kind, message = get_failure(project.run(replay_tools=project.root / "calls.jsonl"))
 
     assert kind == "tool"
     assert message.endswith(
@@ -140,19 +142,19 @@ def test_an_answer_that_is_no_json_is_not_given_back_as_something_else(project: 
     )
 
 
-def test_what_json_would_give_back_otherwise_is_not_given_back(project: Project) -> None:
+def test_an_answer_that_json_would_change_is_not_replayed(project: Project) -> None:
     project.write("agent.py", "from shop.tools import rank\ndef answer(prompt): return rank()[1]\n")
     project.write("shop/tools.py", "def rank(): return {1: 'gold'}\n")
     project.settings('tools = ["shop.tools:rank"]')
     project.cases(one="go")
-    assert said(project.run(record_tools=project.root / "calls.jsonl")) == ["gold"]
+    assert get_responses(project.run(record_tools=project.root / "calls.jsonl")) == ["gold"]
 
-    _, message = failure(project.run(replay_tools=project.root / "calls.jsonl"))
+    _, message = get_failure(project.run(replay_tools=project.root / "calls.jsonl"))
 
     assert message.endswith("what the tool gave has an int (1) as a key, which JSON turns into text")
 
 
-def test_what_cannot_be_recorded_or_replayed_is_refused_before_anything_runs(project: Project) -> None:
+def test_invalid_files_and_settings_are_refused_before_anything_runs(project: Project) -> None:
     project.cases(one=GET_7)
     project.write("notes.txt", "dear diary\n")
     project.write("other.jsonl", '{"format": "something-else"}\n')
@@ -168,4 +170,4 @@ def test_what_cannot_be_recorded_or_replayed_is_refused_before_anything_runs(pro
     project.settings()
     with pytest.raises(PlanError, match=r"targets.sample.tools: found nothing, expected the functions that are tools"):
         project.run(record_tools=project.root / "calls.jsonl")
-    assert project.called == []
+    assert project.real_calls == []

@@ -1,4 +1,4 @@
-"""Verdicts on simulated tools: they hold as long as what is simulated does, and are none on the real tools."""
+"""Verdicts with simulated tools: current until the simulation changes, and never valid for the real tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.simulated_tools.conftest import Project, said
+from tests.simulation.simulated_tools.conftest import Project, get_responses
 from tests.watch.watched import watching
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -28,35 +28,35 @@ def project(project: Project) -> Project:
     return project
 
 
-def decided(project: Project, **options: Any) -> tuple[Action, Why | None]:
+def decide(project: Project, **options: Any) -> tuple[Action, Why | None]:
     with Workspace.open(project.root) as workspace:
         plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(**options))
         (decision,) = decide_plan(workspace, plan)
         return decision.action, decision.reasons[0].why if decision.reasons else None
 
 
-def test_a_verdict_holds_exactly_as_long_as_what_is_simulated(project: Project) -> None:
+def test_a_verdict_becomes_stale_only_when_the_simulation_changes(project: Project) -> None:
     project.run()
-    assert decided(project) == (Action.NOTHING, None)
+    assert decide(project) == (Action.NOTHING, None)
 
     project.environment(OTHER)
-    assert decided(project) == (Action.RUN, Why.TOOLS_CHANGED)
+    assert decide(project) == (Action.RUN, Why.TOOLS_CHANGED)
 
     project.write("environment.json", "// a note\n" + json.dumps({"toolSimulationConfigs": [SIMULATED]}, indent=2))
-    assert decided(project) == (Action.NOTHING, None)
+    assert decide(project) == (Action.NOTHING, None)
 
 
-def test_a_verdict_on_simulated_tools_is_none_on_real_or_replayed_ones(project: Project) -> None:
+def test_a_verdict_with_simulated_tools_is_stale_for_real_or_replayed_ones(project: Project) -> None:
     project.run()
-    project.run(record_tools=project.root / "calls.jsonl")  # what records changes no answer
-    assert decided(project) == (Action.NOTHING, None)
-    assert decided(project, replay_tools=project.root / "calls.jsonl") == (Action.RUN, Why.TOOLS_CHANGED)
+    project.run(record_tools=project.root / "calls.jsonl")  # recording changes no answer
+    assert decide(project) == (Action.NOTHING, None)
+    assert decide(project, replay_tools=project.root / "calls.jsonl") == (Action.RUN, Why.TOOLS_CHANGED)
 
     project.settings()
-    assert decided(project) == (Action.RUN, Why.CASE_CHANGED)
+    assert decide(project) == (Action.RUN, Why.CASE_CHANGED)
 
 
-def test_what_is_scored_again_without_its_simulation_is_no_verdict_on_the_real_tools(project: Project) -> None:
+def test_rescoring_a_simulated_run_gives_no_verdict_on_the_real_tools(project: Project) -> None:
     simulated = project.run()
     project.settings()
 
@@ -64,19 +64,19 @@ def test_what_is_scored_again_without_its_simulation_is_no_verdict_on_the_real_t
         plan = workspace.plan_rescoring(simulated.results(), judged={}, criteria={})
         list(workspace.start(plan).iter_events())
 
-    assert decided(project)[0] is Action.RUN
-    assert project.called == []
+    assert decide(project)[0] is Action.RUN
+    assert project.real_calls == []
 
 
-async def test_a_save_of_the_file_runs_the_cases_again(project: Project) -> None:
+async def test_a_save_of_the_environment_file_reruns_the_cases(project: Project) -> None:
     async with watching(project.root) as watched:
         await watched.until_quiet()
 
-        told = await watched.after(lambda: project.environment(OTHER))
+        update = await watched.after(lambda: project.environment(OTHER))
 
-        assert list(told.verdicts) == ["one"]
-        assert told.change.reason == "the case or its simulated tools changed"
+        assert list(update.verdicts) == ["one"]
+        assert update.change.reason == "the case or its simulated tools changed"
         unrelated = await watched.after(lambda: project.write("notes.txt", "x"))
         assert unrelated.verdicts == {}
-    assert project.called == []
-    assert said(project.run()) == ['{"status": "OTHER"}']
+    assert project.real_calls == []
+    assert get_responses(project.run()) == ['{"status": "OTHER"}']
