@@ -1,4 +1,4 @@
-"""What the tests of agents share: a folder with an agent in it, and a host that runs it in real processes."""
+"""Shared fixtures for tests of agents: a folder with an agent, and a host that runs it in real processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workbench.model.trace import Span
 
 @dataclass
 class Talk:
-    """What came of one session: its turns, how it ended or failed, and its spans."""
+    """The outcome of one session: its turns, its end or error, and its spans."""
 
     turns: list[TurnResult] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Bench:
         return path
 
     def agent(self, text: str) -> None:
-        """Write `agent.py`; the agent is its `answer`."""
+        """Write `agent.py`; its function `answer` is the agent."""
         self.write("agent.py", text)
 
     def target(self, **changes: Any) -> Target:
@@ -86,13 +86,13 @@ class Bench:
         return await host.open(SessionRequest(**{**fields, **request}), on_span=on_span)
 
     async def talk(self, host: AgentHost, *prompts: str, **request: Any) -> Talk:
-        """One session, as the engine holds it: turn by turn, killed when something fails."""
+        """Hold one session like the engine: turn by turn, and killed after a failure."""
         talk = Talk()
         session = await self.open(host, on_span=talk.spans.append, **request)
         try:
             for turn, prompt in enumerate(prompts):
-                said, is_last = Content.of_text(prompt, role="user"), turn + 1 == len(prompts)
-                talk.turns.append(await session.turn(said, turn=turn, last=is_last))
+                content, is_last = Content.of_text(prompt, role="user"), turn + 1 == len(prompts)
+                talk.turns.append(await session.turn(content, turn=turn, last=is_last))
             talk.end = await session.finish()
         except AgentError as error:
             talk.error = error
@@ -126,20 +126,20 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     ]
 )
 def way(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Each way in which sessions get processes."""
+    """Options of a host, one for each way in which sessions get processes."""
     way: dict[str, Any] = request.param
     return way
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], Any]], Any]:
-    """Waits until something is so. It fails after a time that no machine needs."""
+def wait_until() -> Callable[[Callable[[], Any]], Any]:
+    """Return a function that waits until a condition holds. No machine is slow enough to reach its timeout."""
 
     async def wait(condition: Callable[[], Any]) -> Any:
         for _ in range(1500):
-            found = condition()
-            if found:
-                return found
+            value = condition()
+            if value:
+                return value
             await asyncio.sleep(0.02)
         raise AssertionError("it never came to be so")
 
@@ -147,5 +147,5 @@ def eventually() -> Callable[[Callable[[], Any]], Any]:
 
 
 @pytest.fixture
-def running() -> Callable[[int], bool]:
+def is_alive() -> Callable[[int], bool]:
     return is_running

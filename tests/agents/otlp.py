@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry as agents tell of them: OTLP in JSON, made by hand."""
+"""OpenTelemetry spans as agents send them: OTLP in JSON, written by hand."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ Json = Any
 
 
 def attributes(values: dict[str, Any]) -> list[Json]:
-    def told(value: Any) -> Json:
+    def encode_value(value: Any) -> Json:
         if isinstance(value, bool):
             return {"boolValue": value}
         if isinstance(value, dict):
             return {"kvlistValue": {"values": attributes(value)}}
         if isinstance(value, list):
-            return {"arrayValue": {"values": [told(item) for item in value]}}
+            return {"arrayValue": {"values": [encode_value(item) for item in value]}}
         if isinstance(value, float):
             return {"doubleValue": value}
         return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": str(value)}
 
-    return [{"key": key, "value": told(value)} for key, value in values.items()]
+    return [{"key": key, "value": encode_value(value)} for key, value in values.items()]
 
 
 def span(name: str, *, parent: str = "", trace: str = "ab" * 16, seconds: float = 0.01, **changes: Any) -> Json:
-    """A span that has just ended; its own `attributes` are a plain dict."""
+    """Return a span that has just ended; pass its `attributes` as a plain dict."""
     now = time.time_ns()
-    made = {
+    fields = {
         "traceId": trace,
         "spanId": secrets.token_hex(8),
         "parentSpanId": parent,
@@ -36,26 +36,26 @@ def span(name: str, *, parent: str = "", trace: str = "ab" * 16, seconds: float 
         "endTimeUnixNano": str(now),
         **changes,
     }
-    return {**made, "attributes": attributes(changes.get("attributes", {}))}
+    return {**fields, "attributes": attributes(changes.get("attributes", {}))}
 
 
 def model(*, tokens: tuple[int, int] = (7, 2), **changes: Any) -> Json:
-    told = {
+    values = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "m-1",
         "gen_ai.usage.input_tokens": tokens[0],
         "gen_ai.usage.output_tokens": tokens[1],
     }
-    return span("chat m-1", attributes=told, **changes)
+    return span("chat m-1", attributes=values, **changes)
 
 
 def tool(name: str, *, arguments: str | None = "{}", result: str | None = None, **changes: Any) -> Json:
-    told: dict[str, Any] = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+    values: dict[str, Any] = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
     if arguments is not None:
-        told["gen_ai.tool.call.arguments"] = arguments
+        values["gen_ai.tool.call.arguments"] = arguments
     if result is not None:
-        told["gen_ai.tool.call.result"] = result
-    return span(f"execute_tool {name}", attributes=told, **changes)
+        values["gen_ai.tool.call.result"] = result
+    return span(f"execute_tool {name}", attributes=values, **changes)
 
 
 def resource_spans(*spans: Json) -> list[Json]:

@@ -1,4 +1,4 @@
-"""The socket: who is let in, and what comes through."""
+"""The socket: authentication of workers, and delivery of their messages."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ async def _connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.St
     return await asyncio.open_unix_connection(listener.address[1])
 
 
-def test_both_sides_speak_the_same_version() -> None:
+def test_engine_and_worker_have_the_same_protocol_version() -> None:
     assert wire.PROTOCOL == PROTOCOL
 
 
 @pytest.mark.needs_fork
-async def test_only_this_user_can_reach_the_socket_and_it_goes_with_the_listener(listener: Listener) -> None:
+async def test_only_this_user_can_reach_the_socket_and_closing_removes_it(listener: Listener) -> None:
     folder = Path(listener.address[1]).parent
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -50,7 +50,7 @@ async def test_only_this_user_can_reach_the_socket_and_it_goes_with_the_listener
 
 
 @pytest.mark.needs_fork
-async def test_a_temporary_folder_with_a_long_name_is_no_obstacle(
+async def test_the_listener_starts_below_a_temporary_folder_with_a_long_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = tmp_path / ("x" * 120)
@@ -65,20 +65,24 @@ async def test_a_temporary_folder_with_a_long_name_is_no_obstacle(
     await listener.close()
 
 
-def test_secrets_are_masked_in_what_agents_tell_but_not_in_what_they_depend_on() -> None:
+def test_secrets_are_masked_in_spans_but_not_in_dependencies() -> None:
     add_secrets(["hjkl9-QWERTZ-uiop"])
     messages = [
         {"type": "hello"},
         {"type": "span", "span": {"request": {"with": "it is hjkl9-QWERTZ-uiop"}}},
         {"type": "dependencies", "rows": [["file", "hjkl9-QWERTZ-uiop.txt", "1"]]},
     ]
-    heard: list[dict[str, Any]] = []
-    channel = Channel(lambda _, message: heard.append(message))
-    channel.on_message = heard.append
+    received_messages: list[dict[str, Any]] = []
+    channel = Channel(lambda _, message: received_messages.append(message))
+    channel.on_message = received_messages.append
 
     channel.data_received(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
 
-    assert heard == [messages[0], {"type": "span", "span": {"request": {"with": "it is [redacted]"}}}, messages[2]]
+    assert received_messages == [
+        messages[0],
+        {"type": "span", "span": {"request": {"with": "it is [redacted]"}}},
+        messages[2],
+    ]
 
 
 @pytest.mark.needs_fork
@@ -92,10 +96,10 @@ def test_secrets_are_masked_in_what_agents_tell_but_not_in_what_they_depend_on()
         "no json",
     ],
 )
-async def test_a_stranger_is_shown_the_door(listener: Listener, first: Any) -> None:
+async def test_a_connection_without_a_valid_hello_is_closed(listener: Listener, first: Any) -> None:
     token = listener.token()
-    came: list[Channel] = []
-    listener.expect(token, lambda channel, _: came.append(channel))
+    channels: list[Channel] = []
+    listener.expect(token, lambda channel, _: channels.append(channel))
     reader, writer = await _connect(listener)
     if isinstance(first, dict):
         first.setdefault("token", token)
@@ -104,18 +108,18 @@ async def test_a_stranger_is_shown_the_door(listener: Listener, first: Any) -> N
 
     with contextlib.suppress(ConnectionResetError):
         assert await reader.read() == b""
-    assert not came
+    assert not channels
     writer.close()
 
 
 @pytest.mark.needs_fork
-async def test_messages_arrive_whole_however_they_are_cut(listener: Listener) -> None:
+async def test_messages_arrive_complete_however_the_stream_is_split(listener: Listener) -> None:
     token = listener.token()
-    got: list[dict[str, Any]] = []
+    received_messages: list[dict[str, Any]] = []
     done = asyncio.Event()
 
     def greet(channel: Channel, _: dict[str, Any]) -> None:
-        channel.on_message = got.append
+        channel.on_message = received_messages.append
         channel.on_closed = lambda _: done.set()
 
     listener.expect(token, greet)
@@ -129,21 +133,21 @@ async def test_messages_arrive_whole_however_they_are_cut(listener: Listener) ->
     writer.close()
     await done.wait()
 
-    assert got == messages
+    assert received_messages == messages
 
 
 @pytest.mark.needs_fork
-async def test_what_follows_from_a_message_does_not_wait_for_all_that_came_with_it(listener: Listener) -> None:
+async def test_the_event_loop_runs_callbacks_between_messages_of_one_burst(listener: Listener) -> None:
     token = listener.token()
     log: list[Any] = []
     done = asyncio.Event()
 
-    heard = asyncio.Event()
+    all_received = asyncio.Event()
 
     def hear(message: dict[str, Any]) -> None:
         log.append(message["n"])
         if message["n"] == 99:
-            heard.set()
+            all_received.set()
         asyncio.get_running_loop().call_soon(log.append, "followed")
 
     def greet(channel: Channel, _: dict[str, Any]) -> None:
@@ -154,7 +158,7 @@ async def test_what_follows_from_a_message_does_not_wait_for_all_that_came_with_
     _, writer = await _connect(listener)
     writer.write(wire.encode({**HELLO, "token": token}))
     writer.write(b"".join(wire.encode({"type": "span", "n": n}) for n in range(100)))
-    await heard.wait()
+    await all_received.wait()
     writer.close()
     await done.wait()
 
@@ -163,19 +167,19 @@ async def test_what_follows_from_a_message_does_not_wait_for_all_that_came_with_
 
 
 @pytest.mark.needs_fork
-async def test_nothing_is_lost_where_the_process_ends_behind_its_last_message(listener: Listener) -> None:
+async def test_no_message_is_lost_if_the_process_ends_after_its_last_one(listener: Listener) -> None:
     token = listener.token()
-    got: list[int] = []
-    told: list[list[int]] = []
+    numbers: list[int] = []
+    numbers_at_close: list[list[int]] = []
     done = asyncio.Event()
 
     def greet(channel: Channel, _: dict[str, Any]) -> None:
-        def closed(_: str | None) -> None:
-            told.append(list(got))
+        def record_close(_: str | None) -> None:
+            numbers_at_close.append(list(numbers))
             done.set()
 
-        channel.on_message = lambda message: got.append(message["n"])
-        channel.on_closed = closed
+        channel.on_message = lambda message: numbers.append(message["n"])
+        channel.on_closed = record_close
 
     listener.expect(token, greet)
     _, writer = await _connect(listener)
@@ -184,19 +188,19 @@ async def test_nothing_is_lost_where_the_process_ends_behind_its_last_message(li
     writer.close()
     await done.wait()
 
-    assert told == [list(range(500))]
+    assert numbers_at_close == [list(range(500))]
 
 
 @pytest.mark.needs_fork
-async def test_garbage_is_the_reason_even_if_the_end_arrives_first(listener: Listener) -> None:
+async def test_invalid_data_is_the_reported_reason_even_if_the_exit_comes_first(listener: Listener) -> None:
     child = Child(kill=lambda: None, ask_output=lambda: None, shared=False)
     is_connected = asyncio.Event()
 
-    def connected(channel: Channel, hello: dict[str, Any]) -> None:
+    def attach(channel: Channel, hello: dict[str, Any]) -> None:
         child.attach_channel(channel, hello)
         is_connected.set()
 
-    listener.expect("token", connected)
+    listener.expect("token", attach)
     _, writer = await _connect(listener)
     writer.write(json.dumps({**HELLO, "token": "token"}).encode() + b"\n")
     await is_connected.wait()
@@ -211,53 +215,53 @@ async def test_garbage_is_the_reason_even_if_the_end_arrives_first(listener: Lis
 
 
 @pytest.mark.needs_fork
-async def test_an_answer_counts_though_a_busy_engine_hears_of_the_end_first(listener: Listener) -> None:
+async def test_an_answer_counts_even_if_a_busy_engine_sees_the_exit_first(listener: Listener) -> None:
     child = Child(kill=lambda: None, ask_output=lambda: None, shared=False)
-    told: list[str] = []
-    child.attach(1, lambda message: told.append(message["type"]))
-    child.on_exit.append(lambda end: told.append(end.describe()))
+    events: list[str] = []
+    child.attach(1, lambda message: events.append(message["type"]))
+    child.on_exit.append(lambda end: events.append(end.describe()))
     listener.expect("token", child.attach_channel)
 
     with socket.socket(socket.AF_UNIX) as process:
         process.connect(listener.address[1])
         process.sendall(wire.encode({**HELLO, "token": "token"}) + wire.encode({"type": "finished", "session": 1}))
     child.set_exit(Exit(code=0))
-    time.sleep(0.5)  # noqa: ASYNC251 - the engine is held up, and then has everything to do at once
+    time.sleep(0.5)  # noqa: ASYNC251 - blocks the engine, so that everything is pending at once
 
     await asyncio.wait_for(child.end, 10)
-    assert told == ["finished", "ended with exit status 0"]
+    assert events == ["finished", "ended with exit status 0"]
 
 
 @pytest.mark.needs_fork
-async def test_a_process_that_sends_more_than_can_be_dealt_with_has_to_wait(listener: Listener) -> None:
+async def test_a_process_that_sends_faster_than_we_read_is_slowed_down(listener: Listener) -> None:
     token = listener.token()
-    got: list[int] = []
+    numbers: list[int] = []
     done = asyncio.Event()
 
     def greet(channel: Channel, _: dict[str, Any]) -> None:
-        channel.on_message = lambda message: got.append(message["n"])
+        channel.on_message = lambda message: numbers.append(message["n"])
         channel.on_closed = lambda _: done.set()
 
     listener.expect(token, greet)
     _, writer = await _connect(listener)
     writer.write(wire.encode({**HELLO, "token": token}))
     line = b'{"type":"span","n":%d,"text":"' + b"x" * 80 + b'"}\n'
-    ahead = 0
+    largest_backlog = 0
     for start in range(0, 100_000, 100):
         writer.write(b"".join(line % n for n in range(start, start + 100)))
         await writer.drain()
-        ahead = max(ahead, start + 100 - len(got))
+        largest_backlog = max(largest_backlog, start + 100 - len(numbers))
     writer.close()
     await done.wait()
 
-    assert ahead < 20_000
-    assert got == list(range(100_000))
+    assert largest_backlog < 20_000
+    assert numbers == list(range(100_000))
 
 
 @pytest.mark.needs_fork
-async def test_a_message_that_we_fail_at_ends_the_connection(listener: Listener) -> None:
+async def test_a_message_that_workbench_fails_to_handle_ends_the_connection(listener: Listener) -> None:
     token = listener.token()
-    told: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+    close_reason: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
 
     def greet(channel: Channel, _: dict[str, Any]) -> None:
@@ -266,25 +270,25 @@ async def test_a_message_that_we_fail_at_ends_the_connection(listener: Listener)
                 raise RuntimeError("a fault of ours")
 
         channel.on_message = hear
-        channel.on_closed = told.set_result
+        channel.on_closed = close_reason.set_result
 
     listener.expect(token, greet)
     _, writer = await _connect(listener)
     writer.write(wire.encode({**HELLO, "token": token}))
     writer.write(b"".join(wire.encode({"type": "span", "n": n}) for n in range(100)))
 
-    assert await asyncio.wait_for(told, 60) == "a message that workbench failed to handle"
+    assert await asyncio.wait_for(close_reason, 60) == "a message that workbench failed to handle"
     writer.close()
 
 
 @pytest.mark.needs_fork
-async def test_messages_of_one_round_are_sent_together_and_before_the_connection_ends(listener: Listener) -> None:
+async def test_messages_are_sent_in_order_before_the_connection_closes(listener: Listener) -> None:
     token = listener.token()
-    came: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
-    listener.expect(token, lambda channel, _: came.set_result(channel))
+    connection: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
+    listener.expect(token, lambda channel, _: connection.set_result(channel))
     reader, writer = await _connect(listener)
     writer.write(wire.encode({**HELLO, "token": token}))
-    channel = await came
+    channel = await connection
 
     channel.send({"type": "a"}, {"type": "b"})
     channel.send({"type": "c"})
@@ -294,7 +298,7 @@ async def test_messages_of_one_round_are_sent_together_and_before_the_connection
     writer.close()
 
 
-def test_the_workers_reader_takes_messages_apart() -> None:
+def test_the_reader_of_the_worker_splits_data_into_messages() -> None:
     reader = wire.LineReader()
 
     assert reader.feed(b'{"a"') == []
@@ -302,7 +306,7 @@ def test_the_workers_reader_takes_messages_apart() -> None:
     assert reader.feed(b"}\n") == [{}]
 
 
-def test_values_that_json_cannot_hold_are_found_or_become_text() -> None:
+def test_values_that_json_cannot_hold_are_reported_or_become_text() -> None:
     loop: list[Any] = []
     loop.append(loop)
 
@@ -326,5 +330,5 @@ def test_values_that_json_cannot_hold_are_found_or_become_text() -> None:
         (Fraction(1, 2), "a fractions.Fraction"),
     ],
 )
-def test_values_are_described_for_people(value: Any, text: str) -> None:
+def test_values_are_described_in_readable_text(value: Any, text: str) -> None:
     assert describe(value) == text

@@ -1,4 +1,4 @@
-"""Variables that `.env` defines anew, and libraries that are replaced, reach what was started or imported early."""
+"""Changed variables of `.env` and replaced libraries reach code that was started or imported early."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def answer(prompt):
 """
 
 
-async def _answers(host: agents.AgentHost, count: int) -> list[str]:
-    async def one() -> str:
+async def _collect_answers(host: agents.AgentHost, count: int) -> list[str]:
+    async def ask_once() -> str:
         session = await host.open(agents.SessionRequest(app_name="app", user_id="user"), on_span=lambda _: None)
         result = await session.turn(Content.of_text("hi", role="user"), turn=0)
         await session.finish()
@@ -33,10 +33,10 @@ async def _answers(host: agents.AgentHost, count: int) -> list[str]:
 
     host.renew()
     host.prepare(cases=count)
-    return await asyncio.gather(*(one() for _ in range(count)))
+    return await asyncio.gather(*(ask_once() for _ in range(count)))
 
 
-async def test_a_library_that_looked_at_a_variable_before_env_defined_it_looks_again(
+async def test_an_early_imported_library_sees_changes_of_the_env_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     libraries, folder = tmp_path / "site-packages", tmp_path / "agent"
@@ -48,21 +48,21 @@ async def test_a_library_that_looked_at_a_variable_before_env_defined_it_looks_a
     target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=folder, env_file=folder / ".env")
     host = create_host(target, isolation="case", concurrency=2)
     try:
-        assert await _answers(host, 4) == ["None"] * 4
+        assert await _collect_answers(host, 4) == ["None"] * 4
 
         (folder / ".env").write_text("LIBRARY_LEVEL=high\n")
-        assert await _answers(host, 4) == ["high"] * 4
+        assert await _collect_answers(host, 4) == ["high"] * 4
 
         (folder / ".env").write_text("LIBRARY_LEVEL=low\n")
-        assert await _answers(host, 4) == ["low"] * 4
+        assert await _collect_answers(host, 4) == ["low"] * 4
 
         (folder / ".env").unlink()
-        assert await _answers(host, 4) == ["None"] * 4
+        assert await _collect_answers(host, 4) == ["None"] * 4
     finally:
         await host.close()
 
 
-async def test_a_library_that_is_replaced_is_imported_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_replaced_library_is_imported_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     libraries, folder = tmp_path / "site-packages", tmp_path / "agent"
     libraries.mkdir()
     folder.mkdir()
@@ -72,16 +72,16 @@ async def test_a_library_that_is_replaced_is_imported_anew(tmp_path: Path, monke
     target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=folder)
     host = create_host(target, isolation="case", concurrency=2)
     try:
-        assert await _answers(host, 4) == ["old"] * 4
-        assert await _answers(host, 4) == ["old"] * 4  # of a process that has imported the library early
+        assert await _collect_answers(host, 4) == ["old"] * 4
+        assert await _collect_answers(host, 4) == ["old"] * 4  # from a process that imported the library early
 
         (libraries / "library.py").write_text("LEVEL = 'new one'\n")
-        assert await _answers(host, 4) == ["new one"] * 4
+        assert await _collect_answers(host, 4) == ["new one"] * 4
     finally:
         await host.close()
 
 
-async def test_a_module_of_the_agent_replaces_a_library_for_the_libraries_that_use_it(
+async def test_a_module_of_the_agent_shadows_a_library_for_other_libraries_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     libraries, folder = tmp_path / "site-packages", tmp_path / "agent"
@@ -94,16 +94,16 @@ async def test_a_module_of_the_agent_replaces_a_library_for_the_libraries_that_u
     target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=folder)
     host = create_host(target, isolation="case", concurrency=2)
     try:
-        assert await _answers(host, 4) == ["library"] * 4
-        assert await _answers(host, 4) == ["library"] * 4  # of a process that has imported the libraries early
+        assert await _collect_answers(host, 4) == ["library"] * 4
+        assert await _collect_answers(host, 4) == ["library"] * 4  # from a process that imported the libraries early
 
         (folder / "low.py").write_text("LEVEL = 'own'\n")
-        assert await _answers(host, 4) == ["own"] * 4
+        assert await _collect_answers(host, 4) == ["own"] * 4
 
         (folder / "agent.py").write_text(AGENT + "\nimport library as again\n")
-        assert await _answers(host, 4) == ["own"] * 4
+        assert await _collect_answers(host, 4) == ["own"] * 4
 
         (folder / "low.py").unlink()
-        assert await _answers(host, 4) == ["library"] * 4
+        assert await _collect_answers(host, 4) == ["library"] * 4
     finally:
         await host.close()

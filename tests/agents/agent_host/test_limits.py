@@ -1,4 +1,4 @@
-"""At the limits: of open files, of what fits a message, of patience; and code that is not where agents usually are."""
+"""Limits: open files, message sizes, timeouts; and code in unusual places."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("mode", [pytest.param("fork", marks=pytest.mark.needs_fork), "once"])
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
-def test_where_open_files_run_out_cases_fail_one_by_one_and_may_be_tried_again(bench: Any, mode: str) -> None:
+def test_a_lack_of_open_files_fails_single_cases_that_may_be_retried(bench: Any, mode: str) -> None:
     bench.agent("import time\ndef answer(prompt):\n    time.sleep(0.2)\n    return prompt\n")
 
     command = [sys.executable, "-c", MANY_AT_ONCE, str(bench.folder), mode]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
-    first, afterwards = done.stdout.splitlines()
+    first, last_outcome = done.stdout.splitlines()
     ends = Counter(first.split())
     assert ends["answered"] > 5
     assert set(ends) <= {"answered", "infrastructure"}
-    assert afterwards == "answered"
+    assert last_outcome == "answered"
 
 
-async def test_numbers_too_long_for_json_readers_are_refused_by_name(bench: Any, way: dict[str, Any]) -> None:
+async def test_numbers_too_long_for_json_are_reported_with_their_position(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("""
         def answer(prompt):
             call = {"tool_name": "count", "tool_input": {"to": 10**5000}}
@@ -81,7 +81,7 @@ async def test_numbers_too_long_for_json_readers_are_refused_by_name(bench: Any,
     assert talk.message.startswith("predicted_trajectory[0].tool_input.to is an int of more than 14000 bits")
 
 
-async def test_numbers_too_long_for_json_readers_are_text_in_the_state(bench: Any, way: dict[str, Any]) -> None:
+async def test_numbers_too_long_for_json_become_text_in_the_state(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("""
         def answer(prompt, session):
             session.state[10**5000] = session.state["long"] = 10**5000
@@ -94,7 +94,7 @@ async def test_numbers_too_long_for_json_readers_are_text_in_the_state(bench: An
     assert talk.end.final_state["long"].startswith("0x")
 
 
-async def test_busy_with_other_sessions_is_no_slow_start(bench: Any) -> None:
+async def test_waiting_for_other_sessions_does_not_count_as_start_time(bench: Any) -> None:
     bench.agent("import time\nasync def answer(prompt):\n    time.sleep(0.2)\n    return prompt\n")
     host = bench.host(isolation="worker", concurrency=20, start_timeout=2)
 
@@ -104,7 +104,7 @@ async def test_busy_with_other_sessions_is_no_slow_start(bench: Any) -> None:
 
 
 @pytest.mark.needs_fork
-async def test_a_case_ends_though_what_it_left_behind_writes_without_end(bench: Any) -> None:
+async def test_a_case_ends_although_a_leftover_process_writes_endlessly(bench: Any) -> None:
     bench.agent("""
         import subprocess, sys
         def answer(prompt):
@@ -119,7 +119,7 @@ async def test_a_case_ends_though_what_it_left_behind_writes_without_end(bench: 
 
 
 @pytest.mark.needs_fork
-async def test_a_session_cancelled_while_it_finishes_leaves_nothing_in_the_host(bench: Any, eventually: Any) -> None:
+async def test_a_session_cancelled_while_finishing_leaves_no_process_in_the_host(bench: Any, wait_until: Any) -> None:
     bench.agent("""
         import sys, time
         class Slow:
@@ -132,17 +132,17 @@ async def test_a_session_cancelled_while_it_finishes_leaves_nothing_in_the_host(
     session = await bench.open(bench.host(mode="fork"))
     await session.turn(HI, turn=0)
     child = session._child
-    finishing = asyncio.create_task(session.finish())
-    await eventually(lambda: child.sessions == 0)  # it has answered, and its process is about to end
+    task = asyncio.create_task(session.finish())
+    await wait_until(lambda: child.sessions == 0)  # it has answered, and its process is about to end
 
-    finishing.cancel()
-    await asyncio.wait([finishing])
+    task.cancel()
+    await asyncio.wait([task])
 
-    await eventually(child.end.done)
+    await wait_until(child.end.done)
     assert not child.end.cancelled()
 
 
-async def test_code_beside_the_agent_is_as_fresh_as_the_agent(
+async def test_changed_code_outside_the_agents_folder_is_used_after_a_renewal(
     bench: Any, way: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = tmp_path / "elsewhere"
@@ -163,23 +163,23 @@ async def test_code_beside_the_agent_is_as_fresh_as_the_agent(
 
 
 @pytest.mark.parametrize("mode", [pytest.param("fork", marks=pytest.mark.needs_fork), "once"])
-async def test_closing_does_not_wait_for_an_interpreter_that_starts(
-    bench: Any, mode: Any, monkeypatch: pytest.MonkeyPatch, eventually: Any, running: Any
+async def test_closing_does_not_wait_for_a_starting_interpreter(
+    bench: Any, mode: Any, monkeypatch: pytest.MonkeyPatch, wait_until: Any, is_alive: Any
 ) -> None:
-    started = bench.folder / "started"
+    pid_file = bench.folder / "started"
     site = bench.folder / "site"
     site.mkdir()
-    text = f"import os, time\nopen({str(started)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    text = f"import os, time\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
     (site / "sitecustomize.py").write_text(text)
     monkeypatch.setenv("PYTHONPATH", str(site))
     host = bench.host(mode=mode)
     host.prepare(cases=1)
-    pid = int(await eventually(lambda: started.exists() and started.read_text()))
+    pid = int(await wait_until(lambda: pid_file.exists() and pid_file.read_text()))
 
     await host.close()
 
-    await eventually(lambda: not running(pid))
-    assert not running(pid)
+    await wait_until(lambda: not is_alive(pid))
+    assert not is_alive(pid)
 
 
 @pytest.mark.needs_fork
@@ -203,14 +203,14 @@ async def test_closing_during_an_unneeded_import_prints_no_warning(bench: Any) -
     assert problems == []
 
 
-async def test_workers_that_come_in_before_their_start_has_returned_are_let_in(tmp_path: Path) -> None:
+async def test_a_worker_that_connects_before_its_start_returns_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("def answer(prompt): return prompt\n")
     target = Target(name="bench", kind=AgentKind.FUNCTION, location="agent:answer", path=tmp_path)
     problems: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
     host = create_host(target, isolation="case", concurrency=8, mode="once")
 
-    async def one() -> str:
+    async def ask_once() -> str:
         session = await host.open(SessionRequest(app_name="app", user_id="user"), on_span=lambda _: None)
         result = await session.turn(HI, turn=0)
         await session.finish()
@@ -218,19 +218,19 @@ async def test_workers_that_come_in_before_their_start_has_returned_are_let_in(t
         return result.invocation.final_response.text()
 
     try:
-        assert await asyncio.gather(*(one() for _ in range(30))) == ["hi"] * 30
+        assert await asyncio.gather(*(ask_once() for _ in range(30))) == ["hi"] * 30
     finally:
         await host.close()
     assert problems == []
 
 
-async def test_a_message_without_its_parts_ends_only_its_connection() -> None:
-    closed: list[str | None] = []
+async def test_a_message_without_required_fields_ends_only_its_connection() -> None:
+    close_reasons: list[str | None] = []
     listener = Listener()
     await listener.start()
 
     def greet(channel: Channel, hello: dict[str, Any]) -> None:
-        channel.on_closed = closed.append
+        channel.on_closed = close_reasons.append
         channel.on_message = lambda message: message["number"] + 1
 
     listener.expect("token", greet)
@@ -244,11 +244,11 @@ async def test_a_message_without_its_parts_ends_only_its_connection() -> None:
     finally:
         await listener.close()
 
-    assert closed == ["an invalid message (KeyError: 'number')"]
+    assert close_reasons == ["an invalid message (KeyError: 'number')"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets")
-async def test_a_temporary_folder_too_deep_for_a_socket_is_left_as_it_was(
+async def test_a_temporary_folder_too_deep_for_a_socket_stays_empty(
     bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = tmp_path / ("d" * 100)

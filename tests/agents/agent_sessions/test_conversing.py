@@ -1,4 +1,4 @@
-"""What conversations by hand ask of a session beyond what cases do: steps as they begin, the state between turns."""
+"""Features of sessions for manual conversations: announced steps, and the state between turns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ async def test_spans_are_announced_on_request(bench: Any, way: dict[str, Any]) -
 
     talk = await bench.talk(bench.host(**way), "hi", announce_spans=True)
 
-    began, ended = talk.spans
-    assert (began.id, began.is_running, began.request) == (ended.id, True, "hi")
-    assert ended.duration is not None
+    announced_span, final_span = talk.spans
+    assert (announced_span.id, announced_span.is_running, announced_span.request) == (final_span.id, True, "hi")
+    assert final_span.duration is not None
 
 
-async def test_the_state_between_turns(bench: Any, way: dict[str, Any]) -> None:
+async def test_the_state_is_available_between_turns(bench: Any, way: dict[str, Any]) -> None:
     bench.agent(
         """
         def answer(prompt, session):
@@ -28,17 +28,17 @@ async def test_the_state_between_turns(bench: Any, way: dict[str, Any]) -> None:
     session = await bench.open(bench.host(**way), state={"a": 1})
 
     assert await session.state() is None
-    seen = []
+    states = []
     for turn, prompt in enumerate(["x", "y"]):
         await session.turn(content(prompt), turn=turn)
-        seen.append(await session.state())
+        states.append(await session.state())
     await session.finish()
 
-    assert seen == [{"a": 1, "x": 0}, {"a": 1, "x": 0, "y": 1}]
+    assert states == [{"a": 1, "x": 0}, {"a": 1, "x": 0, "y": 1}]
 
 
 @pytest.mark.parametrize("mode", ["fork", "once"])
-async def test_a_process_that_dies_between_turns_fails_the_next_turn(bench: Any, eventually: Any, mode: str) -> None:
+async def test_a_process_that_dies_between_turns_fails_the_next_turn(bench: Any, wait_until: Any, mode: str) -> None:
     bench.agent(
         """
         import os, threading
@@ -53,8 +53,8 @@ async def test_a_process_that_dies_between_turns_fails_the_next_turn(bench: Any,
     )
     session = await bench.open(bench.host(mode=mode), alone=True)
     await session.turn(content("one"), turn=0)
-    await eventually((bench.folder / "dead").exists)
-    await eventually(lambda: session._exit is not None)
+    await wait_until((bench.folder / "dead").exists)
+    await wait_until(lambda: session._exit is not None)
 
     with pytest.raises(Exception, match="exit status 5"):
         await session.turn(content("two"), turn=1)

@@ -1,4 +1,4 @@
-"""What an agent is, told by its process without running the agent."""
+"""Descriptions of agents, reported by their process without running the agent."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ ADK = '''
 '''
 
 
-async def described(bench: Any, **host: Any) -> AgentDescription:
+async def describe(bench: Any, **host: Any) -> AgentDescription:
     session = await bench.open(bench.host(**host))
     try:
         description: AgentDescription = await session.describe()
@@ -86,12 +86,12 @@ async def described(bench: Any, **host: Any) -> AgentDescription:
         await session.kill()
 
 
-async def test_a_function_tells_its_docstrings_and_the_public_functions_of_its_modules(
+async def test_the_description_of_a_function_has_docstrings_and_public_functions(
     bench: Any, way: dict[str, Any]
 ) -> None:
     bench.agent(LIGHTS)
 
-    (agent,) = (await described(bench, **way)).agents
+    (agent,) = (await describe(bench, **way)).agents
 
     assert (agent.name, agent.description) == ("answer", "Answers about lights.")
     assert agent.instruction == "Lights of a house. Say a room."
@@ -102,13 +102,13 @@ async def test_a_function_tells_its_docstrings_and_the_public_functions_of_its_m
     assert list(by_name["known"]["parameters"]["properties"]) == ["floor"]
 
 
-async def test_an_adk_agent_tells_instructions_tools_and_agents_below_and_what_it_cannot_tell(
+async def test_the_description_of_an_adk_agent_has_tools_sub_agents_and_unknown_parts(
     bench: Any, way: dict[str, Any]
 ) -> None:
     pytest.importorskip("google.adk")
     bench.write("host/agent.py", ADK)
 
-    description = await described(bench, kind=AgentKind.ADK, location="host", **way)
+    description = await describe(bench, kind=AgentKind.ADK, location="host", **way)
 
     host, waiter = description.agents
     assert (host.name, host.instruction, host.agents) == ("host", "Book tables in {town}.", ("waiter",))
@@ -117,8 +117,8 @@ async def test_an_adk_agent_tells_instructions_tools_and_agents_below_and_what_i
     assert "Book a table." in tool["description"]
     assert "restaurant" in str(tool)
     assert (waiter.description, waiter.instruction) == ("Takes orders.", "Tells who the guest is.")
-    assert any("Cellar of host" in said for said in description.unknown)
-    assert any("instruction of waiter is computed by a function" in said for said in description.unknown)
+    assert any("Cellar of host" in text for text in description.unknown)
+    assert any("instruction of waiter is computed by a function" in text for text in description.unknown)
 
 
 SECRETIVE = '''
@@ -199,13 +199,13 @@ ADK_AGENT = """
 async def test_defaults_that_may_be_secrets_are_removed(bench: Any, way: dict[str, Any]) -> None:
     bench.agent(SECRETIVE + FUNCTION_AGENT)
 
-    (agent,) = (await described(bench, **way)).agents
+    (agent,) = (await describe(bench, **way)).agents
 
     assert "SECRET" not in agent.model_dump_json()
     parameters = next(tool for tool in agent.tools if tool["name"] == "tool")["parameters"]
     assert parameters["required"] == ["x"]
-    told = {name: facts["default"] for name, facts in parameters["properties"].items() if "default" in facts}
-    assert told == {
+    defaults = {name: facts["default"] for name, facts in parameters["properties"].items() if "default" in facts}
+    assert defaults == {
         "count": 3,
         "model": "gemini-2.5-flash",
         "day": "2024-05-01",
@@ -219,7 +219,7 @@ async def test_defaults_that_may_be_secrets_are_removed_from_adk_tools(bench: An
     pytest.importorskip("google.adk")
     bench.write("host/agent.py", SECRETIVE + ADK_AGENT)
 
-    (agent,) = (await described(bench, kind=AgentKind.ADK, location="host", **way)).agents
+    (agent,) = (await describe(bench, kind=AgentKind.ADK, location="host", **way)).agents
 
     assert "SECRET" not in agent.model_dump_json()
     assert len(agent.tools) == 2
@@ -229,23 +229,23 @@ async def test_defaults_that_may_be_secrets_are_removed_from_adk_tools(bench: An
     assert "'default': 'gemini-2.5-flash'" in plain
 
 
-async def test_an_agent_that_was_described_can_still_be_talked_to(bench: Any, way: dict[str, Any]) -> None:
+async def test_an_agent_can_still_answer_after_it_was_described(bench: Any, way: dict[str, Any]) -> None:
     bench.agent(LIGHTS)
     session = await bench.open(bench.host(**way))
 
     await session.describe()
     turn = await session.turn(Content.of_text("hall", role="user"), turn=0)
-    again = await session.describe()
+    second_description = await session.describe()
     await session.finish()
 
     assert turn.invocation.final_response.text() == "HALL"
-    assert again.agents[0].name == "answer"
+    assert second_description.agents[0].name == "answer"
 
 
-async def test_an_agent_that_cannot_be_imported_says_why(bench: Any, way: dict[str, Any]) -> None:
+async def test_the_description_of_a_broken_agent_fails_with_the_reason(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("import not_there")
 
     with pytest.raises(AgentError) as raised:
-        await described(bench, **way)
+        await describe(bench, **way)
 
     assert "not_there" in raised.value.failure.message

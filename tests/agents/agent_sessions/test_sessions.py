@@ -1,4 +1,4 @@
-"""Sessions with function agents, in every way in which they get processes."""
+"""Sessions with function agents, for every way in which sessions get processes."""
 
 from __future__ import annotations
 
@@ -44,31 +44,29 @@ async def test_an_answer_becomes_an_invocation_with_its_calls(bench: Any, way: d
         ('{"response": "a", "predicted_trajectory": []}', True),
     ],
 )
-async def test_an_answer_that_says_nothing_of_calls_does_not_say_that_there_were_none(
-    bench: Any, answer: str, is_known: bool
-) -> None:
+async def test_an_answer_without_a_trajectory_leaves_the_calls_unknown(bench: Any, answer: str, is_known: bool) -> None:
     bench.agent(f"def answer(prompt): return {answer}")
 
     talk = await bench.talk_once("hi")
 
     turn = talk.turns[0]
-    untold = "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none)"
-    assert turn.calls_unknown == (None if is_known else untold)
+    reason = "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none)"
+    assert turn.calls_unknown == (None if is_known else reason)
     assert (turn.invocation.intermediate_data is not None) is is_known
 
 
-async def test_steps_without_calls_are_kept(bench: Any) -> None:
+async def test_intermediate_responses_without_calls_are_kept(bench: Any) -> None:
     bench.agent("def answer(prompt): return {'response': 'a', 'intermediate_responses': ['looking']}")
 
     talk = await bench.talk_once("hi")
 
-    told = talk.turns[0].invocation.intermediate_data
-    assert [step.parts[0].text for step in told.intermediate_responses] == ["looking"]
+    data = talk.turns[0].invocation.intermediate_data
+    assert [step.parts[0].text for step in data.intermediate_responses] == ["looking"]
     assert talk.turns[0].calls_unknown is not None
     assert talk.turns[0].has_no_call_report
 
 
-async def test_tool_responses_prove_calls(bench: Any) -> None:
+async def test_tool_responses_prove_that_tools_were_called(bench: Any) -> None:
     bench.agent("def answer(prompt): return {'response': 'a', 'tool_responses': [{'name': 'ring', 'response': {}}]}")
 
     talk = await bench.talk_once("hi")
@@ -77,9 +75,7 @@ async def test_tool_responses_prove_calls(bench: Any) -> None:
     assert not talk.turns[0].has_no_call_report
 
 
-async def test_a_session_keeps_history_and_state_and_nothing_leaks_into_the_next(
-    bench: Any, way: dict[str, Any]
-) -> None:
+async def test_a_session_keeps_history_and_state_and_leaks_none_into_the_next(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("""
         def answer(prompt, session):
             session.state["seen"] = [*session.state.get("seen", []), prompt]
@@ -135,7 +131,7 @@ async def test_a_dotted_attribute_names_an_agent_inside_a_class(bench: Any) -> N
     assert talk.responses == ["kitchen"]
 
 
-async def test_the_agent_is_a_timed_span_and_its_calls_are_reported_below_it(bench: Any, way: dict[str, Any]) -> None:
+async def test_the_agent_is_a_timed_span_with_its_reported_calls_below_it(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("""
         def answer(prompt):
             calls = [{"tool_name": "a", "tool_input": {"x": 1}}, "b"]
@@ -166,7 +162,7 @@ async def test_no_spans_are_sent_unless_requested(bench: Any, way: dict[str, Any
 
 
 @pytest.mark.needs_fork
-async def test_what_a_case_prints_comes_with_its_end_and_stdin_is_empty(bench: Any) -> None:
+async def test_the_output_of_a_case_is_reported_at_its_end_and_stdin_is_empty(bench: Any) -> None:
     bench.agent("""
         import os, subprocess, sys
         def answer(prompt):
@@ -204,7 +200,7 @@ async def test_an_agent_that_prints_100_megabytes_neither_blocks_nor_costs_memor
         assert len(talk.end.stdout_tail) == 16_384
 
 
-async def test_large_turns_go_through_in_both_directions(bench: Any, way: dict[str, Any]) -> None:
+async def test_large_turns_are_sent_in_both_directions(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("def answer(prompt): return prompt * 10")
     prompt = "0123456789\u2713" * 100_000
 
@@ -213,7 +209,7 @@ async def test_large_turns_go_through_in_both_directions(bench: Any, way: dict[s
     assert talk.responses == [prompt * 10]
 
 
-async def test_text_that_no_utf_8_can_hold_is_mended(bench: Any, way: dict[str, Any]) -> None:
+async def test_text_that_is_not_valid_utf_8_is_repaired(bench: Any, way: dict[str, Any]) -> None:
     bench.agent(r"""
         def answer(prompt):
             return {"response": "half \ud800 and whole \ud83d\ude00", "predicted_trajectory": []}
@@ -243,7 +239,7 @@ async def test_an_agent_runs_in_its_folder_with_its_env_file(
 
 
 @pytest.mark.needs_fork
-async def test_every_case_sees_fresh_modules_and_the_code_as_it_is_now(bench: Any) -> None:
+async def test_every_case_sees_fresh_modules_and_the_current_code(bench: Any) -> None:
     bench.agent("count = []\ndef answer(prompt):\n    count.append(1)\n    return f'one {len(count)}'")
     host = bench.host()
     first = [await bench.talk(host, "hi") for _ in range(3)]
@@ -255,7 +251,7 @@ async def test_every_case_sees_fresh_modules_and_the_code_as_it_is_now(bench: An
     assert second.responses == ["two 1"]
 
 
-async def test_after_renew_shared_processes_are_made_again_with_the_new_code(bench: Any, way: dict[str, Any]) -> None:
+async def test_renewing_restarts_shared_processes_with_the_new_code(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("def answer(prompt): return 'old'")
     host = bench.host(**way)
     assert (await bench.talk(host, "hi")).responses == ["old"]
@@ -267,7 +263,7 @@ async def test_after_renew_shared_processes_are_made_again_with_the_new_code(ben
 
 
 @pytest.mark.needs_fork
-async def test_edits_of_the_agent_leave_no_processes_behind(bench: Any, eventually: Callable[..., Any]) -> None:
+async def test_edits_of_the_agent_leave_no_processes_behind(bench: Any, wait_until: Callable[..., Any]) -> None:
     before = children()
     bench.write("rooms.py", "ROOMS = ('hall',)")
     host = bench.host(mode="fork")
@@ -279,18 +275,18 @@ async def test_edits_of_the_agent_leave_no_processes_behind(bench: Any, eventual
         talks = await asyncio.gather(*[bench.talk(host, "hi") for _ in range(2)])
         assert [talk.responses for talk in talks] == [[str(number)]] * 2
 
-    def descendants(of: int) -> set[int]:
-        found = children(of)
-        return found.union(*map(descendants, found))
+    def list_descendants(pid: int) -> set[int]:
+        found = children(pid)
+        return found.union(*map(list_descendants, found))
 
     for number in range(3):
         await edit_and_talk(number)
     (root,) = children() - before
-    few = len(descendants(root))
+    initial_count = len(list_descendants(root))
     for number in range(3, 9):
         await edit_and_talk(number)
 
-    await eventually(lambda: len(descendants(root)) <= few)
+    await wait_until(lambda: len(list_descendants(root)) <= initial_count)
 
 
 async def test_many_sessions_at_once_each_get_their_own_answers(bench: Any, way: dict[str, Any]) -> None:
@@ -304,22 +300,22 @@ async def test_many_sessions_at_once_each_get_their_own_answers(bench: Any, way:
     host.prepare(cases=20)
     limit = asyncio.Semaphore(4)
 
-    async def one(number: int) -> list[str]:
+    async def ask(number: int) -> list[str]:
         async with limit:
             talk = await bench.talk(host, f"p{number}", f"q{number}", user_id=f"u{number}")
             return talk.responses
 
-    assert await asyncio.gather(*map(one, range(20))) == [[f"p{n} u{n} 0", f"q{n} u{n} 1"] for n in range(20)]
+    assert await asyncio.gather(*map(ask, range(20))) == [[f"p{n} u{n} 0", f"q{n} u{n} 1"] for n in range(20)]
 
 
-async def test_a_session_that_never_spoke_has_the_state_it_was_given(bench: Any) -> None:
+async def test_a_session_without_turns_returns_its_initial_state(bench: Any) -> None:
     session = await bench.open(bench.host(), state={"a": 1})
 
     assert (await session.finish()).final_state == {"a": 1}
     await session.kill()
 
 
-async def test_what_json_cannot_hold_is_text_in_the_final_state(bench: Any, way: dict[str, Any]) -> None:
+async def test_values_that_json_cannot_hold_become_text_in_the_final_state(bench: Any, way: dict[str, Any]) -> None:
     bench.agent(
         "def answer(prompt, session):\n    session.state['set'] = {1}\n    session.state['it'] = 1j\n    return 'x'"
     )
@@ -355,7 +351,7 @@ async def test_parts_without_text_do_not_disturb_the_prompt(bench: Any) -> None:
 
 
 @pytest.mark.needs_fork
-async def test_garbage_is_collected_in_the_agents_process(bench: Any) -> None:
+async def test_garbage_collection_is_enabled_in_the_agents_process(bench: Any) -> None:
     bench.agent("import gc\ndef answer(prompt): return str(gc.isenabled())")
 
     for isolation in ("case", "worker"):
@@ -375,25 +371,25 @@ PID = """
 
 @pytest.mark.needs_fork
 @pytest.mark.parametrize("is_asked", [True, False])
-async def test_a_process_serves_others_after_a_session_that_was_given_up_behind_its_last_turn(
+async def test_a_process_serves_further_sessions_after_one_was_killed_after_its_last_turn(
     bench: Any, is_asked: bool
 ) -> None:
     bench.agent(PID)
     host = bench.host(isolation="worker")
     session = await bench.open(host)
 
-    said = await session.turn(Content.of_text("hi", role="user"), turn=0, last=True)
+    result = await session.turn(Content.of_text("hi", role="user"), turn=0, last=True)
     if is_asked:
-        await asyncio.sleep(0.2)  # by then the process has told how it closed the session
+        await asyncio.sleep(0.2)  # until the process has reported the end of the session
     await session.kill()
 
     later = await bench.talk(host, "hi")
-    assert said.invocation.final_response is not None
-    assert later.responses == [said.invocation.final_response.text()]
+    assert result.invocation.final_response is not None
+    assert later.responses == [result.invocation.final_response.text()]
 
 
 @pytest.mark.needs_fork
-async def test_a_last_turn_that_fails_leaves_the_process_to_the_others(bench: Any) -> None:
+async def test_a_failed_last_turn_leaves_the_shared_process_usable(bench: Any) -> None:
     bench.agent(PID)
     host = bench.host(isolation="worker")
 
@@ -425,28 +421,28 @@ async def test_an_announced_last_turn_ends_a_session_like_a_request(bench: Any, 
 
 
 @pytest.mark.needs_fork
-async def test_a_session_that_waits_while_the_agent_is_renewed_is_not_lost(bench: Any, eventually: Any) -> None:
+async def test_a_session_that_waits_during_a_renewal_is_not_lost(bench: Any, wait_until: Any) -> None:
     bench.agent("def answer(prompt): return prompt")
     host = bench.host(mode="fork")
     host.prepare(cases=3)
     assert (await bench.talk(host, "hi")).error is None
     slots = host._launcher._slots
-    taken = 0
+    slot_count = 0
     while not slots.locked():
         await slots.acquire()
-        taken += 1
-    waiting = asyncio.create_task(bench.talk(host, "hi"))
-    await eventually(lambda: slots._waiters)
+        slot_count += 1
+    talk = asyncio.create_task(bench.talk(host, "hi"))
+    await wait_until(lambda: slots._waiters)
 
     host.renew()
-    for _ in range(taken):
+    for _ in range(slot_count):
         slots.release()
 
-    assert (await waiting).responses == ["hi"]
+    assert (await talk).responses == ["hi"]
 
 
 @pytest.mark.needs_fork
-async def test_a_system_without_processes_costs_only_the_sessions_of_that_time(
+async def test_a_lack_of_processes_fails_only_the_sessions_of_that_time(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

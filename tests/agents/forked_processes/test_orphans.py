@@ -1,4 +1,4 @@
-"""Nothing outlives what started it, however that ended."""
+"""No process outlives the one that started it, however that one ended."""
 
 from __future__ import annotations
 
@@ -48,162 +48,164 @@ FRONT_END = """
 """
 
 
-def _pids(bench: Any) -> list[int]:
+def _read_pids(bench: Any) -> list[int]:
     path = bench.folder / "pids"
     return [int(item) for item in path.read_text().split()] if path.exists() else []
 
 
-def _all_gone(running: Any, pids: list[int]) -> bool:
-    return not any(running(pid) for pid in pids)
+def _have_ended(is_alive: Any, pids: list[int]) -> bool:
+    return not any(is_alive(pid) for pid in pids)
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
 @pytest.mark.parametrize("mode", ["fork", "once"])
-async def test_when_the_front_end_is_killed_nothing_is_left(
-    bench: Any, running: Any, eventually: Any, isolation: str, mode: str
+async def test_killing_the_front_end_leaves_no_processes_or_temporary_files(
+    bench: Any, is_alive: Any, wait_until: Any, isolation: str, mode: str
 ) -> None:
-    # Where processes are not forked, one that left the process group cannot be found again.
+    # Without forks, a process that left its group cannot be found again.
     bench.agent(AGENT if mode == "fork" else AGENT.replace(", start_new_session=True", ""))
     front_end = bench.write("front_end.py", FRONT_END)
     temporary = bench.folder / "tmp"
     temporary.mkdir()
-    process = subprocess.Popen(  # noqa: ASYNC220 - it is killed the hard way
+    process = subprocess.Popen(  # noqa: ASYNC220 - the test kills it with SIGKILL
         [sys.executable, front_end, bench.folder, isolation, mode],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[3])},
     )
-    pids = await eventually(lambda: _pids(bench))
+    pids = await wait_until(lambda: _read_pids(bench))
 
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 
-    await eventually(lambda: _all_gone(running, pids))
-    await eventually(lambda: not list(temporary.iterdir()))
+    await wait_until(lambda: _have_ended(is_alive, pids))
+    await wait_until(lambda: not list(temporary.iterdir()))
 
 
-async def test_what_a_case_leaves_behind_ends_with_it(bench: Any, running: Any, eventually: Any) -> None:
+async def test_leftover_processes_of_a_case_end_with_it(bench: Any, is_alive: Any, wait_until: Any) -> None:
     bench.agent(AGENT)
 
     await bench.talk_once("hi")
 
-    await eventually(lambda: _all_gone(running, _pids(bench)[1:]))
+    await wait_until(lambda: _have_ended(is_alive, _read_pids(bench)[1:]))
 
 
-async def test_what_a_case_leaves_behind_ends_while_others_go_on(bench: Any, running: Any, eventually: Any) -> None:
+async def test_leftover_processes_of_a_case_end_while_another_case_runs(
+    bench: Any, is_alive: Any, wait_until: Any
+) -> None:
     bench.agent(AGENT)
     host = bench.host()
     other = await bench.open(host)
     await other.turn(Content.of_text("hi", role="user"), turn=0)
-    others = _pids(bench)
+    other_pids = _read_pids(bench)
 
     await bench.talk(host, "hi")
 
-    await eventually(lambda: _all_gone(running, _pids(bench)[1:]))
-    assert all(running(pid) for pid in others)
+    await wait_until(lambda: _have_ended(is_alive, _read_pids(bench)[1:]))
+    assert all(is_alive(pid) for pid in other_pids)
     await other.finish()
 
 
-async def test_a_killed_zygote_takes_what_left_its_group_with_it(bench: Any, running: Any, eventually: Any) -> None:
+async def test_killing_a_zygote_ends_processes_that_left_its_group(bench: Any, is_alive: Any, wait_until: Any) -> None:
     bench.agent(AGENT)
     host = bench.host()
     host.prepare(cases=2)  # so that the session is not forked from the first zygote
     talk = asyncio.create_task(bench.talk(host, "hang"))
-    pids = await eventually(lambda: _pids(bench))
+    pids = await wait_until(lambda: _read_pids(bench))
 
     os.kill(pids[0], signal.SIGKILL)
 
     assert (await talk).kind == "crash"
-    await eventually(lambda: _all_gone(running, pids))
+    await wait_until(lambda: _have_ended(is_alive, pids))
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGKILL], [signal.SIGSTOP, signal.SIGKILL]])
-async def test_the_killed_first_zygote_takes_what_left_its_group_with_it(
-    bench: Any, running: Any, eventually: Any, signals: list[int]
+async def test_killing_the_first_zygote_ends_processes_that_left_its_group(
+    bench: Any, is_alive: Any, wait_until: Any, signals: list[int]
 ) -> None:
     bench.agent(AGENT)
     host = bench.host()  # no cases are announced: the session is forked from the first zygote
     talk = asyncio.create_task(bench.talk(host, "hang"))
-    pids = await eventually(lambda: _pids(bench))
+    pids = await wait_until(lambda: _read_pids(bench))
 
     for number in signals:
         os.kill(pids[0], number)
 
     assert (await talk).kind == "crash"
-    await eventually(lambda: _all_gone(running, pids))
+    await wait_until(lambda: _have_ended(is_alive, pids))
 
 
-async def test_the_first_zygote_that_is_killed_before_the_end_leaves_nothing(
-    bench: Any, running: Any, eventually: Any
+async def test_killing_the_first_zygote_before_the_host_closes_leaves_no_processes(
+    bench: Any, is_alive: Any, wait_until: Any
 ) -> None:
     bench.agent(AGENT)
     host = bench.host()
     talk = asyncio.create_task(bench.talk(host, "hang"))
-    pids = await eventually(lambda: _pids(bench))
+    pids = await wait_until(lambda: _read_pids(bench))
 
     os.kill(pids[0], signal.SIGKILL)
     await host.close()
 
-    assert (await talk).error is not None  # the end of the process or of the host, whichever was seen first
-    await eventually(lambda: _all_gone(running, pids))
+    assert (await talk).error is not None  # the end of the process or of the host, whichever came first
+    await wait_until(lambda: _have_ended(is_alive, pids))
 
 
-async def test_a_killed_case_takes_what_left_its_group_with_it(bench: Any, running: Any, eventually: Any) -> None:
+async def test_killing_a_case_ends_processes_that_left_its_group(bench: Any, is_alive: Any, wait_until: Any) -> None:
     bench.agent(AGENT)
     host = bench.host()
-    other = await bench.open(host)  # a case that goes on: the zygote is not idle
+    other = await bench.open(host)  # another case keeps the zygote busy
     session = await bench.open(host)
-    turn = asyncio.create_task(bench_turn(session))
-    pids = await eventually(lambda: _pids(bench))
+    turn = asyncio.create_task(run_hanging_turn(session))
+    pids = await wait_until(lambda: _read_pids(bench))
 
     await session.kill()
 
-    await eventually(lambda: _all_gone(running, pids[1:]))
-    assert running(pids[0])
+    await wait_until(lambda: _have_ended(is_alive, pids[1:]))
+    assert is_alive(pids[0])
     turn.cancel()
     await other.finish()
 
 
-async def bench_turn(session: Any) -> None:
+async def run_hanging_turn(session: Any) -> None:
     await session.turn(Content.of_text("hang", role="user"), turn=0)
 
 
-async def test_closing_the_host_ends_sessions_and_processes(bench: Any, running: Any, eventually: Any) -> None:
+async def test_closing_the_host_ends_sessions_and_processes(bench: Any, is_alive: Any, wait_until: Any) -> None:
     bench.agent(AGENT)
     host = bench.host()
     talk = asyncio.create_task(bench.talk(host, "hang"))
-    pids = await eventually(lambda: _pids(bench))
+    pids = await wait_until(lambda: _read_pids(bench))
 
     await host.close()
 
     assert (await talk).kind == "crash"
-    await eventually(lambda: _all_gone(running, pids))
+    await wait_until(lambda: _have_ended(is_alive, pids))
 
 
 @pytest.mark.parametrize("mode", ["fork", "once"])
-async def test_a_session_that_comes_after_the_end_is_refused(bench: Any, mode: str) -> None:
+async def test_a_session_opened_after_the_host_closed_is_refused(bench: Any, mode: str) -> None:
     bench.agent("def answer(prompt): return prompt")
     host = bench.host(mode=mode)
-    starting = asyncio.create_task(bench.talk(host, "hi"))
+    first = asyncio.create_task(bench.talk(host, "hi"))
     await asyncio.sleep(0.01)
     await host.close()
 
     late = await bench.talk(host, "hi")
 
-    assert (await starting).kind == "crash"
+    assert (await first).kind == "crash"
     assert late.message == "the agent's processes were shut down"
 
 
-async def test_a_killed_zygote_takes_its_children_and_theirs_along(bench: Any, running: Any, eventually: Any) -> None:
+async def test_killing_a_zygote_ends_all_its_descendants(bench: Any, is_alive: Any, wait_until: Any) -> None:
     bench.agent(AGENT.replace(", start_new_session=True", ""))
     talk = asyncio.create_task(bench.talk(bench.host(), "hang"))
-    pids = await eventually(lambda: _pids(bench))
+    pids = await wait_until(lambda: _read_pids(bench))
 
     os.kill(pids[0], signal.SIGKILL)
 
     assert (await talk).kind == "crash"
-    await eventually(lambda: _all_gone(running, pids))
+    await wait_until(lambda: _have_ended(is_alive, pids))
 
 
-async def test_a_task_that_is_cancelled_while_it_starts_leaves_nothing(bench: Any, eventually: Any) -> None:
+async def test_a_task_cancelled_while_starting_leaves_the_host_usable(bench: Any, wait_until: Any) -> None:
     bench.agent("import time\ntime.sleep(0.2)\ndef answer(prompt): return prompt")
     host = bench.host()
     for delay in (0, 0.01, 0.05, 0.1, 0.15):
@@ -215,7 +217,7 @@ async def test_a_task_that_is_cancelled_while_it_starts_leaves_nothing(bench: An
     assert (await bench.talk(host, "hi")).responses == ["hi"]
 
 
-def test_a_loop_that_ends_without_close_leaves_nothing(bench_folder: Path, running: Any) -> None:
+def test_a_loop_that_ends_without_close_leaves_no_zygote(bench_folder: Path, is_alive: Any) -> None:
     (bench_folder / "agent.py").write_text("def answer(prompt): return str(__import__('os').getppid())")
     code = textwrap.dedent(FRONT_END).replace(
         'await session.turn(Content.of_text("hang", role="user"), turn=0)',
@@ -231,7 +233,7 @@ def test_a_loop_that_ends_without_close_leaves_nothing(bench_folder: Path, runni
     )
 
     for _ in range(500):
-        if not running(int(done.stdout)):
+        if not is_alive(int(done.stdout)):
             return
         subprocess.run(["sleep", "0.02"], check=True)
     raise AssertionError("the zygote is still there")

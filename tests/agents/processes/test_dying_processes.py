@@ -60,8 +60,8 @@ async def test_sys_exit_is_reported(bench: Any, way: dict[str, Any]) -> None:
     ],
 )
 @pytest.mark.needs_fork
-async def test_a_case_that_hangs_is_killed_with_all_it_started(
-    bench: Any, code: str, running: Any, eventually: Any
+async def test_a_hanging_case_is_killed_and_keeps_its_output(
+    bench: Any, code: str, is_alive: Any, wait_until: Any
 ) -> None:
     bench.agent(f"""
         import os
@@ -74,18 +74,18 @@ async def test_a_case_that_hangs_is_killed_with_all_it_started(
     host = bench.host()
     session = await bench.open(host)
     turn = asyncio.create_task(session.turn(HI, turn=0))
-    pid = int(await eventually(lambda: (bench.folder / "pid").exists() and (bench.folder / "pid").read_text()))
+    pid = int(await wait_until(lambda: (bench.folder / "pid").exists() and (bench.folder / "pid").read_text()))
 
     end = await session.kill()
 
-    assert not running(pid)
+    assert not is_alive(pid)
     assert end.stdout_tail == "before it hung\n"
     assert await session.kill() == end
     with pytest.raises(AgentError):
         await turn
 
 
-async def test_killing_one_session_leaves_the_others_of_a_shared_process_alone(bench: Any) -> None:
+async def test_killing_one_session_does_not_harm_others_in_its_process(bench: Any) -> None:
     bench.agent("""
         import asyncio
         async def answer(prompt):
@@ -106,7 +106,7 @@ async def test_killing_one_session_leaves_the_others_of_a_shared_process_alone(b
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-async def test_a_session_that_is_killed_before_it_has_a_process_never_gets_far(bench: Any, isolation: str) -> None:
+async def test_a_session_killed_before_it_has_a_process_runs_no_turn(bench: Any, isolation: str) -> None:
     bench.agent("def answer(prompt): return prompt")
     host = bench.host(isolation=isolation)
     session = await bench.open(host)
@@ -120,7 +120,7 @@ async def test_a_session_that_is_killed_before_it_has_a_process_never_gets_far(b
     assert (await bench.talk(host, "hi")).responses == ["hi"]
 
 
-async def test_a_thread_that_hangs_is_left_behind_with_its_process(bench: Any, eventually: Any, running: Any) -> None:
+async def test_a_process_with_a_hanging_thread_is_replaced(bench: Any, wait_until: Any, is_alive: Any) -> None:
     bench.agent("""
         import os, time
         def answer(prompt):
@@ -138,10 +138,10 @@ async def test_a_thread_that_hangs_is_left_behind_with_its_process(bench: Any, e
     second = await bench.talk(host, "hi")
 
     assert first.responses != second.responses
-    await eventually(lambda: not running(int(first.responses[0])))
+    await wait_until(lambda: not is_alive(int(first.responses[0])))
 
 
-async def test_a_shared_process_whose_loop_is_blocked_is_killed_and_its_other_cases_may_run_alone(bench: Any) -> None:
+async def test_a_shared_process_with_a_blocked_loop_is_killed_and_its_cases_may_run_alone(bench: Any) -> None:
     bench.agent("""
         import asyncio, time
         async def answer(prompt):
@@ -151,7 +151,7 @@ async def test_a_shared_process_whose_loop_is_blocked_is_killed_and_its_other_ca
             return prompt
     """)
     host = bench.host(isolation="worker")
-    waiting = asyncio.create_task(bench.talk(host, "wait"))
+    victim_task = asyncio.create_task(bench.talk(host, "wait"))
     await bench.talk(host, "hi")
     blocking = await bench.open(host)
     turn = asyncio.create_task(blocking.turn(Content.of_text("block", role="user"), turn=0))
@@ -160,7 +160,7 @@ async def test_a_shared_process_whose_loop_is_blocked_is_killed_and_its_other_ca
     turn.cancel()
     await blocking.kill()
 
-    victim = await waiting
+    victim = await victim_task
     assert victim.kind == "crash"
     assert victim.error.retry_alone
     assert (await bench.talk(host, "hi", alone=True)).responses == ["hi"]
@@ -175,11 +175,11 @@ async def test_cases_of_a_shared_process_that_dies_may_run_alone(bench: Any) -> 
             await asyncio.sleep(1000)
     """)
     host = bench.host(isolation="worker")
-    waiting = asyncio.create_task(bench.talk(host, "wait"))
+    victim_task = asyncio.create_task(bench.talk(host, "wait"))
     await asyncio.sleep(0.3)
 
     died = await bench.talk(host, "die")
-    victim = await waiting
+    victim = await victim_task
     alone = await bench.talk(host, "die", alone=True)
 
     assert died.error.retry_alone and victim.error.retry_alone
@@ -203,7 +203,7 @@ async def test_cases_of_a_shared_process_that_dies_may_run_alone(bench: Any) -> 
         "logging.warning('x')",
     ],
 )
-async def test_what_agents_do_to_their_process_is_their_own_affair(bench: Any, way: dict[str, Any], code: str) -> None:
+async def test_an_agent_may_change_its_process_and_still_answer(bench: Any, way: dict[str, Any], code: str) -> None:
     bench.agent(f"""
         import gc, logging, multiprocessing, os, signal, subprocess, sys, threading, time
         def answer(prompt):
@@ -269,7 +269,7 @@ async def test_an_agent_that_kills_its_own_process_group_does_not_kill_the_zygot
 
 
 @pytest.mark.needs_fork
-async def test_garbage_on_the_protocol_is_a_crash_of_that_case_only(bench: Any) -> None:
+async def test_invalid_protocol_data_is_a_crash_of_that_case_only(bench: Any) -> None:
     bench.agent("""
         import os, stat
         def answer(prompt):

@@ -1,4 +1,4 @@
-"""Processes that somebody stops (SIGSTOP) are replaced: no case waits for them forever."""
+"""Stopped processes (SIGSTOP) are replaced, so that no case waits for them forever."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def short_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("cases", [1, 3])  # forked from the first zygote, and from one that holds the agent
 @pytest.mark.needs_fork
-async def test_a_stopped_zygote_is_replaced(bench: Any, running: Any, eventually: Any, cases: int) -> None:
+async def test_a_stopped_zygote_is_replaced(bench: Any, is_alive: Any, wait_until: Any, cases: int) -> None:
     bench.agent(AGENT)
     host = bench.host()
     host.prepare(cases=cases)
@@ -44,14 +44,14 @@ async def test_a_stopped_zygote_is_replaced(bench: Any, running: Any, eventually
     talks = await asyncio.wait_for(asyncio.gather(*(bench.talk(host, "hi") for _ in range(2))), 50)
     again = await asyncio.wait_for(bench.talk(host, "hi"), 50)
 
-    for talk in talks:  # a case that was given to it meanwhile is run again
+    for talk in talks:  # a case assigned to it meanwhile runs again
         assert talk.responses == ["fine"] or talk.error.retry_alone
     assert again.responses == ["fine"]
-    await eventually(lambda: not running(zygote))
+    await wait_until(lambda: not is_alive(zygote))
 
 
 @pytest.mark.needs_fork
-async def test_a_case_whose_zygote_is_stopped_while_it_ends_is_not_waited_for(bench: Any) -> None:
+async def test_a_case_ends_even_if_its_zygote_is_stopped_meanwhile(bench: Any) -> None:
     bench.agent(AGENT)
     host = bench.host()
 
@@ -63,7 +63,7 @@ async def test_a_case_whose_zygote_is_stopped_while_it_ends_is_not_waited_for(be
     assert again.responses == ["fine"]
 
 
-async def test_a_stopped_process_that_serves_many_is_replaced(bench: Any, way: dict[str, Any]) -> None:
+async def test_a_stopped_agent_process_is_replaced_in_every_mode(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("""
         import os, signal
         def answer(prompt):
@@ -81,7 +81,7 @@ async def test_a_stopped_process_that_serves_many_is_replaced(bench: Any, way: d
     assert again.responses == ["fine"]
 
 
-async def test_a_process_that_continues_is_not_killed(eventually: Any) -> None:
+async def test_only_a_stopped_process_is_killed(wait_until: Any) -> None:
     class Process:
         pid: int
         killed = False
@@ -98,7 +98,7 @@ async def test_a_process_that_continues_is_not_killed(eventually: Any) -> None:
     await asyncio.sleep(0.2)
     assert not stoppable.killed
     process.send_signal(signal.SIGSTOP)
-    await eventually(lambda: stoppable.killed)
+    await wait_until(lambda: stoppable.killed)
 
     check.close()
     process.kill()

@@ -35,24 +35,24 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_values_are_what_the_format_says(name: str) -> None:
+def test_values_follow_the_rules_of_the_format(name: str) -> None:
     text, expected = CASES[name]
 
     assert dotenv.parse(text, {"OUTSIDE": "out"}) == expected
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "no assignment"])
-def test_values_are_what_python_dotenv_reads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_equal_those_of_python_dotenv(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     python_dotenv = pytest.importorskip("dotenv", reason="python-dotenv comes with the extra adk")
     monkeypatch.setenv("OUTSIDE", "out")
     text, _ = CASES[name]
 
-    theirs = python_dotenv.main.DotEnv(None, stream=io.StringIO(text), override=False).dict()
+    reference_values = python_dotenv.main.DotEnv(None, stream=io.StringIO(text), override=False).dict()
 
-    assert dotenv.parse(text, {"OUTSIDE": "out"}) == theirs
+    assert dotenv.parse(text, {"OUTSIDE": "out"}) == reference_values
 
 
-def test_variables_that_are_set_stay_and_of_two_files_the_first_counts(
+def test_existing_variables_stay_and_the_first_of_two_files_wins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_text("\ufeffWB_A=a\nWB_SET=a", encoding="utf-8")
@@ -66,7 +66,7 @@ def test_variables_that_are_set_stay_and_of_two_files_the_first_counts(
     assert environ == {"WB_A": "a", "WB_B": "b", "WB_SET": "set"}
 
 
-def test_what_is_in_effect_is_known_without_loading_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effective_values_are_computed_without_loading_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("WB_A=a\nWB_SET=a\nWB_NUL=a\0b")
     (tmp_path / "b").write_text("WB_A=b\nWB_B=${WB_A}${WB_SET}")
     files = [str(tmp_path / name) for name in ("missing", "a", "b")]

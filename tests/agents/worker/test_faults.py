@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 
-async def test_an_agent_that_raises_at_the_second_turn_keeps_its_first(bench: Any, way: dict[str, Any]) -> None:
+async def test_an_agent_that_raises_in_its_second_turn_keeps_the_first(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("""
         def deeper(prompt):
             raise KeyError(prompt)
@@ -29,7 +29,7 @@ async def test_an_agent_that_raises_at_the_second_turn_keeps_its_first(bench: An
     assert talk.spans[-1].error == "KeyError"
 
 
-async def test_an_async_agent_that_raises_shows_only_its_own_frames(bench: Any, way: dict[str, Any]) -> None:
+async def test_the_traceback_of_an_async_agent_shows_only_its_own_frames(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("""
         import asyncio
         async def answer(prompt):
@@ -58,7 +58,7 @@ async def test_an_async_agent_that_raises_shows_only_its_own_frames(bench: Any, 
         ("def answer(p, *, key): ...", "setup", "agent:answer needs key by keyword"),
     ],
 )
-async def test_an_agent_that_cannot_be_imported_says_why(
+async def test_an_agent_that_cannot_be_imported_is_reported_with_the_reason(
     bench: Any, way: dict[str, Any], code: str, kind: str, message: str
 ) -> None:
     bench.agent(code)
@@ -79,7 +79,7 @@ async def test_an_agent_that_cannot_be_imported_says_why(
     ],
 )
 @pytest.mark.needs_fork
-async def test_an_agent_that_is_not_there_is_met_with_the_nearest_name(bench: Any, location: str, message: str) -> None:
+async def test_a_missing_agent_is_reported_with_the_nearest_name(bench: Any, location: str, message: str) -> None:
     bench.agent("def answer(prompt): return prompt")
     bench.write("package/__init__.py", "")
     bench.write("package/agent.py", "def answer(prompt): return prompt")
@@ -130,7 +130,7 @@ async def test_an_answer_of_the_wrong_shape_is_reported_with_the_expected_one(
     assert found in talk.message
 
 
-async def test_an_interpreter_that_is_not_there_is_named(bench: Any, way: dict[str, Any]) -> None:
+async def test_a_missing_interpreter_is_named(bench: Any, way: dict[str, Any]) -> None:
     bench.agent("def answer(prompt): return prompt")
 
     talk = await bench.talk_once("hi", python=Path("/no/such/python"), **way)
@@ -148,7 +148,7 @@ async def test_an_interpreter_that_may_not_be_executed_is_named(bench: Any, way:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a script as a program")
-async def test_an_interpreter_that_is_there_is_not_said_to_be_missing(
+async def test_an_existing_interpreter_is_not_reported_as_missing(
     bench: Any, tmp_path: Path, way: dict[str, Any]
 ) -> None:
     bench.agent("def answer(prompt): return prompt")
@@ -163,7 +163,7 @@ async def test_an_interpreter_that_is_there_is_not_said_to_be_missing(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
-async def test_an_interpreter_that_is_too_old_says_so(bench: Any, way: dict[str, Any]) -> None:
+async def test_an_interpreter_that_is_too_old_is_reported(bench: Any, way: dict[str, Any]) -> None:
     launch = Path(__file__).parents[3] / "workbench/agents/worker/launch.py"
     code = "import sys, runpy; sys.version_info = (3, 8, 1); runpy.run_path(sys.argv[1], run_name='__main__')"
     python = bench.write("python", f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
@@ -183,7 +183,7 @@ async def test_a_program_that_is_not_python_is_reported(bench: Any, way: dict[st
     assert "does not start a worker: /bin/true ended with exit status 0" in talk.message
 
 
-async def test_a_path_that_is_no_folder_is_named(bench: Any, way: dict[str, Any]) -> None:
+async def test_a_path_that_is_not_a_folder_is_named(bench: Any, way: dict[str, Any]) -> None:
     talk = await bench.talk_once("hi", path=bench.folder / "missing", **way)
 
     assert talk.message == f"the path of target 'bench' is no folder: {bench.folder / 'missing'}"
@@ -213,7 +213,7 @@ async def test_an_import_that_hangs_ends_with_the_start_timeout(bench: Any, way:
     ],
 )
 @pytest.mark.needs_fork
-async def test_only_failures_of_the_infrastructure_are_called_so(bench: Any, raised: str, kind: str) -> None:
+async def test_only_infrastructure_failures_have_that_kind(bench: Any, raised: str, kind: str) -> None:
     bench.agent(f"""
         class Http(Exception):
             def __init__(self, status):
@@ -232,39 +232,39 @@ async def test_only_failures_of_the_infrastructure_are_called_so(bench: Any, rai
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
-async def test_what_an_interpreter_has_started_ends_with_it(
-    bench: Any, way: dict[str, Any], eventually: Any, running: Any
+async def test_processes_started_by_an_interpreter_end_with_it(
+    bench: Any, way: dict[str, Any], wait_until: Any, is_alive: Any
 ) -> None:
     bench.agent("def answer(prompt): return prompt")
-    started = bench.folder / "started"
-    python = bench.write("python", f"#!/bin/sh\nsleep 1000 &\necho $! > {started}\nwait\n")
+    pid_file = bench.folder / "started"
+    python = bench.write("python", f"#!/bin/sh\nsleep 1000 &\necho $! > {pid_file}\nwait\n")
     python.chmod(0o755)
 
     talk = await bench.talk_once("hi", python=python, start_timeout=1.0, **way)
 
     assert talk.kind == "setup"
-    assert await eventually(lambda: not running(int(started.read_text())))
+    assert await wait_until(lambda: not is_alive(int(pid_file.read_text())))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell script as a program")
 async def test_processes_of_an_interpreter_end_if_it_is_no_longer_needed(
-    bench: Any, way: dict[str, Any], eventually: Any, running: Any
+    bench: Any, way: dict[str, Any], wait_until: Any, is_alive: Any
 ) -> None:
-    started = bench.folder / "started"
+    pid_file = bench.folder / "started"
     python = bench.write(
-        "python", f"#!/bin/sh\nsleep 1000 &\necho $! > {started}.new\nmv {started}.new {started}\nwait\n"
+        "python", f"#!/bin/sh\nsleep 1000 &\necho $! > {pid_file}.new\nmv {pid_file}.new {pid_file}\nwait\n"
     )
     python.chmod(0o755)
     host = bench.host(python=python, **way)
 
     host.prepare(cases=1)
-    await eventually(started.exists)
+    await wait_until(pid_file.exists)
     await host.close()
 
-    assert await eventually(lambda: not running(int(started.read_text())))
+    assert await wait_until(lambda: not is_alive(int(pid_file.read_text())))
 
 
-async def test_what_an_import_raises_names_the_line_of_the_users_own_code(bench: Any, way: dict[str, Any]) -> None:
+async def test_an_error_at_import_names_the_line_in_the_users_own_code(bench: Any, way: dict[str, Any]) -> None:
     bench.write("settings.py", "import json\njson.loads('{')\n")
     bench.agent("import settings\ndef answer(prompt): return prompt")
 
@@ -302,7 +302,7 @@ def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.usefixtures("without_keys")
-async def test_a_missing_key_of_the_model_is_a_failure_of_the_setup(bench: Any, code: str, message: str) -> None:
+async def test_a_missing_model_key_is_a_setup_failure(bench: Any, code: str, message: str) -> None:
     bench.agent(f"""
         def answer(prompt):
             {code}
@@ -326,7 +326,7 @@ async def test_a_missing_key_of_the_model_is_a_failure_of_the_setup(bench: Any, 
     ],
 )
 @pytest.mark.needs_fork
-async def test_only_what_a_library_of_a_provider_raises_is_a_missing_key(
+async def test_only_errors_of_provider_libraries_count_as_a_missing_key(
     bench: Any, raised: str, kind: str, message: str
 ) -> None:
     bench.write(

@@ -1,4 +1,4 @@
-"""How the agent's code gets into a process: its own names, its newest source, and libraries imported once."""
+"""Loading of an agent's code: its own names, its newest source, and libraries imported once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_an_agent_may_live_in_a_file_named_like_a_standard_module(bench: A
     assert talk.responses == ["hi"]
 
 
-async def test_pythonpath_is_the_agents_and_not_ours(
+async def test_pythonpath_applies_to_the_agent_but_not_to_the_worker(
     bench: Any, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.write("elsewhere/values.py", "WHO = 'their values'")
@@ -49,7 +49,7 @@ async def test_pythonpath_is_the_agents_and_not_ours(
 
 
 @pytest.mark.needs_fork
-async def test_stale_bytecode_is_never_run_and_none_is_written(bench: Any) -> None:
+async def test_stale_bytecode_is_never_run_and_no_bytecode_is_written(bench: Any) -> None:
     bench.agent("import helper\ndef answer(prompt): return helper.WORD")
     helper = bench.write("helper.py", "WORD = 'old'")
     stamp = 1_700_000_000
@@ -75,14 +75,14 @@ LIBRARY = """
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of installed packages, told by its name, and known to the worker through PYTHONPATH."""
+    """A folder on PYTHONPATH; its name makes the worker take its modules for installed packages."""
     folder = tmp_path / "site-packages"
     folder.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(folder))
     return folder
 
 
-async def _pids_of_imports(bench: Any, count: int = 5) -> list[str]:
+async def _collect_answers(bench: Any, count: int = 5) -> list[str]:
     host = bench.host(mode="fork")
     host.prepare(cases=count)
     talks = [await bench.talk(host, "hi") for _ in range(count)]
@@ -91,21 +91,21 @@ async def _pids_of_imports(bench: Any, count: int = 5) -> list[str]:
 
 
 @pytest.mark.needs_fork
-async def test_a_library_is_imported_once_where_each_case_imports_the_agent(bench: Any, library: Path) -> None:
+async def test_a_library_is_imported_once_even_if_each_case_imports_the_agent(bench: Any, library: Path) -> None:
     (library / "heavy.py").write_text("import os\nPID = os.getpid()\n")
     bench.agent("import heavy\nopened = open(__file__)\ndef answer(prompt): return str(heavy.PID)")
 
-    assert len(set(await _pids_of_imports(bench))) == 1
+    assert len(set(await _collect_answers(bench))) == 1
 
 
 @pytest.mark.needs_fork
-async def test_a_library_that_is_imported_late_is_imported_once_too(bench: Any, library: Path) -> None:
+async def test_a_library_imported_during_a_turn_is_imported_once(bench: Any, library: Path) -> None:
     (library / "heavy.py").write_text("import os\nPID = os.getpid()\n")
     bench.agent("def answer(prompt):\n    import heavy\n    return str(heavy.PID)")
 
-    _, *others = await _pids_of_imports(bench)
+    _, *later_pids = await _collect_answers(bench)
 
-    assert len(set(others)) == 1
+    assert len(set(later_pids)) == 1
 
 
 @pytest.mark.needs_fork
@@ -113,7 +113,7 @@ async def test_the_agents_own_modules_are_imported_once_for_all_cases(bench: Any
     bench.write("own/__init__.py", "import os\nPID = os.getpid()\n")
     bench.agent("import own\ndef answer(prompt): return str(own.PID)")
 
-    assert len(set(await _pids_of_imports(bench))) == 1
+    assert len(set(await _collect_answers(bench))) == 1
 
 
 @pytest.mark.parametrize(
@@ -133,18 +133,18 @@ async def test_the_agents_own_modules_are_imported_once_for_all_cases(bench: Any
     ],
 )
 @pytest.mark.needs_fork
-async def test_an_agent_whose_import_cannot_be_copied_is_imported_in_each_case(bench: Any, code: str) -> None:
+async def test_an_agent_whose_import_a_fork_cannot_copy_is_imported_in_each_case(bench: Any, code: str) -> None:
     bench.agent(f"import os\n{code}\nPID = os.getpid()\ndef answer(prompt): return str(PID)")
 
-    assert len(set(await _pids_of_imports(bench, 3))) == 3
+    assert len(set(await _collect_answers(bench, 3))) == 3
 
 
 @pytest.mark.needs_fork
-async def test_threads_that_end_at_a_fork_do_not_keep_the_agent_from_being_imported_once(
+async def test_an_agent_with_threads_that_end_at_a_fork_is_imported_once(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numpy")
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")  # on one CPU numpy starts none
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")  # with one CPU numpy would start no threads
     bench.agent("""
         import os
         import numpy
@@ -157,25 +157,25 @@ async def test_threads_that_end_at_a_fork_do_not_keep_the_agent_from_being_impor
             return f"{PID} {numpy.random.random()}"
     """)
 
-    answers = [text.split() for text in await _pids_of_imports(bench, 3)]
+    answers = [text.split() for text in await _collect_answers(bench, 3)]
 
     assert len({pid for pid, _ in answers}) == 1
     assert len({number for _, number in answers}) == 3
 
 
 @pytest.mark.needs_fork
-async def test_libraries_without_bytecode_do_not_keep_the_agent_from_being_imported_once(
+async def test_an_agent_is_imported_once_even_if_libraries_have_no_bytecode(
     bench: Any, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(library))  # empty, as the folders are after some installers
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(library))  # empty, as after some installers
     bench.agent("import os\nPID = os.getpid()\ndef answer(prompt): return str(PID)")
 
-    assert len(set(await _pids_of_imports(bench, 3))) == 1
+    assert len(set(await _collect_answers(bench, 3))) == 1
     assert any(library.iterdir())
 
 
 @pytest.mark.needs_fork
-async def test_what_an_import_leaves_to_the_turns_or_removes_does_not_matter(bench: Any) -> None:
+async def test_temporary_files_and_uuids_outside_the_import_allow_a_single_import(bench: Any) -> None:
     bench.agent("""
         import os, tempfile, uuid
         tempfile.gettempdir()  # writes a file, and removes it
@@ -189,14 +189,14 @@ async def test_what_an_import_leaves_to_the_turns_or_removes_does_not_matter(ben
             print(uuid.uuid4())
     """)
 
-    assert len(set(await _pids_of_imports(bench, 3))) == 1
+    assert len(set(await _collect_answers(bench, 3))) == 1
 
 
 @pytest.mark.needs_fork
-async def test_what_an_import_left_in_memory_is_as_new_in_each_case(bench: Any) -> None:
+async def test_each_case_starts_with_the_memory_right_after_the_import(bench: Any) -> None:
     bench.agent("count = []\ndef answer(prompt):\n    count.append(prompt)\n    return str(len(count))")
 
-    assert await _pids_of_imports(bench) == ["1"] * 5
+    assert await _collect_answers(bench) == ["1"] * 5
 
 
 @pytest.mark.needs_fork
@@ -209,7 +209,7 @@ async def test_what_an_import_left_in_memory_is_as_new_in_each_case(bench: Any) 
         (lambda folder: (folder / "flag").touch(), "import os; value = 'new!' if os.path.exists('flag') else 'old!'"),
     ],
 )
-async def test_what_the_import_read_is_never_older_than_the_case(
+async def test_each_case_sees_the_current_state_of_files_read_at_import(
     bench: Any, change: Callable[[Path], None], reads: str
 ) -> None:
     bench.write("own.py", "VALUE = 'old!'")
@@ -227,7 +227,7 @@ async def test_what_the_import_read_is_never_older_than_the_case(
 
 
 @pytest.mark.needs_fork
-async def test_what_is_printed_while_the_agent_is_imported_comes_with_each_case(bench: Any) -> None:
+async def test_output_printed_during_the_import_is_reported_with_each_case(bench: Any) -> None:
     bench.agent("import os\nprint('imported', os.getpid())\ndef answer(prompt):\n    print('hi')\n    return prompt")
     host = bench.host(mode="fork")
     host.prepare(cases=3)
@@ -239,7 +239,7 @@ async def test_what_is_printed_while_the_agent_is_imported_comes_with_each_case(
 
 
 @pytest.mark.needs_fork
-async def test_an_import_that_fails_is_tried_once_and_fails_every_case(bench: Any) -> None:
+async def test_a_failed_import_is_tried_once_and_fails_every_case(bench: Any) -> None:
     bench.agent("import os\nprint('loading')\nraise ValueError(f'process {os.getpid()}')")
     host = bench.host(mode="fork")
     host.prepare(cases=3)
@@ -260,14 +260,14 @@ async def test_a_library_that_starts_threads_is_imported_in_each_case(bench: Any
     )
     bench.agent("import plain, threaded\ndef answer(prompt): return f'{plain.PID} {threaded.PID}'")
 
-    answers = [answer.split() for answer in (await _pids_of_imports(bench))[1:]]
+    answers = [answer.split() for answer in (await _collect_answers(bench))[1:]]
 
     assert len({plain for plain, _ in answers}) == 1
     assert len({threaded for _, threaded in answers}) == 4
 
 
 @pytest.mark.needs_fork
-async def test_a_library_that_reads_what_the_env_file_sets_is_imported_in_each_case(bench: Any, library: Path) -> None:
+async def test_a_library_that_reads_env_file_variables_is_imported_in_each_case(bench: Any, library: Path) -> None:
     (library / "reader.py").write_text("import os\nKEY = os.environ.get('WORKBENCH_TEST_KEY')\nPID = os.getpid()\n")
     env_file = bench.write(".env", "WORKBENCH_TEST_KEY=secret")
     bench.agent("import reader\nopened = open(__file__)\ndef answer(prompt): return f'{reader.KEY} {reader.PID}'")
@@ -281,7 +281,7 @@ async def test_a_library_that_reads_what_the_env_file_sets_is_imported_in_each_c
 
 
 @pytest.mark.needs_fork
-async def test_a_module_that_the_agents_folder_shadows_is_not_imported_before(bench: Any, library: Path) -> None:
+async def test_a_library_that_the_agents_folder_shadows_is_not_imported_early(bench: Any, library: Path) -> None:
     (library / "both.py").write_text("WHO = 'library'")
     bench.agent("import both\ndef answer(prompt): return both.WHO")
     host = bench.host(mode="fork")
@@ -297,17 +297,17 @@ async def test_a_module_that_the_agents_folder_shadows_is_not_imported_before(be
 
 
 @pytest.mark.needs_fork
-async def test_children_do_not_share_their_random_numbers(bench: Any) -> None:
+async def test_forked_processes_do_not_share_random_numbers(bench: Any) -> None:
     bench.agent("import random, uuid\ndef answer(prompt): return f'{random.random()} {uuid.uuid4()}'")
 
-    answers = await _pids_of_imports(bench)
+    answers = await _collect_answers(bench)
 
     assert len(set(answers)) == len(answers)
 
 
 @pytest.mark.needs_fork
-def test_a_worker_is_lean(tmp_path: Path) -> None:
-    """What the zygote needs is below what json, sockets and ctypes need: no asyncio, no typing, no inspect."""
+def test_a_worker_imports_no_heavy_standard_modules(tmp_path: Path) -> None:
+    """Every start of a worker pays for each module that the zygote imports."""
     import json
     import subprocess
 

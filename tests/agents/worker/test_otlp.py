@@ -1,4 +1,4 @@
-"""OTLP as others write it: whatever comes, what can be read is, and nothing else happens."""
+"""OTLP from other programs: readable spans are read, and invalid data does no harm."""
 
 from __future__ import annotations
 
@@ -36,24 +36,26 @@ _FIELDS = st.sampled_from(
 
 
 @given(document=_JSON, changes=st.dictionaries(_FIELDS, _JSON, max_size=3))
-def test_of_what_comes_a_bad_span_costs_itself_alone(document: Any, changes: dict[str, Any]) -> None:
+def test_an_invalid_span_does_not_affect_other_spans(document: Any, changes: dict[str, Any]) -> None:
     read_json(document)
     good, changed = otlp.span("good"), {**otlp.span("changed"), **changes}
 
-    told = read_json({"resourceSpans": otlp.resource_spans(changed, good)})
+    result = read_json({"resourceSpans": otlp.resource_spans(changed, good)})
 
-    assert told.spans[-1].name == "good"
-    assert len(told.spans) + len(told.problems) == 2
+    assert result.spans[-1].name == "good"
+    assert len(result.spans) + len(result.problems) == 2
 
 
 @given(
     ids=st.lists(st.tuples(*[st.integers(0, 5)] * 2), max_size=8),
-    told=st.lists(st.tuples(st.text(max_size=3), _JSON), max_size=3),
+    attributes=st.lists(st.tuples(st.text(max_size=3), _JSON), max_size=3),
 )
-def test_whatever_is_below_what_it_is_a_tree_with_fit_values(ids: list[tuple[int, int]], told: list[Any]) -> None:
-    spans = [otlp.tool("t", spanId=f"{own:016x}", parent=f"{above:016x}") for own, above in ids]
+def test_spans_form_a_tree_with_valid_values_whatever_their_parents(
+    ids: list[tuple[int, int]], attributes: list[Any]
+) -> None:
+    spans = [otlp.tool("t", spanId=f"{own_id:016x}", parent=f"{parent_id:016x}") for own_id, parent_id in ids]
     for span in spans:
-        span["attributes"] += [{"key": key, "value": value} for key, value in told]
+        span["attributes"] += [{"key": key, "value": value} for key, value in attributes]
     traces = Traces(opened=0.0)
     traces.begin()
     traces.add(otlp.resource_spans(*spans))
@@ -62,15 +64,15 @@ def test_whatever_is_below_what_it_is_a_tree_with_fit_values(ids: list[tuple[int
 
     parents = {span.id: span.parent_id for span in found}
     for span in found:
-        steps, here = 0, span.parent_id
-        while here in parents:
-            here, steps = parents[here], steps + 1
+        steps, ancestor_id = 0, span.parent_id
+        while ancestor_id in parents:
+            ancestor_id, steps = parents[ancestor_id], steps + 1
             assert steps <= len(found)
-        assert here == "agent-0"
+        assert ancestor_id == "agent-0"
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_protobuf_are_said_to_be_none(data: bytes) -> None:
+def test_invalid_protobuf_is_reported_as_a_problem(data: bytes) -> None:
     pytest.importorskip("opentelemetry.proto")
 
     read_protobuf(data)
@@ -79,9 +81,9 @@ def test_bytes_that_are_no_protobuf_are_said_to_be_none(data: bytes) -> None:
     assert problem == "an exporter sent protobuf that is not OTLP"
 
 
-def test_ids_may_be_in_base_64_as_protobuf_has_them_in_json() -> None:
+def test_ids_may_be_in_base64_as_in_the_json_form_of_protobuf() -> None:
     span = otlp.span("x", traceId="q6urq6urq6urq6urq6urqw==", spanId="AAAAAAAAAAE=")
 
-    (read,) = read_json({"resource_spans": [{"scope_spans": [{"spans": [span]}]}]}).spans
+    (parsed_span,) = read_json({"resource_spans": [{"scope_spans": [{"spans": [span]}]}]}).spans
 
-    assert (read.trace_id, read.span_id, read.parent_id) == ("ab" * 16, "0000000000000001", None)
+    assert (parsed_span.trace_id, parsed_span.span_id, parsed_span.parent_id) == ("ab" * 16, "0000000000000001", None)

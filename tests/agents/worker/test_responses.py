@@ -1,4 +1,4 @@
-"""Answers with more tool calls than are kept: bounded, and said where they would be judged."""
+"""Answers with too many tool calls: they are cut, and a reason replaces the verdict on them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from workbench.agents.worker.adapters.base import MOST_STEPS, AgentFault
 from workbench.agents.worker.responses import make_agent_span, make_call_spans, make_turn_result, read_answer
 
 
-def answer(calls: int, **more: Any) -> dict[str, Any]:
-    told = [{"tool_name": f"t{number}", "tool_input": {}} for number in range(calls)]
-    return read_answer({"response": "x", "predicted_trajectory": told, **more})
+def make_answer(calls: int, **more: Any) -> dict[str, Any]:
+    trajectory = [{"tool_name": f"t{number}", "tool_input": {}} for number in range(calls)]
+    return read_answer({"response": "x", "predicted_trajectory": trajectory, **more})
 
 
-def result(told: dict[str, Any]) -> dict[str, Any]:
-    return make_turn_result({"parts": [{"text": "hi"}]}, told, duration=0.1, spans=[])
+def make_result(answer: dict[str, Any]) -> dict[str, Any]:
+    return make_turn_result({"parts": [{"text": "hi"}]}, answer, duration=0.1, spans=[])
 
 
-def test_the_calls_of_a_giant_answer_are_cut_and_not_judged() -> None:
-    whole, cut = result(answer(MOST_STEPS)), result(answer(MOST_STEPS + 1))
+def test_the_tool_calls_of_a_huge_answer_are_cut_and_not_judged() -> None:
+    whole, cut = make_result(make_answer(MOST_STEPS)), make_result(make_answer(MOST_STEPS + 1))
 
     assert whole["calls_unknown"] is None
     assert len(cut["invocation"]["intermediate_data"]["tool_uses"]) == MOST_STEPS
@@ -29,30 +29,33 @@ def test_the_calls_of_a_giant_answer_are_cut_and_not_judged() -> None:
 
 
 def test_calls_from_other_sources_are_cut_too() -> None:
-    told = {**answer(0), "tool_uses": answer(MOST_STEPS)["tool_uses"] * 2}
+    merged_answer = {**make_answer(0), "tool_uses": make_answer(MOST_STEPS)["tool_uses"] * 2}
 
-    cut = result(told)
+    cut = make_result(merged_answer)
 
     assert len(cut["invocation"]["intermediate_data"]["tool_uses"]) == MOST_STEPS
     assert "20,000 tool calls" in cut["calls_unknown"]
 
 
-def test_the_responses_of_tools_are_cut_and_not_judged() -> None:
+def test_too_many_tool_responses_are_cut_and_not_judged() -> None:
     responses = [{"name": "t0", "response": {}}] * (MOST_STEPS + 1)
-    heard = {**answer(1), "tool_responses": answer(0, tool_responses=responses[1:])["tool_responses"] + responses[:1]}
+    merged_answer = {
+        **make_answer(1),
+        "tool_responses": make_answer(0, tool_responses=responses[1:])["tool_responses"] + responses[:1],
+    }
 
-    for cut in (result(answer(1, tool_responses=responses)), result(heard)):
+    for cut in (make_result(make_answer(1, tool_responses=responses)), make_result(merged_answer)):
         assert len(cut["invocation"]["intermediate_data"]["tool_responses"]) == MOST_STEPS
         assert cut["calls_unknown"] == "the tools gave 10,001 responses in one turn; only the first 10,000 are kept"
-    assert result(answer(1, tool_responses=responses[1:]))["calls_unknown"] is None
+    assert make_result(make_answer(1, tool_responses=responses[1:]))["calls_unknown"] is None
 
 
-def test_more_texts_than_are_kept_are_an_error() -> None:
+def test_too_many_intermediate_responses_are_an_error() -> None:
     with pytest.raises(AgentFault, match='"intermediate_responses" has 100,001 items, expected at most 100,000'):
-        answer(1, intermediate_responses=["hm"] * 100_001)
+        make_answer(1, intermediate_responses=["hm"] * 100_001)
 
 
-def test_responses_are_found_by_id_and_else_in_order() -> None:
+def test_tool_responses_are_matched_by_id_or_else_in_order() -> None:
     calls: list[dict[str, Any]] = [
         {"name": "a", "args": {}},
         {"name": "a", "args": {}, "id": "1"},
@@ -62,7 +65,7 @@ def test_responses_are_found_by_id_and_else_in_order() -> None:
     responses = [{"name": "a", "response": {"n": 1}, "id": "1"}, {"name": "a", "response": {"n": 2}}]
     agent = make_agent_span(0, "x", start=0.0, end=1.0, request="hi")
 
-    # The first call has no id, and takes the first response of its name; so the second has what is left.
+    # The first call has no id and takes the first response of its name; the second takes the other one.
     assert [span["response"] for span in make_call_spans(agent, calls, responses)] == [{"n": 1}, {"n": 2}, None, None]
     assert [span["response"] for span in make_call_spans(agent, calls[1:], responses)] == [{"n": 1}, {"n": 2}, None]
 
@@ -70,9 +73,9 @@ def test_responses_are_found_by_id_and_else_in_order() -> None:
 def test_many_calls_with_responses_take_linear_time() -> None:
     calls = [{"name": "a", "args": {}, "id": str(number)} for number in range(MOST_STEPS)]
     responses = [{"name": "a", "response": {"n": call["id"]}, "id": call["id"]} for call in reversed(calls)]
-    started = time.process_time()
+    start = time.process_time()
 
     spans = make_call_spans(make_agent_span(0, "x", start=0.0, end=1.0, request="hi"), calls, responses)
 
     assert all(span["response"] == {"n": str(number)} for number, span in enumerate(spans))
-    assert time.process_time() - started < 2.0  # in quadratic time more than ten seconds
+    assert time.process_time() - start < 2.0  # quadratic time would be more than ten seconds

@@ -30,7 +30,7 @@ async def _score(bench: Any, code: str, *, function: str = "metrics.f", way: Any
     return await host.score(CustomScoreRequest(metric="mine", function=function, **{**fields, **request}))
 
 
-async def test_a_function_of_a_row_gets_texts_trajectories_and_columns(bench: Any, way: dict[str, Any]) -> None:
+async def test_a_row_function_gets_texts_trajectories_and_columns(bench: Any, way: dict[str, Any]) -> None:
     code = """
         import json
         def f(instance):
@@ -48,23 +48,23 @@ async def test_a_function_of_a_row_gets_texts_trajectories_and_columns(bench: An
     )
 
 
-async def test_a_function_of_a_row_gets_answers_and_trajectories_as_they_were_given(bench: Any) -> None:
+async def test_a_row_function_gets_recorded_answers_and_trajectories_unchanged(bench: Any) -> None:
     code = "import json\ndef f(instance): return {'mine': 1, 'reason': json.dumps(instance)}"
-    given = {
+    columns = {
         "response": {"city": "Rome"},
         "predicted_trajectory": [{"name": "a", "args": {"x": 1}, "note": "kept"}],
         "reference_trajectory": [{"type": "function", "function": {"name": "b", "arguments": '{"x": 1}'}}],
         "latency_in_seconds": 2.5,
     }
 
-    answer = await _score(bench, code, columns=given)
+    answer = await _score(bench, code, columns=columns)
 
     instance = json.loads(answer.reason)
-    assert {name: instance[name] for name in given} == given
+    assert {name: instance[name] for name in columns} == columns
     assert (instance["reference"], "failure" in instance) == ("ref", False)
 
 
-async def test_a_function_of_a_row_gets_what_was_measured_where_an_agent_ran(bench: Any) -> None:
+async def test_a_row_function_gets_latency_and_failure_of_the_agent_run(bench: Any) -> None:
     code = "def f(instance): return instance['latency_in_seconds'] + 10 * instance['failure']"
     turns = [_turn("p", "r"), _turn("p", "r")]
 
@@ -73,7 +73,7 @@ async def test_a_function_of_a_row_gets_what_was_measured_where_an_agent_ran(ben
     assert [turn.score for turn in answer.per_invocation] == [11.5, 12.5]
 
 
-async def test_what_an_agent_does_now_replaces_what_a_row_had_recorded(bench: Any) -> None:
+async def test_an_agent_run_replaces_the_recorded_data_of_a_row(bench: Any) -> None:
     code = "import json\ndef f(instance): return {'mine': 1, 'reason': json.dumps(instance)}"
     columns = {
         "response": "recorded",
@@ -89,7 +89,7 @@ async def test_what_an_agent_does_now_replaces_what_a_row_had_recorded(bench: An
     assert [call["tool_name"] for call in instance["predicted_trajectory"]] == ["a"]
 
 
-async def test_unknown_calls_are_no_empty_trajectory(bench: Any) -> None:
+async def test_unknown_calls_are_not_an_empty_trajectory(bench: Any) -> None:
     code = "def f(instance): return 0.25 if instance['predicted_trajectory'] is None else 1.0"
 
     answers = [
@@ -100,7 +100,7 @@ async def test_unknown_calls_are_no_empty_trajectory(bench: Any) -> None:
     assert [answer.score for answer in answers] == [1.0, 0.25]
 
 
-async def test_a_function_that_exits_is_reported_as_the_metric(bench: Any, way: dict[str, Any]) -> None:
+async def test_a_metric_function_that_exits_is_an_error_of_the_metric(bench: Any, way: dict[str, Any]) -> None:
     with pytest.raises(AgentError) as raised:
         await _score(bench, "import sys\ndef f(instance): sys.exit(3)", way=way)
 
@@ -127,7 +127,7 @@ async def test_a_score_may_be_a_number_or_a_dict_with_one(bench: Any, returned: 
 
 
 @pytest.mark.needs_fork
-async def test_the_score_of_a_case_is_the_mean_of_its_turns_that_have_one(bench: Any) -> None:
+async def test_the_score_of_a_case_is_the_mean_of_its_scored_turns(bench: Any) -> None:
     code = "def f(instance): return {'1': 1.0, '2': 0.5, '3': None}[instance['response']]"
 
     answer = await _score(bench, code, actual=[_turn("p", str(number)) for number in (1, 2, 3)], expected=None)
@@ -169,7 +169,7 @@ async def test_a_metric_that_cannot_score_is_an_error_of_the_metric(
 
 
 @pytest.mark.needs_fork
-async def test_metrics_run_at_the_same_time_and_one_that_dies_harms_no_other(bench: Any) -> None:
+async def test_metrics_run_concurrently_and_a_crash_does_not_harm_the_others(bench: Any) -> None:
     bench.write(
         "metrics.py",
         """
@@ -197,7 +197,7 @@ async def test_metrics_run_at_the_same_time_and_one_that_dies_harms_no_other(ben
 
 
 @pytest.mark.needs_fork
-async def test_a_metric_that_is_given_up_does_not_stay(bench: Any, running: Any, eventually: Any) -> None:
+async def test_the_process_of_a_cancelled_metric_ends(bench: Any, is_alive: Any, wait_until: Any) -> None:
     bench.write(
         "metrics.py",
         "import os, time\nfrom pathlib import Path\n\ndef f(instance):\n"
@@ -206,11 +206,11 @@ async def test_a_metric_that_is_given_up_does_not_stay(bench: Any, running: Any,
     host = bench.host()
     request = CustomScoreRequest(metric="mine", function="metrics.f", actual=[_turn("p", "r")])
     task = asyncio.create_task(host.score(request))
-    pid = int(await eventually(lambda: (bench.folder / "pid").exists() and (bench.folder / "pid").read_text()))
+    pid = int(await wait_until(lambda: (bench.folder / "pid").exists() and (bench.folder / "pid").read_text()))
 
     task.cancel()
 
-    await eventually(lambda: not running(pid))
+    await wait_until(lambda: not is_alive(pid))
 
 
 async def test_a_recording_has_metrics_but_no_agent(bench: Any) -> None:
@@ -250,7 +250,7 @@ ADK = """
 
 @pytest.mark.needs_adk
 @pytest.mark.parametrize("prefix", ["", "async "])
-async def test_a_function_of_adks_shape_gets_adks_types_and_decides(bench: Any, prefix: str) -> None:
+async def test_a_metric_with_adks_signature_gets_adks_types_and_sets_the_verdict(bench: Any, prefix: str) -> None:
     scenario = ConversationScenario(starting_prompt="hi", conversation_plan="plan")
 
     answer = await _score(bench, ADK.format(prefix=prefix), threshold=0.7, scenario=scenario)
@@ -260,7 +260,7 @@ async def test_a_function_of_adks_shape_gets_adks_types_and_decides(bench: Any, 
 
 
 @pytest.mark.needs_adk
-async def test_a_function_of_adks_shape_with_another_result_is_reported(bench: Any) -> None:
+async def test_a_metric_with_adks_signature_and_a_wrong_result_is_reported(bench: Any) -> None:
     with pytest.raises(AgentError, match=r"metrics.f returned a float \(0.5\), expected an EvaluationResult"):
         await _score(bench, "def f(eval_metric, actual, expected, scenario): return 0.5")
 

@@ -1,4 +1,4 @@
-"""A process that many sessions share is started before the first of them comes."""
+"""A process shared by many sessions starts before the first of them."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ import pytest
 from tests.processes import children
 
 pytestmark = pytest.mark.needs_fork
-TELLS_ITS_PROCESS = "import os\ndef answer(prompt): return f'{prompt} {os.getpid()} {os.environ.get(\"LEVEL\")}'"
+PID_AGENT = "import os\ndef answer(prompt): return f'{prompt} {os.getpid()} {os.environ.get(\"LEVEL\")}'"
 
 
-async def _prepared(host: Any, eventually: Callable[..., Any]) -> int:
-    """The process that a host has started, all that was asked being to prepare."""
+async def _start_shared_process(host: Any, wait_until: Callable[..., Any]) -> int:
+    """Prepare a host without any case; return the process that it starts."""
     before = children()
     host.prepare(cases=0)
-    (zygote,) = await eventually(lambda: children() - before)
-    (shared,) = await eventually(lambda: children(zygote))
+    (zygote,) = await wait_until(lambda: children() - before)
+    (shared,) = await wait_until(lambda: children(zygote))
     return int(shared)
 
 
-async def test_the_first_session_gets_the_process_that_was_prepared(bench: Any, eventually: Callable[..., Any]) -> None:
-    bench.agent(TELLS_ITS_PROCESS)
+async def test_the_first_sessions_use_the_prepared_process(bench: Any, wait_until: Callable[..., Any]) -> None:
+    bench.agent(PID_AGENT)
     host = bench.host(isolation="worker")
 
-    shared = await _prepared(host, eventually)
+    shared = await _start_shared_process(host, wait_until)
     host.prepare(cases=3)
     talks = [await bench.talk(host, prompt) for prompt in "ab"]
 
     assert [talk.responses for talk in talks] == [[f"a {shared} None"], [f"b {shared} None"]]
 
 
-async def test_what_changes_before_the_first_session_counts(bench: Any, eventually: Callable[..., Any]) -> None:
+async def test_a_change_before_the_first_session_takes_effect(bench: Any, wait_until: Callable[..., Any]) -> None:
     bench.agent("def answer(prompt): return 'before'")
     host = bench.host(isolation="worker")
 
-    shared = await _prepared(host, eventually)
-    bench.agent(TELLS_ITS_PROCESS)
+    shared = await _start_shared_process(host, wait_until)
+    bench.agent(PID_AGENT)
     host.renew()
 
     assert (await bench.talk(host, "after")).responses == [f"after {shared} None"]
 
 
-async def test_other_variables_mean_another_process(bench: Any, eventually: Callable[..., Any]) -> None:
-    bench.agent(TELLS_ITS_PROCESS)
+async def test_changed_variables_lead_to_a_new_process(bench: Any, wait_until: Callable[..., Any]) -> None:
+    bench.agent(PID_AGENT)
     host = bench.host(isolation="worker", env_file=bench.folder / ".env")
 
-    shared = await _prepared(host, eventually)
+    shared = await _start_shared_process(host, wait_until)
     bench.write(".env", "LEVEL=high\n")
     host.renew()
     (answer,) = (await bench.talk(host, "hi")).responses
@@ -60,7 +60,7 @@ async def test_other_variables_mean_another_process(bench: Any, eventually: Call
 
 
 async def test_a_process_that_cannot_be_started_fails_the_sessions_that_need_it(bench: Any, tmp_path: Path) -> None:
-    bench.agent(TELLS_ITS_PROCESS)
+    bench.agent(PID_AGENT)
     host = bench.host(isolation="worker", python=tmp_path / "no-python")
 
     host.prepare(cases=0)

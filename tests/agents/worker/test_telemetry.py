@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry that agents make, read with its real SDK."""
+"""OpenTelemetry spans of agents, read with the real SDK."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ PROVIDER = """
 """
 
 
-def by_id(spans: list[Span]) -> dict[str, Span]:
+def index_by_id(spans: list[Span]) -> dict[str, Span]:
     return {span.id: span for span in spans}
 
 
 @pytest.mark.parametrize("provider", [PROVIDER, ""], ids=["own-provider", "interface-alone"])
 @pytest.mark.parametrize("head", ["def", "async def"])
-async def test_spans_of_the_agent_s_code_are_its_trace(
+async def test_spans_of_the_agents_code_become_its_trace(
     bench: Any, way: dict[str, Any], provider: str, head: str
 ) -> None:
     bench.write("provider.py", provider)
@@ -76,10 +76,10 @@ async def test_spans_of_the_agent_s_code_are_its_trace(
     talk = await bench.talk_once("moon", **way)
 
     assert talk.error is None, talk.message
-    known = by_id(talk.spans)
-    agent, *below = talk.spans
+    spans_by_id = index_by_id(talk.spans)
+    agent, *descendants = talk.spans
     assert agent.kind is SpanKind.AGENT
-    assert sorted((span.kind.value, span.name) for span in below) == [
+    assert sorted((span.kind.value, span.name) for span in descendants) == [
         ("model", "m-1"),
         ("model", "m-1"),
         ("model", "m-1"),
@@ -87,18 +87,20 @@ async def test_spans_of_the_agent_s_code_are_its_trace(
         ("other", "database"),
         ("tool", "look"),
     ]
-    (tool,) = (span for span in below if span.kind is SpanKind.TOOL)  # once, though it was reported too
+    (tool,) = (
+        span for span in descendants if span.kind is SpanKind.TOOL
+    )  # only once, although the agent reported it too
     assert (tool.request, tool.response, tool.parent_id) == ({"at": "moon"}, {"seen": "moon"}, agent.id)
     assert tool.attributes["function_call_id"] == "c1"
-    asked = next(span for span in below if span.request)
-    assert asked.request == [{"role": "user", "content": "moon"}]
-    assert known[asked.parent_id].name == "database"
-    assert all(agent.start <= span.start <= span.end <= agent.end + 0.001 for span in below)
-    assert talk.turns[0].inference_calls == 2  # the one inside another is the same call
+    model_span = next(span for span in descendants if span.request)
+    assert model_span.request == [{"role": "user", "content": "moon"}]
+    assert spans_by_id[model_span.parent_id].name == "database"
+    assert all(agent.start <= span.start <= span.end <= agent.end + 0.001 for span in descendants)
+    assert talk.turns[0].inference_calls == 2  # a nested model span is the same call
     assert talk.turns[0].usage.model_dump(exclude_none=True) == {"prompt": 14, "candidates": 4, "total": 18}
 
 
-async def test_sessions_of_a_process_hear_their_own(bench: Any) -> None:
+async def test_sessions_in_one_process_get_only_their_own_spans(bench: Any) -> None:
     bench.write("emitting.py", EMITTING)
     bench.agent("""
         import asyncio
@@ -114,8 +116,8 @@ async def test_sessions_of_a_process_hear_their_own(bench: Any) -> None:
     talks = await asyncio.gather(*(bench.talk(host, f"{number}a", f"{number}b") for number in range(3)))
 
     for number, talk in enumerate(talks):
-        told = [(span.turn, span.request) for span in talk.spans if span.kind is SpanKind.TOOL]
-        assert told == [(0, {"at": f"{number}a"}), (1, {"at": f"{number}b"})]
+        requests = [(span.turn, span.request) for span in talk.spans if span.kind is SpanKind.TOOL]
+        assert requests == [(0, {"at": f"{number}a"}), (1, {"at": f"{number}b"})]
 
 
 async def test_spans_of_a_failed_turn_have_its_error(bench: Any) -> None:
@@ -129,7 +131,7 @@ async def test_spans_of_a_failed_turn_have_its_error(bench: Any) -> None:
     assert failed == {"look": "ValueError: too bright", "answer": "ValueError"}
 
 
-async def test_an_agent_without_telemetry_pays_nothing(bench: Any) -> None:
+async def test_an_agent_without_telemetry_imports_no_telemetry_modules(bench: Any) -> None:
     bench.agent("""
         import sys
 
@@ -172,8 +174,8 @@ async def test_only_spans_missing_from_langchain_callbacks_are_added(bench: Any)
     ]
     assert talk.turns[0].inference_calls == 1
     assert talk.turns[0].usage.total == 9
-    known = by_id(talk.spans)
-    assert {known[span.parent_id].name for span in talk.spans if span.parent_id} == {"answer", "m-1"}
+    spans_by_id = index_by_id(talk.spans)
+    assert {spans_by_id[span.parent_id].name for span in talk.spans if span.parent_id} == {"answer", "m-1"}
 
 
 async def test_spans_of_agent_engine_agents_are_collected(bench: Any) -> None:

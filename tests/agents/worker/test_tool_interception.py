@@ -1,4 +1,4 @@
-"""Tools that a session asks about, in every way in which sessions get processes."""
+"""Simulated tools of sessions, for every way in which sessions get processes."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ HEAD answer(prompt):
 """
 
 
-async def nobody(_: ModelRequest) -> ModelReply:
+async def refuse_model_call(_: ModelRequest) -> ModelReply:
     raise AssertionError("no model is asked here")
 
 
-def desk(answer: Any, *, seconds: float = 0.0) -> CaseTools:
-    """Answers for `tool`, in place of it."""
+def make_case_tools(answer: Any, *, seconds: float = 0.0) -> CaseTools:
+    """Return answers that replace those of `tool`."""
     injection = Injection(response=answer, latency_seconds=seconds)
     environment = Environment(tools=(SimulatedTool(name="tool", injections=(injection,), place="here"),))
     key = CaseKey(target="bench", eval_set="set", eval_id="one")
-    return CaseTools(ToolPlan(environment=environment), JobKey(case=key), ask=nobody)
+    return CaseTools(ToolPlan(environment=environment), JobKey(case=key), ask=refuse_model_call)
 
 
 @pytest.mark.parametrize("head", ["def", "async def"])
-async def test_each_session_gets_its_own_answers(bench: Any, way: dict[str, Any], head: str) -> None:
+async def test_each_session_gets_its_own_simulated_answers(bench: Any, way: dict[str, Any], head: str) -> None:
     bench.agent(BLOCKING.replace("HEAD", head))
     host = bench.host(**way)
 
     simulated, other, real = await asyncio.gather(
-        bench.talk(host, "a", "b", tools=desk("simulated")),
-        bench.talk(host, "c", tools=desk("other")),
+        bench.talk(host, "a", "b", tools=make_case_tools("simulated")),
+        bench.talk(host, "c", tools=make_case_tools("other")),
         bench.talk(host, "d"),
     )
 
@@ -50,22 +50,20 @@ async def test_each_session_gets_its_own_answers(bench: Any, way: dict[str, Any]
     assert real.responses == ["real d"]
 
 
-async def test_a_session_that_is_killed_while_it_waits_for_a_tool_leaves_the_others_alone(
-    bench: Any, way: dict[str, Any]
-) -> None:
+async def test_a_session_killed_while_waiting_for_a_tool_does_not_harm_others(bench: Any, way: dict[str, Any]) -> None:
     bench.agent(BLOCKING.replace("HEAD", "def"))
     host = bench.host(**way)
-    session = await bench.open(host, tools=desk("late", seconds=100))
-    waiting = asyncio.ensure_future(session.turn(Content.of_text("a", role="user"), turn=0))
+    session = await bench.open(host, tools=make_case_tools("late", seconds=100))
+    turn = asyncio.ensure_future(session.turn(Content.of_text("a", role="user"), turn=0))
     await asyncio.sleep(1.0)
     await session.kill()
-    await asyncio.wait([waiting], timeout=10)
+    await asyncio.wait([turn], timeout=10)
 
-    assert waiting.done() and waiting.exception() is not None
-    assert (await bench.talk(host, "b", tools=desk("prompt"))).responses == ["prompt"]
+    assert turn.done() and turn.exception() is not None
+    assert (await bench.talk(host, "b", tools=make_case_tools("prompt"))).responses == ["prompt"]
 
 
-async def test_an_agent_without_tools_to_ask_about_pays_nothing(bench: Any) -> None:
+async def test_an_agent_without_simulated_tools_loads_no_interception(bench: Any) -> None:
     bench.agent("""
         import sys, threading
 

@@ -1,4 +1,4 @@
-"""Agents as Agent Engine has them: objects in the project, real templates, and deployed ones behind a local server."""
+"""Agents of Agent Engine: objects in the project, real templates, and deployed agents behind a local server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = [[{"lc": 1, "kwargs": {"tool": "look", "tool_input": {"at": "moon"}}}, {
 
 
 @pytest.fixture
-def engine(bench: Any) -> Callable[..., Any]:
+def create_host(bench: Any) -> Callable[..., Any]:
     return lambda **options: bench.host(kind=AgentKind.AGENT_ENGINE, **{"mode": "fork", **options})
 
 
@@ -31,15 +31,15 @@ def serve() -> Iterator[Callable[[Answer], Server]]:
         yield lambda answer: stack.enter_context(serving(answer))
 
 
-def calls_of(turn: Any) -> list[tuple[str, Any]]:
+def get_calls(turn: Any) -> list[tuple[str, Any]]:
     return [(call.name, call.args) for call in turn.invocation.intermediate_data.tool_uses]
 
 
-def results_of(turn: Any) -> list[Any]:
+def get_results(turn: Any) -> list[Any]:
     return [item.response for item in turn.invocation.intermediate_data.tool_responses]
 
 
-async def test_an_object_with_query_is_set_up_and_asked(bench: Any, engine: Any, way: dict[str, Any]) -> None:
+async def test_an_object_with_query_is_set_up_and_called(bench: Any, create_host: Any, way: dict[str, Any]) -> None:
     bench.agent("""
         class Agent:
             def set_up(self):
@@ -53,12 +53,12 @@ async def test_an_object_with_query_is_set_up_and_asked(bench: Any, engine: Any,
         answer = Agent()
     """)
 
-    talk = await bench.talk(engine(**way), "sun", "moon", state={"x": 1})
+    talk = await bench.talk(create_host(**way), "sun", "moon", state={"x": 1})
 
     assert talk.error is None, talk.message
-    assert talk.responses == ["hello sun 1", "hello moon 1"]  # both under one id
-    assert [calls_of(turn) for turn in talk.turns] == [[("look", {"at": "sun"})], [("look", {"at": "moon"})]]
-    assert results_of(talk.turns[0]) == [{"result": "seen"}]
+    assert talk.responses == ["hello sun 1", "hello moon 1"]  # both turns have the same session id
+    assert [get_calls(turn) for turn in talk.turns] == [[("look", {"at": "sun"})], [("look", {"at": "moon"})]]
+    assert get_results(talk.turns[0]) == [{"result": "seen"}]
     assert [(span.kind.value, span.name) for span in talk.spans[:2]] == [("agent", "answer"), ("tool", "look")]
     assert talk.end.final_state is None
 
@@ -80,10 +80,10 @@ async def test_an_object_with_query_is_set_up_and_asked(bench: Any, engine: Any,
         ),
     ],
 )
-async def test_each_method_and_shape_of_answer_is_read(bench: Any, engine: Any, body: str, response: str) -> None:
+async def test_each_method_and_shape_of_answer_is_read(bench: Any, create_host: Any, body: str, response: str) -> None:
     bench.write("agent.py", "class answer:\n  " + body.replace("\n", "\n  "))
 
-    talk = await bench.talk(engine(), "hi")
+    talk = await bench.talk(create_host(), "hi")
 
     assert talk.error is None, talk.message
     assert talk.responses == [response]
@@ -103,8 +103,8 @@ async def test_each_method_and_shape_of_answer_is_read(bench: Any, engine: Any, 
         ({"messages": [{"type": "ai", "content": "", "tool_calls": [{"id": "1"}]}]}, "expected a call with a name"),
     ],
 )
-async def test_what_cannot_be_read_is_an_error_and_never_an_empty_trajectory(
-    bench: Any, engine: Any, answer: Any, message: str
+async def test_an_unreadable_answer_is_an_error_and_never_an_empty_trajectory(
+    bench: Any, create_host: Any, answer: Any, message: str
 ) -> None:
     bench.agent(f"""
         class answer:
@@ -112,7 +112,7 @@ async def test_what_cannot_be_read_is_an_error_and_never_an_empty_trajectory(
                 return {answer!r}
     """)
 
-    talk = await bench.talk(engine(), "hi")
+    talk = await bench.talk(create_host(), "hi")
 
     assert talk.error.failure.kind is FailureKind.AGENT
     assert message in talk.message
@@ -133,12 +133,12 @@ EVENT = {"author": "a", "content": {"parts": [{"function_call": {"name": "look",
         ([{"steps": [{"action": {"tool": "look", "tool_input": {}}, "observation": 1}]}, {"output": "x"}], ["look"]),
     ],
 )
-def test_a_stream_says_that_no_tool_was_called_only_where_it_would_tell_of_one(
+def test_a_stream_without_calls_means_no_calls_only_if_its_format_reports_them(
     chunks: list[Any], calls: list[str] | None
 ) -> None:
-    told = read_output(chunks, is_stream=True)["predicted_trajectory"]
+    trajectory = read_output(chunks, is_stream=True)["predicted_trajectory"]
 
-    assert (None if told is None else [call["name"] for call in told]) == calls
+    assert (None if trajectory is None else [call["name"] for call in trajectory]) == calls
 
 
 @pytest.mark.parametrize("before", [[], [{"agent": {"messages": [CALL]}}], [{"actions": []}, {"steps": []}], [EVENT]])
@@ -156,21 +156,21 @@ def test_an_error_in_a_stream_may_be_only_text() -> None:
 
 
 def test_an_event_after_an_error_is_the_answer() -> None:
-    answered = {"author": "a", "content": {"parts": [{"text": "ok"}]}}
+    answer_event = {"author": "a", "content": {"parts": [{"text": "ok"}]}}
 
-    told = read_output([EVENT, {"code": 503, "message": "down"}, answered], is_stream=True)
+    output = read_output([EVENT, {"code": 503, "message": "down"}, answer_event], is_stream=True)
 
-    assert (told["response"], len(told["predicted_trajectory"])) == ("ok", 1)
+    assert (output["response"], len(output["predicted_trajectory"])) == ("ok", 1)
 
 
 @pytest.mark.parametrize("node", ["agent", "response", "error"])
-def test_what_a_graph_streams_in_one_chunk_is_read(node: str) -> None:
-    told = read_output([{node: {"messages": [{"type": "ai", "content": "hi"}]}}], is_stream=True)
+def test_the_single_chunk_of_a_streaming_graph_is_read(node: str) -> None:
+    output = read_output([{node: {"messages": [{"type": "ai", "content": "hi"}]}}], is_stream=True)
 
-    assert (told["response"], told["predicted_trajectory"]) == ("hi", [])
+    assert (output["response"], output["predicted_trajectory"]) == ("hi", [])
 
 
-def test_calls_as_chat_completions_have_them_are_read() -> None:
+def test_calls_in_the_format_of_chat_completions_are_read() -> None:
     calls = [
         {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": "moon"}'}},
         {"id": "2", "type": "function", "function": {"name": "look", "arguments": '{"at": '}},
@@ -182,13 +182,13 @@ def test_calls_as_chat_completions_have_them_are_read() -> None:
         {"role": "assistant", "content": "done"},
     ]
 
-    told = read_output({"messages": messages}, is_stream=False)
+    output = read_output({"messages": messages}, is_stream=False)
 
-    assert [(call["name"], call["args"]) for call in told["predicted_trajectory"]] == [
+    assert [(call["name"], call["args"]) for call in output["predicted_trajectory"]] == [
         ("look", {"at": "moon"}),
         ("look", None),
     ]
-    assert told["tool_responses"] == [{"id": "1", "name": "look", "response": {"result": "seen"}}]
+    assert output["tool_responses"] == [{"id": "1", "name": "look", "response": {"result": "seen"}}]
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,13 @@ def test_calls_as_chat_completions_have_them_are_read() -> None:
     ],
 )
 @pytest.mark.parametrize("key", ["content", "parts"])
-def test_calls_that_only_the_content_has_are_read(block: dict[str, Any], name: str, key: str) -> None:
-    said = {"role": "model", key: [block, {"type": "text", "text": "done"}]}
+def test_calls_that_appear_only_in_the_content_are_read(block: dict[str, Any], name: str, key: str) -> None:
+    message = {"role": "model", key: [block, {"type": "text", "text": "done"}]}
 
-    told = read_output({"messages": [{"role": "user", "content": "hi"}, said]}, is_stream=False)
+    output = read_output({"messages": [{"role": "user", "content": "hi"}, message]}, is_stream=False)
 
-    assert told["predicted_trajectory"] == [{"id": "1", "name": name, "args": {"at": "moon"}}]
-    assert told["response"] == "done"
+    assert output["predicted_trajectory"] == [{"id": "1", "name": name, "args": {"at": "moon"}}]
+    assert output["response"] == "done"
 
 
 OK = {"role": "assistant", "content": "done"}
@@ -255,28 +255,28 @@ ITEM = {"type": "function_call", "id": "fc_1", "call_id": "1", "name": "look", "
         ),
     ],
 )
-def test_calls_and_results_are_read_as_other_sdks_write_them(messages: list[Any], args: dict[str, Any]) -> None:
-    told = read_output({"messages": [{"role": "user", "content": "hi"}, *messages, OK]}, is_stream=False)
+def test_calls_and_results_in_the_formats_of_other_sdks_are_read(messages: list[Any], args: dict[str, Any]) -> None:
+    output = read_output({"messages": [{"role": "user", "content": "hi"}, *messages, OK]}, is_stream=False)
 
-    assert told["predicted_trajectory"] == [{"id": "1", "name": "look", "args": args}]
-    assert told["tool_responses"] == [{"id": "1", "name": "look", "response": {"seen": True}}]
-    assert told["response"] == "done"
+    assert output["predicted_trajectory"] == [{"id": "1", "name": "look", "args": args}]
+    assert output["tool_responses"] == [{"id": "1", "name": "look", "response": {"seen": True}}]
+    assert output["response"] == "done"
 
 
-def test_the_call_of_a_function_is_read_as_it_was_before_there_were_tools() -> None:
-    said = {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": "{}"}}
+def test_a_call_in_the_old_function_call_field_is_read() -> None:
+    message = {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": "{}"}}
 
-    told = read_output({"messages": [said, OK]}, is_stream=False)
+    output = read_output({"messages": [message, OK]}, is_stream=False)
 
-    assert [call["name"] for call in told["predicted_trajectory"]] == ["look"]
+    assert [call["name"] for call in output["predicted_trajectory"]] == ["look"]
 
 
 def test_thoughts_and_messages_with_role_and_type_are_read() -> None:
     content = [{"text": "hm", "thought": True}, {"type": "output_text", "text": "done"}]
 
-    told = read_output({"messages": [{"type": "message", "role": "assistant", "content": content}]}, is_stream=False)
+    output = read_output({"messages": [{"type": "message", "role": "assistant", "content": content}]}, is_stream=False)
 
-    assert told["response"] == "done"
+    assert output["response"] == "done"
 
 
 @pytest.mark.parametrize(
@@ -291,11 +291,11 @@ def test_thoughts_and_messages_with_role_and_type_are_read() -> None:
     ],
 )
 def test_a_block_that_looks_like_a_call_of_an_unknown_kind_is_an_error(block: dict[str, Any]) -> None:
-    said = {"type": "ai", "content": [block, {"type": "text", "text": "done"}]}
+    message = {"type": "ai", "content": [block, {"type": "text", "text": "done"}]}
 
     keys = ", ".join(sorted(block))
     with pytest.raises(AgentFault, match=f"a dict with the keys {keys} in its content"):
-        read_output({"messages": [said]}, is_stream=False)
+        read_output({"messages": [message]}, is_stream=False)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_block_that_looks_like_a_call_of_an_unknown_kind_is_an_error(block: di
         ({"content": {"text": "x"}}, r"messages\[0\]"),
     ],
 )
-def test_a_message_that_may_hold_calls_elsewhere_is_an_error(fields: dict[str, Any], place: str) -> None:
+def test_a_message_that_may_hold_calls_in_other_fields_is_an_error(fields: dict[str, Any], place: str) -> None:
     with pytest.raises(AgentFault, match=place):
         read_output({"messages": [{"role": "assistant", **fields}]}, is_stream=False)
 
@@ -321,50 +321,50 @@ def test_a_message_that_may_hold_calls_elsewhere_is_an_error(fields: dict[str, A
         {"type": "something_new", "data": 1},
     ],
 )
-def test_other_blocks_are_no_calls(block: dict[str, Any]) -> None:
-    said = {"type": "ai", "content": [block, {"type": "text", "text": "done"}]}
+def test_other_blocks_of_content_are_not_calls(block: dict[str, Any]) -> None:
+    message = {"type": "ai", "content": [block, {"type": "text", "text": "done"}]}
 
-    told = read_output({"messages": [said]}, is_stream=False)
+    output = read_output({"messages": [message]}, is_stream=False)
 
-    assert (told["predicted_trajectory"], told["response"]) == ([], "done")
+    assert (output["predicted_trajectory"], output["response"]) == ([], "done")
 
 
-def test_what_a_tool_gave_is_never_read_as_a_call() -> None:
+def test_the_result_of_a_tool_is_never_read_as_a_call() -> None:
     result = {"type": "tool", "tool_call_id": "1", "content": [{"name": "Ann", "tool": "saw", "input": 1}]}
 
-    told = read_output({"messages": [CALL, result, OK]}, is_stream=False)
+    output = read_output({"messages": [CALL, result, OK]}, is_stream=False)
 
-    assert [call["name"] for call in told["predicted_trajectory"]] == ["look"]
+    assert [call["name"] for call in output["predicted_trajectory"]] == ["look"]
 
 
-def test_calls_of_a_field_are_not_counted_again_in_the_content() -> None:
+def test_calls_in_both_a_field_and_the_content_count_once() -> None:
     call = {"id": "1", "name": "look", "args": {}}
-    said = {**CALL, "tool_calls": [call], "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]}
+    message = {**CALL, "tool_calls": [call], "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]}
 
-    told = read_output({"messages": [said]}, is_stream=False)
+    output = read_output({"messages": [message]}, is_stream=False)
 
-    assert told["predicted_trajectory"] == [call]
+    assert output["predicted_trajectory"] == [call]
 
 
 @pytest.mark.needs_fork
-async def test_sessions_without_a_stream_are_named_with_what_was_expected(bench: Any, engine: Any) -> None:
+async def test_an_agent_with_sessions_but_without_a_stream_is_reported(bench: Any, create_host: Any) -> None:
     bench.agent("""
         class answer:
             def create_session(self, user_id): return {"id": "s"}
             async def async_query(self, input): return input
     """)
 
-    talk = await bench.talk(engine(), "hi")
+    talk = await bench.talk(create_host(), "hi")
 
     assert talk.error.failure.kind is FailureKind.SETUP
     assert talk.message == "the agent has create_session and no async_stream_query, expected both or query"
 
 
 @pytest.mark.needs_fork
-async def test_an_object_without_query_is_named_with_what_was_expected(bench: Any, engine: Any) -> None:
+async def test_an_object_without_query_is_reported_with_the_expected_methods(bench: Any, create_host: Any) -> None:
     bench.agent("class answer: pass")
 
-    talk = await bench.talk(engine(), "hi")
+    talk = await bench.talk(create_host(), "hi")
 
     assert talk.error.failure.kind is FailureKind.SETUP
     assert talk.message.startswith("agent:answer() is an agent.answer, expected an object with query, async_query")
@@ -373,7 +373,7 @@ async def test_an_object_without_query_is_named_with_what_was_expected(bench: An
 @pytest.mark.needs_fork
 @pytest.mark.needs_vertex
 @pytest.mark.needs_adk
-async def test_google_s_own_template_for_adk_keeps_its_session(bench: Any, engine: Any) -> None:
+async def test_googles_own_template_for_adk_keeps_its_session(bench: Any, create_host: Any) -> None:
     bench.agent("""
         import vertexai
         from google.adk.agents import LlmAgent
@@ -401,70 +401,70 @@ async def test_google_s_own_template_for_adk_keeps_its_session(bench: Any, engin
         answer = AdkApp(agent=LlmAgent(name="counter", model=Model(), tools=[count]))
     """)
 
-    talk = await bench.talk(engine(), "go", "on", state={"count": 1})
+    talk = await bench.talk(create_host(), "go", "on", state={"count": 1})
 
     assert talk.error is None, talk.message
     assert talk.responses == ["counted", "counted"]
-    assert [results_of(turn) for turn in talk.turns] == [[{"count": 3}], [{"count": 5}]]
+    assert [get_results(turn) for turn in talk.turns] == [[{"count": 3}], [{"count": 5}]]
     assert talk.turns[0].usage.total == 2
     assert talk.end.final_state == {"count": 5}
 
 
-def deployed(methods: dict[str, list[str]], answer: Callable[[str, dict[str, Any]], Any]) -> Answer:
-    """A server of Agent Engine: what is deployed has `methods` with their parameters."""
+def make_server_answer(methods: dict[str, list[str]], answer: Callable[[str, dict[str, Any]], Any]) -> Answer:
+    """Return the answers of an Agent Engine server; its agent has `methods` with these parameters."""
 
     def say(call: Call) -> Said:
         if call.path == f"/v1/{RESOURCE}":
-            listed = [
+            class_methods = [
                 {"name": name, "api_mode": "", "parameters": {"properties": {key: {} for key in names}}}
                 for name, names in methods.items()
             ]
-            return Said({"name": RESOURCE, "spec": {"agentFramework": "custom", "classMethods": listed}})
+            return Said({"name": RESOURCE, "spec": {"agentFramework": "custom", "classMethods": class_methods}})
         assert call.path.startswith(f"/v1/{RESOURCE}:"), call.path
-        given = answer(call.body["classMethod"], call.body["input"])
-        if isinstance(given, Said):
-            return given
+        result = answer(call.body["classMethod"], call.body["input"])
+        if isinstance(result, Said):
+            return result
         if call.path.endswith(":streamQuery?alt=sse"):
-            return Said("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in given))
-        return Said({"output": given})
+            return Said("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in result))
+        return Said({"output": result})
 
     return say
 
 
-def with_key(bench: Any, server: Server, **variables: str) -> dict[str, Any]:
-    """A target that asks the server with a key from its `.env`."""
-    named = {"GOOGLE_VERTEX_BASE_URL": server.url, "GOOGLE_API_KEY": "key-1", "GOOGLE_GENAI_USE_VERTEXAI": "1"}
-    lines = "\n".join(f"{name}={value}" for name, value in {**named, **variables}.items())
+def make_target_options(bench: Any, server: Server, **variables: str) -> dict[str, Any]:
+    """Return options of a target that uses the server with a key from its `.env`."""
+    defaults = {"GOOGLE_VERTEX_BASE_URL": server.url, "GOOGLE_API_KEY": "key-1", "GOOGLE_GENAI_USE_VERTEXAI": "1"}
+    lines = "\n".join(f"{name}={value}" for name, value in {**defaults, **variables}.items())
     return {"location": RESOURCE, "env_file": bench.write("vertex.env", lines)}
 
 
-async def test_a_deployed_object_is_asked_over_rest(bench: Any, engine: Any, serve: Any) -> None:
-    def answer(method: str, given: dict[str, Any]) -> Any:
+async def test_a_deployed_object_is_called_over_rest(bench: Any, create_host: Any, serve: Any) -> None:
+    def answer(method: str, arguments: dict[str, Any]) -> Any:
         assert method == "query"
-        return {"output": f"saw {given['input']}", "intermediate_steps": STEPS}
+        return {"output": f"saw {arguments['input']}", "intermediate_steps": STEPS}
 
-    server = serve(deployed({"query": ["input"]}, answer))
-    host = engine(**with_key(bench, server))
+    server = serve(make_server_answer({"query": ["input"]}, answer))
+    host = create_host(**make_target_options(bench, server))
 
     first = await bench.talk(host, "it", "more")
     second = await bench.talk(host, "again")
 
     assert first.error is None, first.message
     assert (first.responses, second.responses) == (["saw it", "saw more"], ["saw again"])
-    assert calls_of(first.turns[0]) == [("look", {"at": "moon"})]
-    assert results_of(first.turns[0]) == [{"seen": True}]
+    assert get_calls(first.turns[0]) == [("look", {"at": "moon"})]
+    assert get_results(first.turns[0]) == [{"seen": True}]
     assert [call.path.rpartition("/")[2] for call in server.calls] == ["7", "7:query", "7:query", "7:query"]
     assert {call.headers["x-goog-api-key"] for call in server.calls} == {"key-1"}
 
 
-async def test_a_deployed_app_of_adk_streams_events(bench: Any, engine: Any, serve: Any) -> None:
-    asked = []
+async def test_a_deployed_app_of_adk_streams_events(bench: Any, create_host: Any, serve: Any) -> None:
+    requests = []
 
-    def answer(method: str, given: dict[str, Any]) -> Any:
-        asked.append((method, given))
+    def answer(method: str, arguments: dict[str, Any]) -> Any:
+        requests.append((method, arguments))
         if method == "async_create_session":
-            return {"id": "session-9", "state": given.get("state", {})}
-        call = {"id": "c", "name": "look", "args": {"at": given["message"]}}
+            return {"id": "session-9", "state": arguments.get("state", {})}
+        call = {"id": "c", "name": "look", "args": {"at": arguments["message"]}}
         return [
             {"author": "a", "content": {"parts": [{"text": "hm"}, {"function_call": call}]}},
             {
@@ -481,21 +481,21 @@ async def test_a_deployed_app_of_adk_streams_events(bench: Any, engine: Any, ser
         "async_stream_query": ["message", "user_id", "session_id"],
         "stream_query": ["message", "user_id", "session_id"],
     }
-    host = engine(**with_key(bench, serve(deployed(methods, answer))))
+    host = create_host(**make_target_options(bench, serve(make_server_answer(methods, answer))))
 
     talk = await bench.talk(host, "sun", "moon", state={"seen": 0})
 
     assert talk.error is None, talk.message
     assert talk.responses == ["done", "done"]
-    assert calls_of(talk.turns[1]) == [("look", {"at": "moon"})]
+    assert get_calls(talk.turns[1]) == [("look", {"at": "moon"})]
     assert [item.author for item in talk.turns[0].invocation.intermediate_data.intermediate_responses] == ["a"]
     assert talk.turns[0].usage.total == 9
     assert talk.end.final_state == {"seen": 1}
-    said = {"user_id": "user", "session_id": "session-9"}
-    assert asked == [
+    session = {"user_id": "user", "session_id": "session-9"}
+    assert requests == [
         ("async_create_session", {"user_id": "user", "state": {"seen": 0}}),
-        ("async_stream_query", {**said, "message": "sun"}),
-        ("async_stream_query", {**said, "message": "moon"}),
+        ("async_stream_query", {**session, "message": "sun"}),
+        ("async_stream_query", {**session, "message": "moon"}),
     ]
 
 
@@ -512,36 +512,36 @@ async def test_a_deployed_app_of_adk_streams_events(bench: Any, engine: Any, ser
     ],
 )
 async def test_failures_of_deployed_agents_are_distinguished(
-    bench: Any, engine: Any, serve: Any, said: Said, kind: FailureKind, message: str
+    bench: Any, create_host: Any, serve: Any, said: Said, kind: FailureKind, message: str
 ) -> None:
-    server = serve(deployed({"query": ["input"]}, lambda *_: said))
+    server = serve(make_server_answer({"query": ["input"]}, lambda *_: said))
 
-    talk = await bench.talk(engine(**with_key(bench, server)), "hi")
+    talk = await bench.talk(create_host(**make_target_options(bench, server)), "hi")
 
     assert talk.error.failure.kind is kind
     assert message in talk.message
     assert talk.error.failure.traceback is None
 
 
-async def test_a_service_that_is_not_there_is_infrastructure(bench: Any, engine: Any, serve: Any) -> None:
+async def test_an_unreachable_service_is_an_infrastructure_error(bench: Any, create_host: Any, serve: Any) -> None:
     with serving(lambda _: Said({})) as server:
-        options = with_key(bench, server)
+        options = make_target_options(bench, server)
 
-    talk = await bench.talk(engine(**options), "hi")
+    talk = await bench.talk(create_host(**options), "hi")
 
     assert talk.error.failure.kind is FailureKind.INFRASTRUCTURE
     assert "cannot be reached: ConnectError" in talk.message
 
 
-async def test_without_credentials_one_message_says_what_to_set(
-    bench: Any, engine: Any, serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+async def test_missing_credentials_are_reported_with_what_to_set(
+    bench: Any, create_host: Any, serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))  # where nobody has logged in
+    monkeypatch.setenv("HOME", str(tmp_path))  # a home folder without a login
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    server = serve(deployed({"query": ["input"]}, lambda *_: "x"))
-    options = with_key(bench, server, GOOGLE_API_KEY="", NO_GCE_CHECK="true")
+    server = serve(make_server_answer({"query": ["input"]}, lambda *_: "x"))
+    options = make_target_options(bench, server, GOOGLE_API_KEY="", NO_GCE_CHECK="true")
 
-    talk = await bench.talk(engine(**options), "hi")
+    talk = await bench.talk(create_host(**options), "hi")
 
     assert talk.error.failure.kind is FailureKind.SETUP
     assert talk.message.startswith(
@@ -550,13 +550,13 @@ async def test_without_credentials_one_message_says_what_to_set(
     assert server.calls == []
 
 
-async def test_a_service_account_gets_a_token_and_asks_with_it(bench: Any, engine: Any, serve: Any) -> None:
+async def test_a_service_account_gets_a_token_and_uses_it(bench: Any, create_host: Any, serve: Any) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
-    say = deployed({"query": ["input"]}, lambda *_: "x")
-    granted = Said({"access_token": "token-5", "expires_in": 3600, "token_type": "Bearer"})
-    server = serve(lambda call: granted if call.path == "/token" else say(call))
+    say = make_server_answer({"query": ["input"]}, lambda *_: "x")
+    token_answer = Said({"access_token": "token-5", "expires_in": 3600, "token_type": "Bearer"})
+    server = serve(lambda call: token_answer if call.path == "/token" else say(call))
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -568,9 +568,9 @@ async def test_a_service_account_gets_a_token_and_asks_with_it(bench: Any, engin
         "token_uri": f"{server.url}/token",
     }
     file = bench.write("account.json", json.dumps(account))
-    options = with_key(bench, server, GOOGLE_API_KEY="", GOOGLE_APPLICATION_CREDENTIALS=str(file))
+    options = make_target_options(bench, server, GOOGLE_API_KEY="", GOOGLE_APPLICATION_CREDENTIALS=str(file))
 
-    talk = await bench.talk(engine(**options), "hi", "ho")
+    talk = await bench.talk(create_host(**options), "hi", "ho")
 
     assert talk.error is None, talk.message
     assert [call.path.rpartition("/")[2] for call in server.calls] == ["token", "7", "7:query", "7:query"]
@@ -578,7 +578,7 @@ async def test_a_service_account_gets_a_token_and_asks_with_it(bench: Any, engin
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_more_calls_than_are_kept_are_cut_and_not_judged(bench: Any, engine: Any, stream: bool) -> None:
+async def test_too_many_tool_calls_are_cut_and_not_judged(bench: Any, create_host: Any, stream: bool) -> None:
     bench.agent("""
         STEPS = [[{"kwargs": {"tool": "look", "tool_input": {"at": at}}}, "seen"] for at in range(12_000)]
 
@@ -599,9 +599,9 @@ async def test_more_calls_than_are_kept_are_cut_and_not_judged(bench: Any, engin
         asked, streamed = Agent(), App()
     """)
 
-    talk = await bench.talk(engine(location="agent:streamed" if stream else "agent:asked"), "look")
+    talk = await bench.talk(create_host(location="agent:streamed" if stream else "agent:asked"), "look")
 
     assert talk.error is None, talk.message
     assert talk.responses == ["at last"]
-    assert [args["at"] for _, args in calls_of(talk.turns[0])] == list(range(10_000))
+    assert [args["at"] for _, args in get_calls(talk.turns[0])] == list(range(10_000))
     assert talk.turns[0].calls_unknown == "the agent made 12,000 tool calls in one turn; only the first 10,000 are kept"

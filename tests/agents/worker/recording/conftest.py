@@ -1,4 +1,4 @@
-"""Agents that run in real worker processes, and what was told of their dependencies."""
+"""Agents that run in real worker processes, and the dependencies that these report."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from workbench.model.identity import Dependencies
 
 @dataclass
 class Record:
-    """What came of one session."""
+    """The outcome of one session."""
 
     folder: Path
     dependencies: Dependencies
     responses: list[str]
     error: AgentError | None
 
-    def of(self, kind: str) -> dict[str, str]:
-        """Keys and fingerprints of one kind; keys below the agent's folder as seen from there."""
+    def rows(self, kind: str) -> dict[str, str]:
+        """Return keys and fingerprints of one kind; keys inside the agent's folder are relative to it."""
         rows = {row.key: row.fingerprint for row in self.dependencies.rows if row.kind == kind}
         home = f"{self.folder}/"
         return {key.removeprefix(home).replace(str(self.folder), "."): value for key, value in rows.items()}
 
-    def looked_for(self, folder: str = ".") -> dict[str, str]:
-        """Names that were looked for in a folder, and what was found."""
-        found: dict[str, str] = {}
-        for key, states in self.of("import").items():
+    def lookups(self, folder: str = ".") -> dict[str, str]:
+        """Return the names that imports searched for in a folder, and what they found."""
+        results: dict[str, str] = {}
+        for key, states in self.rows("import").items():
             place, _, names = key.rpartition("::")
             if place == folder:
-                found.update(zip(names.split(","), states.split(","), strict=True))
-        return found
+                results.update(zip(names.split(","), states.split(","), strict=True))
+        return results
 
 
 Run = Callable[..., Awaitable[Record]]
@@ -44,7 +44,7 @@ Run = Callable[..., Awaitable[Record]]
 
 @pytest.fixture
 def run(bench: Any) -> Run:
-    """Hold one session, with the given host or one of its own, and give what was recorded."""
+    """Return a function that holds one session, on the given host or a new one, and returns its record."""
 
     async def run(*prompts: str, host: Any = None, **options: Any) -> Record:
         host = host or bench.host(**{"mode": "fork", **options})

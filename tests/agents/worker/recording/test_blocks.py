@@ -1,4 +1,4 @@
-"""Source cut into blocks: an edit changes the fingerprint of exactly the block whose effect it may change."""
+"""Blocks of source: an edit changes only the fingerprint of the block whose behaviour it may change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from workbench.agents.worker.recording import blocks as blocks_module
 from workbench.agents.worker.recording.blocks import Blocks, read_blocks
 
 
-def blocks(text: str) -> Blocks:
+def parse_blocks(text: str) -> Blocks:
     return read_blocks(textwrap.dedent(text).encode(), "module.py")
 
 
-def changed(before: str, after: str) -> set[str]:
-    """The names of the blocks that differ; the module's is `module`."""
-    one, two = blocks(before), blocks(after)
+def find_changed_blocks(before: str, after: str) -> set[str]:
+    """Return the names of the blocks that differ; the module itself is `module`."""
+    one, two = parse_blocks(before), parse_blocks(after)
     names = {name for name in {*one.bodies, *two.bodies} if one.bodies.get(name) != two.bodies.get(name)}
     return names | ({"module"} if one.module != two.module else set())
 
@@ -69,25 +69,25 @@ FUNCTION = """
         ("'What it does.'", '"What it does."', set()),
     ],
 )
-def test_an_edit_changes_the_block_it_is_in(old: str, new: str, expected: set[str]) -> None:
+def test_an_edit_changes_only_the_block_that_contains_it(old: str, new: str, expected: set[str]) -> None:
     assert old in FUNCTION
-    assert changed(FUNCTION, FUNCTION.replace(old, new, 1)) == expected
+    assert find_changed_blocks(FUNCTION, FUNCTION.replace(old, new, 1)) == expected
 
 
-def test_types_of_constants_count() -> None:
+def test_constants_of_different_types_have_different_fingerprints() -> None:
     values = ["1", "1.0", "True", "'1'", "b'1'", "1j", "...", "None", "0x1_0", "-1", "0.0", "()", "''", "f''", "f'{1}'"]
 
-    prints = {value: blocks(f"x = {value}").module for value in values}
+    fingerprints = {value: parse_blocks(f"x = {value}").module for value in values}
 
-    assert len(set(prints.values())) == len(values)
+    assert len(set(fingerprints.values())) == len(values)
 
 
 def test_functions_of_the_same_name_share_a_fingerprint() -> None:
     text = "if x:\n    def f(): return 1\nelse:\n    def f(): return 2\n"
 
-    assert changed(text, text.replace("return 2", "return 3")) == {"f"}
-    assert changed(text, text.replace("return 1", "return 3")) == {"f"}
-    assert set(blocks(text).bodies) == {"f"}
+    assert find_changed_blocks(text, text.replace("return 2", "return 3")) == {"f"}
+    assert find_changed_blocks(text, text.replace("return 1", "return 3")) == {"f"}
+    assert set(parse_blocks(text).bodies) == {"f"}
 
 
 def test_a_property_and_its_setter_share_a_fingerprint() -> None:
@@ -99,27 +99,27 @@ def test_a_property_and_its_setter_share_a_fingerprint() -> None:
             def x(self, value): self.y = value
     """
 
-    assert changed(text, text.replace("self.y", "self.z")) == {"A.x"}
+    assert find_changed_blocks(text, text.replace("self.y", "self.z")) == {"A.x"}
 
 
-def test_a_lambda_and_a_class_belong_to_the_block_around_them() -> None:
+def test_a_lambda_and_a_class_belong_to_the_enclosing_block() -> None:
     text = "f = lambda: 1\ndef g():\n    h = lambda: 2\n    class A:\n        b = 3\n    return h, A"
 
-    assert changed(text, text.replace("lambda: 1", "lambda: 0")) == {"module"}
-    assert changed(text, text.replace("lambda: 2", "lambda: 0")) == {"g"}
-    assert changed(text, text.replace("b = 3", "b = 0")) == {"g"}
+    assert find_changed_blocks(text, text.replace("lambda: 1", "lambda: 0")) == {"module"}
+    assert find_changed_blocks(text, text.replace("lambda: 2", "lambda: 0")) == {"g"}
+    assert find_changed_blocks(text, text.replace("b = 3", "b = 0")) == {"g"}
 
 
-def test_a_yield_counts_where_it_is_evaluated() -> None:
+def test_a_yield_belongs_to_the_block_that_evaluates_it() -> None:
     plain = "def f():\n    def g(x=1): pass\n    class A(B): pass\n    h = lambda: 1"
 
-    assert "module" in changed(plain, plain.replace("x=1", "x=(yield)"))
-    assert "module" in changed(plain, plain.replace("A(B)", "A((yield))"))
-    assert "module" not in changed(plain, plain.replace("lambda: 1", "lambda: (yield)"))
+    assert "module" in find_changed_blocks(plain, plain.replace("x=1", "x=(yield)"))
+    assert "module" in find_changed_blocks(plain, plain.replace("A(B)", "A((yield))"))
+    assert "module" not in find_changed_blocks(plain, plain.replace("lambda: 1", "lambda: (yield)"))
 
 
-def test_any_encoding_is_read_as_python_reads_it() -> None:
-    plain = blocks("x = 'é'").module
+def test_source_is_decoded_as_python_decodes_it() -> None:
+    plain = parse_blocks("x = 'é'").module
 
     assert read_blocks("x = 'é'".encode("utf-8-sig"), "m.py").module == plain
     assert read_blocks("# coding: latin-1\nx = 'é'".encode("latin-1"), "m.py").module == plain
@@ -127,7 +127,7 @@ def test_any_encoding_is_read_as_python_reads_it() -> None:
 
 
 @pytest.mark.parametrize("source", [b"def f(:", b"x = '\xff'", b"x = 1\0", b"# coding: nonsense\n", b"return ((("])
-def test_what_is_no_python_says_so(source: bytes) -> None:
+def test_source_that_is_not_python_raises_an_error(source: bytes) -> None:
     with pytest.raises((SyntaxError, ValueError)):
         read_blocks(source, "module.py")
 
@@ -135,17 +135,17 @@ def test_what_is_no_python_says_so(source: bytes) -> None:
 def test_long_chains_and_large_numbers_have_a_fingerprint() -> None:
     chain = " + ".join(["x"] * 2000)
 
-    assert changed(f"y = {chain}", f"y = {chain} + x") == {"module"}
-    assert changed(f"y = 0x{'f' * 9000}", f"y = 0x{'f' * 9001}") == {"module"}
+    assert find_changed_blocks(f"y = {chain}", f"y = {chain} + x") == {"module"}
+    assert find_changed_blocks(f"y = 0x{'f' * 9000}", f"y = 0x{'f' * 9001}") == {"module"}
 
 
 def test_reading_blocks_prints_no_warnings(recwarn: pytest.WarningsRecorder) -> None:
-    blocks(r"x = '\d'")
+    parse_blocks(r"x = '\d'")
 
     assert not list(recwarn)
 
 
-# Generated modules. An edit names the one block it is to change; a layout is how the same code is written down.
+# Generated modules. Each edit has one block that it should change; a layout is one way to format the same code.
 
 
 @dataclass(frozen=True)
@@ -251,56 +251,64 @@ def modules(draw: st.DrawFn) -> tuple[Function | Class, ...]:
 
 @dataclass(frozen=True)
 class Place:
-    """One item: the way to it, its own block and the block around it."""
+    """An item: the path to it, its own block and the enclosing block."""
 
-    way: tuple[int, ...]
+    path: tuple[int, ...]
     item: Function | Class
-    own: str
-    around: str
+    own_block: str
+    enclosing_block: str
 
 
 def places(
-    items: tuple[Function | Class, ...], way: tuple[int, ...] = (), prefix: str = "", around: str = "module"
+    items: tuple[Function | Class, ...], path: tuple[int, ...] = (), prefix: str = "", enclosing_block: str = "module"
 ) -> list[Place]:
     found = []
     for index, item in enumerate(items):
         name = prefix + item.name
-        here = (*way, index)
+        item_path = (*path, index)
         if isinstance(item, Class):
-            found += [Place(here, item, around, around), *places(item.inside, here, f"{name}.", around)]
+            found += [
+                Place(item_path, item, enclosing_block, enclosing_block),
+                *places(item.inside, item_path, f"{name}.", enclosing_block),
+            ]
         else:
-            found += [Place(here, item, name, around), *places(item.inside, here, f"{name}.<locals>.", name)]
+            found += [
+                Place(item_path, item, name, enclosing_block),
+                *places(item.inside, item_path, f"{name}.<locals>.", name),
+            ]
     return found
 
 
 def with_item(
-    items: tuple[Function | Class, ...], way: tuple[int, ...], new: Function | Class
+    items: tuple[Function | Class, ...], path: tuple[int, ...], new: Function | Class
 ) -> tuple[Function | Class, ...]:
-    index, *rest = way
+    index, *rest = path
     old = items[index]
-    made = replace(old, inside=with_item(old.inside, tuple(rest), new)) if rest else new
-    return (*items[:index], made, *items[index + 1 :])
+    new_item = replace(old, inside=with_item(old.inside, tuple(rest), new)) if rest else new
+    return (*items[:index], new_item, *items[index + 1 :])
 
 
 @given(modules(), layouts, layouts)
-def test_formatting_and_comments_change_nothing(items: tuple[Function | Class, ...], one: Layout, two: Layout) -> None:
-    assert changed(one.text(items, 1), two.text(items, 1)) == set()
+def test_formatting_and_comments_change_no_fingerprint(
+    items: tuple[Function | Class, ...], one: Layout, two: Layout
+) -> None:
+    assert find_changed_blocks(one.text(items, 1), two.text(items, 1)) == set()
 
 
 @given(modules(), layouts, layouts, st.data())
-def test_executed_code_changes_exactly_its_block(
+def test_an_edit_of_executed_code_changes_exactly_its_block(
     items: tuple[Function | Class, ...], one: Layout, two: Layout, data: st.DataObject
 ) -> None:
     place = data.draw(st.sampled_from(places(items)))
 
-    edited = with_item(items, place.way, replace(place.item, number=place.item.number + 1))
+    edited = with_item(items, place.path, replace(place.item, number=place.item.number + 1))
 
-    assert changed(one.text(items, 1), two.text(edited, 1)) == {place.own}
-    assert changed(one.text(items, 1), two.text(items, 2)) == {"module"}
+    assert find_changed_blocks(one.text(items, 1), two.text(edited, 1)) == {place.own_block}
+    assert find_changed_blocks(one.text(items, 1), two.text(items, 2)) == {"module"}
 
 
 @given(modules(), layouts, layouts, st.data())
-def test_how_a_function_looks_from_outside_changes_exactly_the_block_around_it(
+def test_an_edit_of_a_functions_interface_changes_exactly_the_enclosing_block(
     items: tuple[Function | Class, ...], one: Layout, two: Layout, data: st.DataObject
 ) -> None:
     found = [place for place in places(items) if isinstance(place.item, Function)]
@@ -308,7 +316,7 @@ def test_how_a_function_looks_from_outside_changes_exactly_the_block_around_it(
     place = data.draw(st.sampled_from(found))
     old = place.item
     assert isinstance(old, Function)
-    looks: list[Function] = [
+    variants: list[Function] = [
         replace(old, default=old.default + 1),
         replace(old, annotation="float"),
         replace(old, decorator=f"{old.decorator}s"),
@@ -316,12 +324,12 @@ def test_how_a_function_looks_from_outside_changes_exactly_the_block_around_it(
         replace(old, is_async=not old.is_async),
     ]
 
-    edited = with_item(items, place.way, data.draw(st.sampled_from(looks)))
+    edited = with_item(items, place.path, data.draw(st.sampled_from(variants)))
 
-    assert changed(one.text(items, 1), two.text(edited, 1)) == {place.around}
+    assert find_changed_blocks(one.text(items, 1), two.text(edited, 1)) == {place.enclosing_block}
 
 
-def test_a_source_is_read_although_python_fails_where_threads_parse_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_is_retried_if_python_fails_during_concurrent_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = read_blocks(b"def f(): return 1", "a.py").bodies
     parse, failures = blocks_module._parse, [SystemError("AST constructor recursion depth mismatch")] * 2
 

@@ -1,4 +1,4 @@
-"""Definitions that can be told apart from the rest of a module: what changes one of them changes nothing else."""
+"""Definitions that are separate from the rest of a module: a change of one changes no other."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from workbench.agents.worker.recording.definitions import count_bound_names, fin
 HEAD = "import os\nfrom typing import Any, Optional\nfrom shop import Item, send\n"
 
 
-def blocks(text: str) -> Blocks:
+def parse_blocks(text: str) -> Blocks:
     return read_blocks(textwrap.dedent(text).encode(), "module.py")
 
 
-def defined(text: str) -> set[str]:
+def find_definitions(text: str) -> set[str]:
     tree = ast.parse(textwrap.dedent(text))
     return {name for names in find_defined_names(tree, count_bound_names(tree)).values() for name in names}
 
@@ -58,8 +58,8 @@ def defined(text: str) -> set[str]:
         "class X(ValueError):\n    kind: str = 'a'\n    def __init__(self): f()\n    @property\n    def y(self): ...",
     ],
 )
-def test_what_only_defines_a_name(text: str) -> None:
-    assert "X" in defined(HEAD + text)
+def test_a_statement_that_only_defines_a_name_is_a_definition(text: str) -> None:
+    assert "X" in find_definitions(HEAD + text)
 
 
 @pytest.mark.parametrize(
@@ -128,31 +128,33 @@ def test_what_only_defines_a_name(text: str) -> None:
         "import unknown as X",
     ],
 )
-def test_what_may_do_more(text: str) -> None:
-    assert "X" not in defined(HEAD + text) and not any(name.startswith("__") for name in defined(HEAD + text))
+def test_a_statement_that_may_have_other_effects_is_not_a_definition(text: str) -> None:
+    assert "X" not in find_definitions(HEAD + text) and not any(
+        name.startswith("__") for name in find_definitions(HEAD + text)
+    )
 
 
 @pytest.mark.parametrize("module", sorted({*definitions.TOP_LEVEL, *definitions.NAMES}))
-def test_what_is_known_of_the_library_is_there(module: str) -> None:
+def test_the_listed_names_of_the_standard_library_exist(module: str) -> None:
     assert definitions.NAMES.get(module, frozenset()) <= set(dir(importlib.import_module(module)))
     assert module.partition(".")[0] in definitions.TOP_LEVEL
 
 
-def test_each_name_that_is_imported_from_the_library_is_a_definition() -> None:
-    one, two = blocks("import json, re as r\nsend()\n"), blocks("import json, re as r, csv\nsend()\n")
+def test_each_import_from_the_standard_library_is_a_definition() -> None:
+    one, two = parse_blocks("import json, re as r\nsend()\n"), parse_blocks("import json, re as r, csv\nsend()\n")
 
     assert two.definitions.keys() == {"json", "r", "csv"}
     assert one.rest.fingerprint == two.rest.fingerprint
     assert {name: one.name(name) for name in ("json", "r")} == {name: two.name(name) for name in ("json", "r")}
-    later = blocks("import r\nsend()\nimport json")
-    assert later.name("json") != one.name("json")  # `send` would not find it
+    late_import = parse_blocks("import r\nsend()\nimport json")
+    assert late_import.name("json") != one.name("json")  # `send` would not find it
 
 
-def test_annotations_that_are_text_cannot_fail() -> None:
+def test_annotations_stored_as_text_cannot_fail() -> None:
     text = "def X(a: list[unknown]): ..."
 
-    assert defined(f"from __future__ import annotations\n{text}") == {"X"}
-    assert defined(f"from __future__ import annotations\n{text.replace('unknown', '(y := 1)')}") == set()
+    assert find_definitions(f"from __future__ import annotations\n{text}") == {"X"}
+    assert find_definitions(f"from __future__ import annotations\n{text.replace('unknown', '(y := 1)')}") == set()
 
 
 BEFORE = """
@@ -178,10 +180,10 @@ BEFORE = """
 """
 
 
-def changed(old: str, new: str) -> set[str]:
-    """The definitions that differ, and `rest`."""
+def find_changed_definitions(old: str, new: str) -> set[str]:
+    """Return the definitions that differ, and `rest` if the other code differs."""
     assert old in BEFORE
-    one, two = blocks(BEFORE), blocks(BEFORE.replace(old, new, 1))
+    one, two = parse_blocks(BEFORE), parse_blocks(BEFORE.replace(old, new, 1))
     names = {name for name in {*one.definitions, *two.definitions} if one.name(name) != two.name(name)}
     return names | ({"rest"} if one.rest.fingerprint != two.rest.fingerprint else set())
 
@@ -207,30 +209,30 @@ def changed(old: str, new: str) -> set[str]:
         ("return n", "return n + 1", set()),
     ],
 )
-def test_an_edit_changes_what_it_is_in(old: str, new: str, expected: set[str]) -> None:
-    assert changed(old, new) == expected
+def test_an_edit_changes_only_the_definitions_that_contain_it(old: str, new: str, expected: set[str]) -> None:
+    assert find_changed_definitions(old, new) == expected
 
 
 def test_the_order_of_definitions_counts_only_relative_to_executed_statements() -> None:
     unused = "    def unused():\n        return 1\n\n"
     assert unused in BEFORE
-    without = BEFORE.replace(unused, "")
+    remaining_text = BEFORE.replace(unused, "")
 
-    moved_up = without.replace("    LIMIT = 1\n", f"{unused}    LIMIT = 1\n")
-    moved_behind = f"{without}\n{unused}"
+    moved_up = remaining_text.replace("    LIMIT = 1\n", f"{unused}    LIMIT = 1\n")
+    moved_behind = f"{remaining_text}\n{unused}"
 
-    same = {name: part.fingerprint for name, part in blocks(BEFORE).definitions.items()}
-    assert {name: part.fingerprint for name, part in blocks(moved_up).definitions.items()} == same
-    assert blocks(moved_behind).name("unused") != same["unused"]
-    assert blocks(moved_up).module != blocks(BEFORE).module
+    fingerprints = {name: part.fingerprint for name, part in parse_blocks(BEFORE).definitions.items()}
+    assert {name: part.fingerprint for name, part in parse_blocks(moved_up).definitions.items()} == fingerprints
+    assert parse_blocks(moved_behind).name("unused") != fingerprints["unused"]
+    assert parse_blocks(moved_up).module != parse_blocks(BEFORE).module
 
 
-def test_what_is_mentioned() -> None:
-    found = blocks(BEFORE)
+def test_mentions_are_found_for_each_definition() -> None:
+    found = parse_blocks(BEFORE)
 
     assert found.rest.mentions == {"agent", "make()", "refund"}
     assert found.definitions["helper"].mentions == {"LIMIT"}
-    assert found.definitions["refund"].mentions == {"Order"}  # in a text that stands for a type
+    assert found.definitions["refund"].mentions == {"Order"}  # in a quoted annotation
     assert found.definitions["refund()"].mentions == frozenset()
     assert found.mentions["refund"] == {"helper()"}
     assert found.mentions["helper"] == frozenset()
@@ -256,23 +258,23 @@ def test_what_is_mentioned() -> None:
         ("def g():\n        return n, X\n    return g", set()),
     ],
 )
-def test_what_a_body_mentions(body: str, expected: set[str]) -> None:
-    found = blocks(f"X = 1\n\ndef f(n):\n    {body}\n")
+def test_mentions_are_found_in_the_body_of_a_function(body: str, expected: set[str]) -> None:
+    found = parse_blocks(f"X = 1\n\ndef f(n):\n    {body}\n")
 
     assert found.mentions["f"] == expected
 
 
-def test_functions_inside_of_functions_mention_for_themselves() -> None:
-    found = blocks("X = 1\n\ndef f(n):\n    m = 1\n    def g():\n        return n, m, X\n    return g\n")
+def test_nested_functions_have_mentions_of_their_own() -> None:
+    found = parse_blocks("X = 1\n\ndef f(n):\n    m = 1\n    def g():\n        return n, m, X\n    return g\n")
 
     assert found.mentions["f.<locals>.g"] == {"X"}
 
 
-def test_after_an_import_of_all_names_a_module_is_not_taken_apart() -> None:
-    found = blocks("from shop import *\nX = 1\ndef f(): return X\n")
+def test_a_module_with_a_star_import_has_no_separate_definitions() -> None:
+    found = parse_blocks("from shop import *\nX = 1\ndef f(): return X\n")
 
     assert not found.definitions and found.rest.mentions == {EVERYTHING}
-    assert blocks("'Doc.'").rest.mentions == blocks("").rest.mentions == frozenset()
+    assert parse_blocks("'Doc.'").rest.mentions == parse_blocks("").rest.mentions == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -288,12 +290,12 @@ def test_after_an_import_of_all_names_a_module_is_not_taken_apart() -> None:
         ("f(1); vars()['f']", set(), False),
     ],
 )
-def test_what_is_imported_is_only_called(use: str, asked: set[str], are_calls: bool) -> None:
-    assert blocks(f"from a import f\n{use}\n").uses.are_calls("f", asked=asked) is are_calls
+def test_an_import_that_is_only_called_is_recognised(use: str, asked: set[str], are_calls: bool) -> None:
+    assert parse_blocks(f"from a import f\n{use}\n").uses.are_calls("f", asked=asked) is are_calls
 
 
-def test_what_is_imported_under_another_name_is_known_by_that() -> None:
-    uses = blocks("def g():\n    from a import f as h\n    return h(1)\n\nk = f\n").uses
+def test_uses_of_an_import_are_found_under_its_alias() -> None:
+    uses = parse_blocks("def g():\n    from a import f as h\n    return h(1)\n\nk = f\n").uses
 
     assert uses.are_calls("f", asked=())
     assert not uses.are_calls("unknown", asked=())

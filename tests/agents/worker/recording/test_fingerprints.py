@@ -1,4 +1,4 @@
-"""Fingerprints of files, folders, names and variables: equal exactly where the thing is the same."""
+"""Fingerprints of files, folders, names and variables: equal if and only if the content is the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workbench.agents.worker.recording.fingerprints import (
 )
 
 
-def test_a_file_is_its_bytes(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_file_is_the_digest_of_its_bytes(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_bytes(b"abc")
 
@@ -34,14 +34,14 @@ def test_a_file_is_its_bytes(tmp_path: Path) -> None:
     assert of_file("a\0b") == ABSENT
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     assert of_file(str(tmp_path / "pipe")) == "special"
     assert of_file("/dev/null") == "special"
 
 
-def test_of_a_very_large_file_size_and_times_count(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_very_large_file_is_its_size_and_times(tmp_path: Path) -> None:
     file = tmp_path / "large"
     with file.open("wb") as stream:
         stream.truncate(65 * 1024 * 1024)
@@ -50,7 +50,7 @@ def test_of_a_very_large_file_size_and_times_count(tmp_path: Path) -> None:
     assert of_file(str(file)) == f"~{65 * 1024 * 1024}:7:{file.stat().st_ctime_ns}"
 
 
-def test_a_folder_is_the_names_in_it(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_folder_covers_the_names_in_it(tmp_path: Path) -> None:
     (tmp_path / "b").touch()
     (tmp_path / "a").mkdir()
     before = of_folder(str(tmp_path))
@@ -66,14 +66,14 @@ def test_a_folder_is_the_names_in_it(tmp_path: Path) -> None:
     assert of_folder(str(tmp_path / "c")) == of_folder(str(tmp_path / "none")) == ABSENT
 
 
-def test_names_that_are_no_text_count_too(tmp_path: Path) -> None:
+def test_file_names_that_are_not_valid_text_count_too(tmp_path: Path) -> None:
     before = of_folder(str(tmp_path))
     os.close(os.open(os.fsencode(tmp_path) + b"/\xff", os.O_CREAT | os.O_WRONLY))
 
     assert of_folder(str(tmp_path)) not in (before, ABSENT)
 
 
-def test_a_probe_tells_what_is_there(tmp_path: Path) -> None:
+def test_a_probe_distinguishes_files_folders_links_and_absence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
@@ -116,7 +116,7 @@ def test_fingerprints_of_variables_differ_and_hide_values(tmp_path: Path) -> Non
     assert values[1] != digest(b"a")
 
 
-def test_several_variables_count_by_name_and_value_in_any_order() -> None:
+def test_the_fingerprint_of_several_variables_ignores_their_order() -> None:
     secret = derive_secret("/one")
 
     assert of_variables(secret, {"A": "1", "B": "2"}) == of_variables(secret, {"B": "2", "A": "1"})
@@ -124,7 +124,7 @@ def test_several_variables_count_by_name_and_value_in_any_order() -> None:
     assert of_variables(secret, {"A": "1"}) != of_variables(secret, {})
 
 
-def test_installed_distributions_are_known_by_their_folders(tmp_path: Path) -> None:
+def test_installed_distributions_are_identified_by_their_folders(tmp_path: Path) -> None:
     (tmp_path / "one-1.0.dist-info").mkdir()
     before = of_installed(str(tmp_path))
 
@@ -137,11 +137,11 @@ def test_installed_distributions_are_known_by_their_folders(tmp_path: Path) -> N
     assert len({before, changed, of_installed(str(tmp_path)), of_installed(str(tmp_path / "none"))}) == 4
 
 
-def test_the_interpreter_is_known_by_its_version_and_the_format() -> None:
+def test_the_interpreter_is_identified_by_its_version_and_the_format() -> None:
     assert of_interpreter() == f"{'.'.join(map(str, sys.version_info[:3]))};{fingerprints.FORMAT}"
 
 
-def test_what_differs_from_session_to_session_counts_only_where_env_files_define_it() -> None:
+def test_session_specific_variables_count_only_if_an_env_file_defines_them() -> None:
     values = {"MODEL": "m", "PWD": "/a", "SSH_TTY": "1", "TZ": "UTC", "LANG": "C", "Http_Proxy": "p"}
 
     assert select_variables("all", values, defined=["SSH_TTY"]).keys() == {

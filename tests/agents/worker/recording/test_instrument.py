@@ -1,4 +1,4 @@
-"""Where source uses what nobody can follow, as libraries that open files by themselves."""
+"""Uses of code that the recorder cannot follow, such as libraries that open files by themselves."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from workbench.agents.worker.recording.blocks import cut
 from workbench.agents.worker.recording.instrument import find_opaque_uses
 
 
-def found(source: str) -> dict[str, list[str]]:
-    """By function, the libraries and the like."""
+def find_uses(source: str) -> dict[str, list[str]]:
+    """Return the opaque uses of each function."""
     tree = ast.parse(dedent(source))
     reads = find_opaque_uses(dedent(source).encode(), tree, cut(tree)[1])
-    return {name: sorted(what.removesuffix(" opens files by itself") for what in used) for name, used in reads.items()}
+    return {
+        name: sorted(reason.removesuffix(" opens files by itself") for reason in reasons)
+        for name, reasons in reads.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,7 @@ def found(source: str) -> dict[str, list[str]]:
         ("sys._getframe().f_code.co_name", None),
     ],
 )
-def test_functions_that_use_what_is_opaque_are_found(expression: str, library: str | None) -> None:
+def test_functions_with_opaque_uses_are_found(expression: str, library: str | None) -> None:
     source = f"""
         import pandas as pd
         import pyarrow.parquet as pq
@@ -59,10 +62,10 @@ def test_functions_that_use_what_is_opaque_are_found(expression: str, library: s
             return path
     """
 
-    assert found(source) == ({} if library is None else {"tool": [library]})
+    assert find_uses(source) == ({} if library is None else {"tool": [library]})
 
 
-def test_import_and_methods_are_distinguished() -> None:
+def test_opaque_uses_of_modules_and_methods_are_distinguished() -> None:
     source = """
         import duckdb
 
@@ -78,12 +81,12 @@ def test_import_and_methods_are_distinguished() -> None:
                 return pa
     """
 
-    assert found(source) == {"": ["duckdb"], "Tools.first": ["pyarrow"], "Tools.second": ["duckdb"]}
-    assert found("def f(pyarrow): return pyarrow.x") == {}
+    assert find_uses(source) == {"": ["duckdb"], "Tools.first": ["pyarrow"], "Tools.second": ["duckdb"]}
+    assert find_uses("def f(pyarrow): return pyarrow.x") == {}
 
 
 @pytest.mark.needs_fork
-async def test_only_cases_that_call_such_a_function_cannot_be_followed(bench: Any, run: Any) -> None:
+async def test_only_cases_that_call_an_opaque_function_are_opaque(bench: Any, run: Any) -> None:
     with sqlite3.connect(bench.folder / "other.db") as connection:
         connection.execute("create table t (x)")
     bench.agent(
@@ -97,7 +100,7 @@ async def test_only_cases_that_call_such_a_function_cannot_be_followed(bench: An
         """
     )
 
-    assert not (await run("hi")).of("opaque")
+    assert not (await run("hi")).rows("opaque")
     record = await run("attach")
     assert record.responses == ["[]"]
-    assert record.of("opaque").keys() == {"ATTACH in SQL"}
+    assert record.rows("opaque").keys() == {"ATTACH in SQL"}

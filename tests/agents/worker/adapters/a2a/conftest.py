@@ -1,4 +1,4 @@
-"""A2A targets, and the agents they lead to."""
+"""A2A targets and their agents."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from workbench.model.target import AgentKind
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Any]]:
-    """Start agents."""
+    """Return a function that starts agents."""
     from .servers import serving
 
     with ExitStack() as stack:
-        yield lambda *given, **options: stack.enter_context(serving(*given, **options))
+        yield lambda *arguments, **options: stack.enter_context(serving(*arguments, **options))
 
 
 @pytest.fixture
-def reach(bench: Any) -> Callable[..., Any]:
-    """The host of an agent at a URL."""
+def create_host(bench: Any) -> Callable[..., Any]:
+    """Return a function that creates the host of an agent at a URL."""
     return lambda url, **target: bench.host(kind=AgentKind.A2A, location=url, **{"mode": "fork", **target})
 
 
@@ -34,7 +34,7 @@ def reach(bench: Any) -> Callable[..., Any]:
         pytest.param({"version": "0.3"}, id="version-0.3"),
     ]
 )
-def manner(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """How an agent speaks."""
-    manner: dict[str, Any] = request.param
-    return manner
+def variant(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Options of an agent for one variant of the protocol."""
+    variant: dict[str, Any] = request.param
+    return variant

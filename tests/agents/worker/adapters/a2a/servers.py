@@ -1,4 +1,4 @@
-"""A2A agents on loopback, made with the protocol's own library: what they do, a word of the user decides."""
+"""A2A agents on loopback, made with the protocol's own library. The user's first word selects what they do."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 
-def data_part(kind: str, **data: Any) -> Part:
-    """A part as ADK's converter makes it of a function call or response."""
+def make_data_part(kind: str, **data: Any) -> Part:
+    """Return the part that ADK's converter makes of a function call or response."""
     part = new_data_part(data)
     ParseDict({"adk_type": kind}, part.metadata)
     return part
 
 
 class Executor(AgentExecutor):
-    """Does what the first word of the user says."""
+    """Runs the method that the first word of the user names."""
 
     def __init__(self) -> None:
         self.contexts: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
         self.present = 0
-        self.all_there = asyncio.Event()
+        self.all_present = asyncio.Event()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         self.cancelled.append(context.task_id)
@@ -71,17 +71,17 @@ class Executor(AgentExecutor):
         await task.complete()
 
     async def calls(self, task: TaskUpdater, rest: str) -> None:
-        call = data_part("function_call", id="c1", name="look", args={"at": rest, "times": 2})
-        given = data_part("function_response", id="c1", name="look", response={"seen": True})
+        call = make_data_part("function_call", id="c1", name="look", args={"at": rest, "times": 2})
+        response = make_data_part("function_response", id="c1", name="look", response={"seen": True})
         usage = {"adk_author": "looker", "adk_usage_metadata": {"promptTokenCount": 7, "totalTokenCount": 9}}
-        for parts in ([new_text_part("hm"), call], [given]):
+        for parts in ([new_text_part("hm"), call], [response]):
             message = task.new_agent_message(parts)
             await task.update_status(TaskState.TASK_STATE_WORKING, message, metadata=usage)
         await task.add_artifact([new_text_part("looked")])
         await task.complete()
 
     async def many(self, task: TaskUpdater, rest: str) -> None:
-        calls = [data_part("function_call", id=f"c{at}", name="look", args={"at": at}) for at in range(int(rest))]
+        calls = [make_data_part("function_call", id=f"c{at}", name="look", args={"at": at}) for at in range(int(rest))]
         await task.update_status(TaskState.TASK_STATE_WORKING, task.new_agent_message(calls))
         await task.add_artifact([new_text_part("looked")])
         await task.complete()
@@ -102,12 +102,12 @@ class Executor(AgentExecutor):
         await task.complete(task.new_agent_message([new_text_part("at last")]))
 
     async def meet(self, task: TaskUpdater, rest: str) -> None:
-        """Ends when as many as the user says are here at the same time."""
+        """End when the given number of tasks run at the same time."""
         await task.start_work()
         self.present += 1
         if self.present == int(rest):
-            self.all_there.set()
-        await self.all_there.wait()
+            self.all_present.set()
+        await self.all_present.wait()
         await task.complete(task.new_agent_message([new_text_part("at last")]))
 
     async def fail(self, task: TaskUpdater, rest: str) -> None:
@@ -130,16 +130,16 @@ class Executor(AgentExecutor):
 
 
 class Agent:
-    """A served agent: where it is, and what it has seen."""
+    """A served agent: its URL, and the requests that it received."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.executor = Executor()
         self.headers: list[dict[str, str]] = []
         self.refuse_with: Response | None = None
-        """What every request but those for the card gets."""
+        """The response to every request except those for the card."""
         self.card: Any = None
-        """What is served in place of the card."""
+        """The response that replaces the card."""
 
     def app(self, *, streaming: bool, binding: str, version: str) -> Any:
         card = AgentCard(
@@ -189,7 +189,7 @@ class Agent:
 def serving(
     make: Any = None, *, streaming: bool = True, binding: str = "JSONRPC", version: str = "1.0"
 ) -> Iterator[Agent]:
-    """An agent that runs meanwhile; `make` gives another application for a port."""
+    """Run an agent within the context; `make` returns another application for a port."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     agent = Agent(f"http://127.0.0.1:{port}")

@@ -1,4 +1,4 @@
-"""Agents that speak A2A, on real servers of the protocol's own library: what is sent, and what is read."""
+"""A2A agents on real servers of the protocol's own library: their requests, and how answers are read."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from workbench.model.trace import SpanKind
 
 pytestmark = [
     pytest.mark.needs_a2a,
-    pytest.mark.filterwarnings("ignore:.EXPERIMENTAL.:UserWarning"),  # of ADK, about its own
+    pytest.mark.filterwarnings("ignore:.EXPERIMENTAL.:UserWarning"),  # from ADK, about its own code
 ]
 
 
-def calls_of(turn: Any) -> list[tuple[str, Any]]:
+def get_calls(turn: Any) -> list[tuple[str, Any]]:
     return [(call.name, call.args) for call in turn.invocation.intermediate_data.tool_uses]
 
 
-def between(turn: Any) -> list[tuple[str, str]]:
-    told = turn.invocation.intermediate_data.intermediate_responses
-    return [(item.author, item.parts[0].text) for item in told]
+def get_intermediate_responses(turn: Any) -> list[tuple[str, str]]:
+    responses = turn.invocation.intermediate_data.intermediate_responses
+    return [(item.author, item.parts[0].text) for item in responses]
 
 
 async def test_messages_tasks_artefacts_and_calls_are_read(
-    bench: Any, serve: Any, reach: Any, manner: dict[str, Any]
+    bench: Any, serve: Any, create_host: Any, variant: dict[str, Any]
 ) -> None:
-    agent = serve(**manner)
+    agent = serve(**variant)
 
-    talk = await bench.talk(reach(agent.url), "message hi", "work lamp", "calls moon", "chunks", "data")
+    talk = await bench.talk(create_host(agent.url), "message hi", "work lamp", "calls moon", "chunks", "data")
 
     assert talk.error is None, talk.message
     assert talk.responses == [
@@ -42,18 +42,20 @@ async def test_messages_tasks_artefacts_and_calls_are_read(
         "one two three",
         '{"degrees": 3, "rain": false}',
     ]
-    assert between(talk.turns[1]) == [("agent", "let me see")]
-    assert calls_of(talk.turns[2]) == [("look", {"at": "moon", "times": 2})]
-    told = talk.turns[2].invocation.intermediate_data
-    assert [item.response for item in told.tool_responses] == [{"seen": True}]
-    assert [text for _, text in between(talk.turns[2])] == ["hm"]
+    assert get_intermediate_responses(talk.turns[1]) == [("agent", "let me see")]
+    assert get_calls(talk.turns[2]) == [("look", {"at": "moon", "times": 2})]
+    data = talk.turns[2].invocation.intermediate_data
+    assert [item.response for item in data.tool_responses] == [{"seen": True}]
+    assert [text for _, text in get_intermediate_responses(talk.turns[2])] == ["hm"]
     assert {context for context, _ in agent.executor.contexts} == {agent.executor.contexts[0][0]}
     assert len({task for _, task in agent.executor.contexts}) == 5
     assert talk.end.final_state is None
 
 
-async def test_only_what_adk_serves_says_that_no_tool_was_called(bench: Any, serve: Any, reach: Any) -> None:
-    talk = await bench.talk(reach(serve().url), "message hi", "calls moon")
+async def test_only_agents_served_by_adk_report_that_no_tool_was_called(
+    bench: Any, serve: Any, create_host: Any
+) -> None:
+    talk = await bench.talk(create_host(serve().url), "message hi", "calls moon")
 
     assert talk.turns[0].calls_unknown == (
         "the agent does not say which tools were called: A2A has no format for tool calls, and only ADK agents report "
@@ -72,7 +74,7 @@ async def test_only_what_adk_serves_says_that_no_tool_was_called(bench: Any, ser
         ({"metadata": {"trace": "adk_"}}, False),
     ],
 )
-def test_adk_is_known_by_its_notes_on_what_is_said(task: dict[str, Any], tells: bool) -> None:
+def test_adk_is_recognised_by_its_metadata_on_answers(task: dict[str, Any], tells: bool) -> None:
     turn = Turn({})
 
     turn.take({"task": {"id": "one", "status": {"state": "TASK_STATE_COMPLETED"}, **task}})
@@ -80,11 +82,11 @@ def test_adk_is_known_by_its_notes_on_what_is_said(task: dict[str, Any], tells: 
     assert turn.reports_calls is tells
 
 
-async def test_streamed_metadata_of_adk_is_read(bench: Any, serve: Any, reach: Any) -> None:
-    talk = await bench.talk(reach(serve().url), "calls moon")
+async def test_streamed_metadata_of_adk_is_read(bench: Any, serve: Any, create_host: Any) -> None:
+    talk = await bench.talk(create_host(serve().url), "calls moon")
 
     assert talk.turns[0].usage.model_dump(exclude_none=True) == {"prompt": 14, "total": 18}
-    assert between(talk.turns[0]) == [("looker", "hm")]
+    assert get_intermediate_responses(talk.turns[0]) == [("looker", "hm")]
     agent, tool = talk.spans
     assert (agent.kind, agent.response, tool.kind, tool.name, tool.response) == (
         SpanKind.AGENT,
@@ -97,28 +99,28 @@ async def test_streamed_metadata_of_adk_is_read(bench: Any, serve: Any, reach: A
 
 
 async def test_a_task_that_needs_input_continues_with_the_next_turn(
-    bench: Any, serve: Any, reach: Any, manner: dict[str, Any]
+    bench: Any, serve: Any, create_host: Any, variant: dict[str, Any]
 ) -> None:
-    agent = serve(**manner)
+    agent = serve(**variant)
 
-    talk = await bench.talk(reach(agent.url), "ask", "work lamp", "message hi")
+    talk = await bench.talk(create_host(agent.url), "ask", "work lamp", "message hi")
 
     assert talk.error is None, talk.message
     assert talk.responses == ["which one?", "found lamp\nand more", "said hi"]
     (first, second, third) = (task for _, task in agent.executor.contexts)
     assert first == second != third
-    assert between(talk.turns[1]) == [("agent", "let me see")]  # what was said before is not said again
+    assert get_intermediate_responses(talk.turns[1]) == [("agent", "let me see")]  # earlier text is not repeated
 
 
 async def test_a_task_that_continues_after_the_answer_is_polled_until_it_is_done(
-    bench: Any, serve: Any, reach: Any
+    bench: Any, serve: Any, create_host: Any
 ) -> None:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    asked: list[str] = []
+    methods: list[str] = []
 
     def app(port: int) -> Any:
         interface = {"url": f"http://127.0.0.1:{port}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
@@ -128,9 +130,9 @@ async def test_a_task_that_continues_after_the_answer_is_polled_until_it_is_done
 
         async def rpc(request: Request) -> JSONResponse:
             body = await request.json()
-            asked.append(body["method"])
-            texts = ["one ", "two ", "three"][: len(asked)]
-            state = "TASK_STATE_COMPLETED" if len(asked) == 3 else "TASK_STATE_WORKING"
+            methods.append(body["method"])
+            texts = ["one ", "two ", "three"][: len(methods)]
+            state = "TASK_STATE_COMPLETED" if len(methods) == 3 else "TASK_STATE_WORKING"
             artefact = {"artifactId": "a", "parts": [{"text": text} for text in texts]}
             task = {"id": "t", "contextId": "c", "status": {"state": state}, "artifacts": [artefact]}
             result = task if body["method"] == "GetTask" else {"task": task}
@@ -138,72 +140,72 @@ async def test_a_task_that_continues_after_the_answer_is_polled_until_it_is_done
 
         return Starlette(routes=[Route("/.well-known/agent-card.json", card), Route("/", rpc, methods=["POST"])])
 
-    talk = await bench.talk(reach(serve(app).url), "go")
+    talk = await bench.talk(create_host(serve(app).url), "go")
 
     assert talk.error is None, talk.message
     assert talk.responses == ["one two three"]
-    assert asked == ["SendMessage", "GetTask", "GetTask"]
+    assert methods == ["SendMessage", "GetTask", "GetTask"]
 
 
-def test_an_artefact_that_a_later_turn_changes_is_the_answer_again() -> None:
+def test_an_artefact_that_a_later_turn_changes_is_an_answer_again() -> None:
     def task(state: str, text: str) -> dict[str, Any]:
         artefact = {"artifactId": "a", "parts": [{"text": text}]}
         return {"task": {"id": "t", "contextId": "c", "status": {"state": state}, "artifacts": [artefact]}}
 
     known: dict[str, Any] = {}
-    told = []
+    answers = []
     for state, text in (("INPUT_REQUIRED", "draft"), ("INPUT_REQUIRED", "better"), ("COMPLETED", "better")):
         turn = Turn(known)
         turn.take(task(f"TASK_STATE_{state}", text))
         try:
-            told.append(turn.answer()["response"])
+            answers.append(turn.answer()["response"])
         except AgentFault as error:
-            told.append(str(error))
+            answers.append(str(error))
 
-    assert told == ["draft", "better", "the agent ended the turn without text, data or calls of tools"]
+    assert answers == ["draft", "better", "the agent ended the turn without text, data or calls of tools"]
 
 
-def done(task: str, *parts: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """A task that is completed, with one artefact of a constant id."""
+def make_completed_task(task: str, *parts: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """Return a completed task with one artefact of a constant id."""
     artefact = {"artifactId": "result", "parts": list(parts)}
     status = {"state": "TASK_STATE_COMPLETED"}
     return {"task": {"id": task, "status": status, "artifacts": [artefact], "metadata": metadata}}
 
 
-def test_artefacts_of_two_tasks_may_have_one_id_and_one_text() -> None:
+def test_artefacts_of_two_tasks_may_have_the_same_id_and_text() -> None:
     known: dict[Any, Any] = {}
-    told = []
+    answers = []
     for task in ("one", "two"):
         turn = Turn(known)
-        turn.take(done(task, {"text": "Done."}))
-        told.append(turn.answer()["response"])
+        turn.take(make_completed_task(task, {"text": "Done."}))
+        answers.append(turn.answer()["response"])
 
-    assert told == ["Done.", "Done."]
+    assert answers == ["Done.", "Done."]
 
 
-def test_tokens_of_a_task_are_counted_once_however_often_it_is_asked_for() -> None:
+def test_tokens_of_a_task_are_counted_once_however_often_it_is_polled() -> None:
     turn = Turn({})
     for _ in range(3):
-        turn.take(done("one", {"text": "Done."}, adk_usage_metadata={"promptTokenCount": 10.0}))
+        turn.take(make_completed_task("one", {"text": "Done."}, adk_usage_metadata={"promptTokenCount": 10.0}))
 
     assert turn.answer()["usage"] == {"prompt": 10}
 
 
 @pytest.mark.parametrize("data", ["look", [1], None])
-def test_a_call_without_an_object_is_an_error_and_never_an_empty_trajectory(data: Any) -> None:
+def test_a_call_whose_data_is_not_an_object_is_an_error(data: Any) -> None:
     turn = Turn({})
-    turn.take(done("one", {"text": "Done."}, {"data": data, "metadata": {"adk_type": "function_call"}}))
+    turn.take(make_completed_task("one", {"text": "Done."}, {"data": data, "metadata": {"adk_type": "function_call"}}))
 
     with pytest.raises(AgentFault, match=r"the agent sent a function_call with .* expected an object"):
         turn.answer()
 
 
-async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any, reach: Any) -> None:
+async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any, create_host: Any) -> None:
     agent = serve()
-    host = reach(agent.url)
+    host = create_host(agent.url)
     host.prepare(cases=4)
 
-    async with asyncio.timeout(60):  # they meet, or wait for each other for good
+    async with asyncio.timeout(60):  # without concurrency they would wait for ever
         talks = await asyncio.gather(*(bench.talk(host, "meet 4", f"message {number}") for number in range(4)))
 
     assert [talk.responses for talk in talks] == [["at last", f"said {number}"] for number in range(4)]
@@ -211,7 +213,9 @@ async def test_sessions_share_a_process_and_nothing_else(bench: Any, serve: Any,
     assert not any("cookie" in headers for headers in agent.headers)
 
 
-async def test_headers_take_values_of_the_environment_and_never_show_them(bench: Any, serve: Any, reach: Any) -> None:
+async def test_headers_use_environment_variables_and_never_show_their_values(
+    bench: Any, serve: Any, create_host: Any
+) -> None:
     from starlette.responses import PlainTextResponse
 
     agent = serve()
@@ -220,10 +224,10 @@ async def test_headers_take_values_of_the_environment_and_never_show_them(bench:
         "options": {"headers": {"Authorization": "Bearer ${LAMP_KEY}"}},
     }
 
-    talk = await bench.talk(reach(agent.url, **options), "message hi")
+    talk = await bench.talk(create_host(agent.url, **options), "message hi")
     agent.refuse_with = PlainTextResponse("not secret-of-lamps", status_code=403)
-    refused = await bench.talk(reach(agent.url, **options), "message hi")
-    unset = await bench.talk(reach(agent.url, options={"headers": {"X": "${NOT_SET}"}}), "message hi")
+    refused = await bench.talk(create_host(agent.url, **options), "message hi")
+    unset = await bench.talk(create_host(agent.url, options={"headers": {"X": "${NOT_SET}"}}), "message hi")
 
     assert talk.responses == ["said hi"]
     assert {headers["authorization"] for headers in agent.headers} == {"Bearer secret-of-lamps"}
@@ -231,14 +235,16 @@ async def test_headers_take_values_of_the_environment_and_never_show_them(bench:
     assert unset.message == "targets.bench.a2a.headers.X: the environment variable NOT_SET is not set"
 
 
-async def test_a_key_that_the_agent_tells_is_neither_shown_nor_kept(bench: Any, serve: Any, reach: Any) -> None:
+async def test_a_key_that_the_agent_repeats_is_neither_shown_nor_stored(
+    bench: Any, serve: Any, create_host: Any
+) -> None:
     options = {
         "env_file": bench.write("a2a.env", "LAMP_KEY=secret-of-lamps\nTOWN=Springfield"),
         "options": {
             "headers": {"Authorization": "Bearer ${LAMP_KEY}", "X-Api-Key": "literal-key", "X-Town": "${TOWN}"}
         },
     }
-    host = reach(serve().url, **options)
+    host = create_host(serve().url, **options)
 
     failed = await bench.talk(host, "refuse secret-of-lamps literal-key")
     answered = await bench.talk(host, "message secret-of-lamps literal-key Springfield")
@@ -247,7 +253,7 @@ async def test_a_key_that_the_agent_tells_is_neither_shown_nor_kept(bench: Any, 
     assert answered.responses == ["said ${LAMP_KEY} [redacted] Springfield"]
 
 
-async def test_headers_are_sent_only_to_where_the_target_is(bench: Any, serve: Any, reach: Any) -> None:
+async def test_headers_are_sent_only_to_the_host_of_the_target(bench: Any, serve: Any, create_host: Any) -> None:
     agent, other = serve(), serve()
     interfaces = [
         {"url": f"{each.url}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"} for each in (other, agent)
@@ -255,39 +261,42 @@ async def test_headers_are_sent_only_to_where_the_target_is(bench: Any, serve: A
     headers = {"options": {"headers": {"X-Town": "Springfield"}}}
 
     agent.card = {"name": "x", "supportedInterfaces": interfaces}
-    own = await bench.talk(reach(agent.url, **headers), "message hi")
+    own = await bench.talk(create_host(agent.url, **headers), "message hi")
     agent.card = {"name": "x", "supportedInterfaces": interfaces[:1]}
-    refused = await bench.talk(reach(agent.url, **headers), "message hi")
-    seen = len(other.headers)
-    bare = await bench.talk(reach(agent.url), "message hi")
+    refused = await bench.talk(create_host(agent.url, **headers), "message hi")
+    request_count = len(other.headers)
+    bare = await bench.talk(create_host(agent.url), "message hi")
 
     assert own.responses == bare.responses == ["said hi"]
     assert refused.error.failure.kind is FailureKind.SETUP
     assert f"names {other.url}/rpc, which has another scheme, host or port than target" in refused.message
-    assert seen == 0
+    assert request_count == 0
 
 
-async def test_requests_go_on_with_the_trace_that_the_result_names(bench: Any, serve: Any, reach: Any) -> None:
+async def test_requests_continue_the_trace_that_the_result_names(bench: Any, serve: Any, create_host: Any) -> None:
     agent = serve()
 
-    talk = await bench.talk(reach(agent.url), "message a", "message b")
+    talk = await bench.talk(create_host(agent.url), "message a", "message b")
 
     sent = [headers["traceparent"] for headers in agent.headers if "traceparent" in headers]
     assert sent == [span.attributes["traceparent"] for span in talk.spans]
     assert len({each.split("-")[1] for each in sent}) == 1
 
 
-async def test_the_card_describes_the_agent(bench: Any, serve: Any, reach: Any) -> None:
-    session = await bench.open(reach(serve().url))
-    told = await session.describe()
+async def test_the_card_describes_the_agent(bench: Any, serve: Any, create_host: Any) -> None:
+    session = await bench.open(create_host(serve().url))
+    description = await session.describe()
     await session.kill()
 
-    assert (told.agents[0].name, told.agents[0].description) == ("lamps", "Knows lamps.\nswitch: Switches lamps.")
-    assert told.unknown
+    assert (description.agents[0].name, description.agents[0].description) == (
+        "lamps",
+        "Knows lamps.\nswitch: Switches lamps.",
+    )
+    assert description.unknown
 
 
 @pytest.mark.needs_adk
-async def test_an_agent_that_adk_serves_tells_its_calls_and_tokens(bench: Any, serve: Any, reach: Any) -> None:
+async def test_an_agent_served_by_adk_reports_its_calls_and_tokens(bench: Any, serve: Any, create_host: Any) -> None:
     from google.adk.a2a.utils.agent_to_a2a import to_a2a
     from google.adk.agents import LlmAgent
     from google.adk.models import BaseLlm, LlmResponse
@@ -310,22 +319,22 @@ async def test_an_agent_that_adk_serves_tells_its_calls_and_tokens(bench: Any, s
     root = LlmAgent(name="lamps", description="Knows lamps.", model=Model(), tools=[switch])
     agent = serve(lambda port: to_a2a(root, host="127.0.0.1", port=port))
 
-    talk = await bench.talk(reach(agent.url), "lamp 2", "again", "thanks")
+    talk = await bench.talk(create_host(agent.url), "lamp 2", "again", "thanks")
 
     assert talk.error is None, talk.message
     assert talk.responses == ["It is on.", "It is on.", "Gladly."]
-    assert [calls_of(turn) for turn in talk.turns] == [*[[("switch", {"lamp": 2, "on": True})]] * 2, []]
+    assert [get_calls(turn) for turn in talk.turns] == [*[[("switch", {"lamp": 2, "on": True})]] * 2, []]
     assert talk.turns[2].calls_unknown is None
-    told = talk.turns[1].invocation.intermediate_data
-    assert [item.response for item in told.tool_responses] == [{"lamp": 2, "on": True}]
-    assert told.intermediate_responses == []
+    data = talk.turns[1].invocation.intermediate_data
+    assert [item.response for item in data.tool_responses] == [{"lamp": 2, "on": True}]
+    assert data.intermediate_responses == []
     assert talk.turns[0].usage.total == 24
 
 
-async def test_more_calls_than_are_kept_are_cut_and_not_judged(bench: Any, serve: Any, reach: Any) -> None:
-    talk = await bench.talk(reach(serve().url), "many 12000")
+async def test_too_many_tool_calls_are_cut_and_not_judged(bench: Any, serve: Any, create_host: Any) -> None:
+    talk = await bench.talk(create_host(serve().url), "many 12000")
 
     assert talk.error is None, talk.message
     assert talk.responses == ["looked"]
-    assert [args["at"] for _, args in calls_of(talk.turns[0])] == list(range(10_000))
+    assert [args["at"] for _, args in get_calls(talk.turns[0])] == list(range(10_000))
     assert talk.turns[0].calls_unknown == "the agent made 12,000 tool calls in one turn; only the first 10,000 are kept"

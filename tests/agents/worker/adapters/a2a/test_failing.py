@@ -1,4 +1,4 @@
-"""Agents that speak A2A and fail, are not there, or are given up: what is said, and what becomes of their tasks."""
+"""A2A agents that fail, cannot be reached or are killed: the message, and the end of their tasks."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from workbench.model.results import FailureKind
 
 pytestmark = [
     pytest.mark.needs_a2a,
-    pytest.mark.filterwarnings("ignore:.EXPERIMENTAL.:UserWarning"),  # of ADK, about its own
+    pytest.mark.filterwarnings("ignore:.EXPERIMENTAL.:UserWarning"),  # from ADK, about its own code
 ]
 
 
-async def test_sessions_that_wait_for_one_card_share_one_attempt_and_its_failure(
+async def test_sessions_share_one_request_for_the_card_and_its_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from workbench.agents.worker.adapters.a2a import a2a_session
     from workbench.agents.worker.adapters.external_session import Variables
 
     monkeypatch.setattr(a2a_session, "_CARD_SECONDS", 0.3)
-    asked = 0
+    request_count = 0
 
     async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal asked
-        asked += 1
+        nonlocal request_count
+        request_count += 1
         await reader.read()
         writer.close()
 
@@ -40,13 +40,13 @@ async def test_sessions_that_wait_for_one_card_share_one_attempt_and_its_failure
     peer = a2a_session.Peer(target, Variables(target), url=url, headers={})
 
     failures = await asyncio.gather(*(peer.connect() for _ in range(4)), return_exceptions=True)
-    counted = asked
-    again = await asyncio.gather(peer.connect(), return_exceptions=True)
+    first_count = request_count
+    later_failures = await asyncio.gather(peer.connect(), return_exceptions=True)
     server.close()
 
-    assert counted == 1
-    assert asked == 2
-    for failure in (*failures, *again):
+    assert first_count == 1
+    assert request_count == 2
+    for failure in (*failures, *later_failures):
         assert isinstance(failure, AgentFault) and failure.kind == "infrastructure", failure
 
 
@@ -61,18 +61,18 @@ async def test_sessions_that_wait_for_one_card_share_one_attempt_and_its_failure
         ("silent", FailureKind.AGENT, "the agent ended the turn without text, data or calls of tools"),
     ],
 )
-async def test_a_task_that_comes_to_nothing_is_an_error(
-    bench: Any, serve: Any, reach: Any, word: str, kind: FailureKind, message: str
+async def test_a_task_without_a_usable_result_is_an_error(
+    bench: Any, serve: Any, create_host: Any, word: str, kind: FailureKind, message: str
 ) -> None:
-    talk = await bench.talk(reach(serve().url), word)
+    talk = await bench.talk(create_host(serve().url), word)
 
     assert talk.error.failure.kind is kind
     assert message in talk.message
     assert talk.error.failure.traceback is None
 
 
-def offering(binding: str, version: str) -> dict[str, Any]:
-    """A card whose agent is nowhere."""
+def make_card(binding: str, version: str) -> dict[str, Any]:
+    """Return a card with an agent that cannot be reached."""
     interface = {"url": "http://127.0.0.1:9", "protocolBinding": binding, "protocolVersion": version}
     return {"name": "x", "supportedInterfaces": [interface]}
 
@@ -87,7 +87,7 @@ def offering(binding: str, version: str) -> dict[str, Any]:
         ({"hello": 1}, FailureKind.SETUP, "is no agent card: expected an object with a name"),
         ({"name": 3}, FailureKind.SETUP, "holds no agent card"),
         (
-            offering("GRPC", "1.0"),
+            make_card("GRPC", "1.0"),
             FailureKind.SETUP,
             "found GRPC 1.0, expected JSONRPC or HTTP+JSON of version 0.3 or newer; gRPC is not supported, so let "
             "the agent also serve one of these",
@@ -102,8 +102,8 @@ def offering(binding: str, version: str) -> dict[str, Any]:
         ),
     ],
 )
-async def test_a_card_of_no_use_is_named_with_its_place(
-    bench: Any, serve: Any, reach: Any, card: Any, kind: FailureKind, message: str
+async def test_an_unusable_card_is_reported_with_its_address(
+    bench: Any, serve: Any, create_host: Any, card: Any, kind: FailureKind, message: str
 ) -> None:
     from starlette.responses import HTMLResponse, PlainTextResponse
 
@@ -112,33 +112,37 @@ async def test_a_card_of_no_use_is_named_with_its_place(
         card if isinstance(card, dict) else PlainTextResponse("", card) if isinstance(card, int) else HTMLResponse(card)
     )
 
-    talk = await bench.talk(reach(agent.url), "message hi")
+    talk = await bench.talk(create_host(agent.url), "message hi")
 
     assert talk.error.failure.kind is kind
     assert message.replace("URL", agent.url) in talk.message
     assert talk.error.failure.traceback is None
 
 
-async def test_an_agent_that_is_not_there_is_infrastructure(bench: Any, serve: Any, reach: Any) -> None:
-    nowhere = await bench.talk(reach("http://127.0.0.1:9"), "message hi")
+async def test_an_unreachable_agent_is_an_infrastructure_error(bench: Any, serve: Any, create_host: Any) -> None:
+    talk_without_card = await bench.talk(create_host("http://127.0.0.1:9"), "message hi")
     agent = serve()
     agent.card = {
         "name": "x",
         "supportedInterfaces": [{"url": "http://127.0.0.1:9", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
     }
-    elsewhere = await bench.talk(reach(f"{agent.url}/.well-known/agent-card.json"), "message hi")
+    talk_with_card = await bench.talk(create_host(f"{agent.url}/.well-known/agent-card.json"), "message hi")
 
-    assert (nowhere.error.failure.kind, elsewhere.error.failure.kind) == (FailureKind.INFRASTRUCTURE,) * 2
-    assert nowhere.message.startswith("the agent card http://127.0.0.1:9/.well-known/agent-card.json cannot be fetched")
-    assert "cannot be reached" in elsewhere.message
+    assert (talk_without_card.error.failure.kind, talk_with_card.error.failure.kind) == (
+        FailureKind.INFRASTRUCTURE,
+    ) * 2
+    assert talk_without_card.message.startswith(
+        "the agent card http://127.0.0.1:9/.well-known/agent-card.json cannot be fetched"
+    )
+    assert "cannot be reached" in talk_with_card.message
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_invalid_answers_are_distinguished(bench: Any, serve: Any, reach: Any, streaming: bool) -> None:
+async def test_invalid_answers_are_distinguished(bench: Any, serve: Any, create_host: Any, streaming: bool) -> None:
     from starlette.responses import HTMLResponse, JSONResponse
 
     agent = serve(streaming=streaming)
-    host = reach(agent.url)
+    host = create_host(agent.url)
     found = []
     error = {"jsonrpc": "2.0", "id": "1", "error": {"code": -32603, "message": "lamp exploded"}}
     answers = [{"jsonrpc": "2.0", "id": "1", "result": result} for result in (3, {"task": 3}, {})]
@@ -159,48 +163,48 @@ async def test_invalid_answers_are_distinguished(bench: Any, serve: Any, reach: 
         assert message.startswith((f"the agent {agent.url} gave no answer that is A2A", "the agent gave neither"))
 
 
-async def test_a_slow_agent_can_be_given_up(bench: Any, serve: Any, reach: Any) -> None:
-    host = reach(serve().url)
+async def test_a_session_with_a_slow_agent_can_be_killed(bench: Any, serve: Any, create_host: Any) -> None:
+    host = create_host(serve().url)
     session = await bench.open(host)
-    waiting = asyncio.ensure_future(session.turn(Content.of_text("slow 60", role="user"), turn=0))
+    turn = asyncio.ensure_future(session.turn(Content.of_text("slow 60", role="user"), turn=0))
     await asyncio.sleep(1.5)
-    started = time.perf_counter()
+    start = time.perf_counter()
 
     await session.kill()
-    await asyncio.wait([waiting], timeout=10)
+    await asyncio.wait([turn], timeout=10)
 
-    assert waiting.done() and waiting.exception() is not None
-    assert time.perf_counter() - started < 5
+    assert turn.done() and turn.exception() is not None
+    assert time.perf_counter() - start < 5
     assert (await bench.talk(host, "message hi")).responses == ["said hi"]
 
 
 async def test_a_task_that_is_no_longer_needed_is_cancelled(
-    bench: Any, serve: Any, reach: Any, eventually: Any, manner: dict[str, Any]
+    bench: Any, serve: Any, create_host: Any, wait_until: Any, variant: dict[str, Any]
 ) -> None:
-    if not manner.get("streaming", True):
+    if not variant.get("streaming", True):
         pytest.skip("an agent that answers once tells of its task only then")
-    agent = serve(**manner)
-    host = reach(agent.url)
+    agent = serve(**variant)
+    host = create_host(agent.url)
     session = await bench.open(host)
-    waiting = asyncio.ensure_future(session.turn(Content.of_text("slow 60", role="user"), turn=0))
-    await eventually(lambda: agent.executor.contexts)
-    await asyncio.sleep(0.5)  # until the task is told of
+    turn = asyncio.ensure_future(session.turn(Content.of_text("slow 60", role="user"), turn=0))
+    await wait_until(lambda: agent.executor.contexts)
+    await asyncio.sleep(0.5)  # until the task is announced
 
     await session.kill()
-    await asyncio.wait([waiting])
+    await asyncio.wait([turn])
 
-    await eventually(lambda: agent.executor.cancelled)
+    await wait_until(lambda: agent.executor.cancelled)
     assert agent.executor.cancelled == [agent.executor.contexts[0][1]]
     assert (await bench.talk(host, "message hi")).responses == ["said hi"]
 
 
 @pytest.mark.parametrize(("word", "is_open"), [("auth", True), ("wordless", True), ("fail", False), ("work x", False)])
-async def test_only_a_task_that_is_open_is_cancelled(
-    bench: Any, serve: Any, reach: Any, word: str, is_open: bool
+async def test_only_an_open_task_is_cancelled(
+    bench: Any, serve: Any, create_host: Any, word: str, is_open: bool
 ) -> None:
     agent = serve()
 
-    await bench.talk(reach(agent.url), word)
+    await bench.talk(create_host(agent.url), word)
 
     assert len(agent.executor.cancelled) == is_open
 
@@ -220,15 +224,15 @@ async def ask_with_a_call(session: Any) -> None:
 
 
 @pytest.mark.parametrize("end", [finish, kill, ask_with_a_call])
-async def test_a_task_that_waits_for_the_next_turn_is_cancelled_where_none_comes(
-    bench: Any, serve: Any, reach: Any, eventually: Any, end: Any
+async def test_a_task_that_waits_for_input_is_cancelled_if_no_turn_follows(
+    bench: Any, serve: Any, create_host: Any, wait_until: Any, end: Any
 ) -> None:
     agent = serve()
-    session = await bench.open(reach(agent.url))
+    session = await bench.open(create_host(agent.url))
     await session.turn(Content.of_text("ask", role="user"), turn=0)
 
     await end(session)
 
-    await eventually(lambda: agent.executor.cancelled)
+    await wait_until(lambda: agent.executor.cancelled)
     assert agent.executor.cancelled == [agent.executor.contexts[0][1]]
     await session.kill()

@@ -1,4 +1,4 @@
-"""ADK agents written to a folder of the test's own, and run through the adapter in this process."""
+"""ADK agents in a folder of the test, run through the adapter in this process."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class Scripted(BaseLlm):
 def llm_agent(name, *answers, **options):
     return LlmAgent(name=name, model=Scripted(answers=list(answers)), **options)
 '''
-"""What every agent of these tests may use."""
+"""Code that every agent of these tests may use."""
 
 
 @dataclass
 class Conversation:
-    """What came of a conversation: the turns that ended, the error that ended it, the spans and the state."""
+    """The outcome of a conversation: its finished turns, its error, its spans and its state."""
 
     turns: list[TurnResult] = field(default_factory=list)
     error: BaseException | None = None
@@ -84,25 +84,25 @@ class Conversation:
     def calls(self) -> list[tuple[str, Any]]:
         return [(call.name, call.args) for call in get_trajectory(self.invocation)]
 
-    def named(self, kind: SpanKind, name: str | None = None) -> list[Span]:
+    def find_spans(self, kind: SpanKind, name: str | None = None) -> list[Span]:
         return [span for span in self.spans if span.kind == kind and name in (None, span.name)]
 
-    def only(self, kind: SpanKind, name: str | None = None) -> Span:
-        (span,) = self.named(kind, name)
+    def find_span(self, kind: SpanKind, name: str | None = None) -> Span:
+        (span,) = self.find_spans(kind, name)
         return span
 
-    def above(self, span: Span) -> list[str]:
-        """The kinds and names of the spans around this one, innermost first."""
+    def get_ancestors(self, span: Span) -> list[str]:
+        """Return the kinds and names of the ancestors of a span, innermost first."""
         by_id = {span.id: span for span in self.spans}
-        found = []
+        ancestors = []
         while span.parent_id is not None:
             span = by_id[span.parent_id]
-            found.append(f"{span.kind.value} {span.name}")
-        return found
+            ancestors.append(f"{span.kind.value} {span.name}")
+        return ancestors
 
 
 class Agents:
-    """A folder of agents, as `adk web` wants it."""
+    """A folder of agents, in the layout of `adk web`."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -116,7 +116,7 @@ class Agents:
         return self.folder / name
 
     def write_agent(self, name: str, code: str) -> Path:
-        """A package with `agent.py`, which may use everything in PRELUDE."""
+        """Write a package with `agent.py`, which may use everything in PRELUDE."""
         return self.write(name, {"__init__.py": "from . import agent\n", "agent.py": PRELUDE + textwrap.dedent(code)})
 
     def adapter(self, name: str) -> adk.Adapter:
@@ -128,38 +128,38 @@ class Agents:
         return adapter
 
     async def talk(self, name: str, *prompts: str, **session: Any) -> Conversation:
-        """Load the agent and hold a conversation with it; an error ends it and is kept."""
+        """Load the agent and hold a conversation with it; an error ends it and is stored in it."""
         adapter = self.adapter(name)
         adapter.load()
         return await converse(adapter, *prompts, **session)
 
     async def talk_to(self, code: str, *prompts: str, **session: Any) -> Conversation:
-        """The same with an agent that has no other name."""
+        """Hold a conversation with an agent made of this code."""
         self.write_agent("the_agent", code)
         return await self.talk("the_agent", *prompts, **session)
 
 
 async def converse(adapter: adk.Adapter, *prompts: str, **session: Any) -> Conversation:
     conversation = Conversation()
-    emitted: list[dict[str, Any]] = []
-    opened = await adapter.open(
+    span_data: list[dict[str, Any]] = []
+    adapter_session = await adapter.open(
         {"app_name": "app", "user_id": "user", "session_id": None, "state": {}, "collect_spans": True, **session},
-        emitted.append,
+        span_data.append,
     )
     try:
         for index, prompt in enumerate(prompts):
-            turn = await opened.turn({"role": "user", "parts": [{"text": prompt}]}, index)
+            turn = await adapter_session.turn({"role": "user", "parts": [{"text": prompt}]}, index)
             conversation.turns.append(TurnResult.model_validate(turn))
     except Exception as error:
         conversation.error = error
-    conversation.state = (await opened.close())["final_state"]
-    conversation.spans = [Span.model_validate(span) for span in emitted]
+    conversation.state = (await adapter_session.close())["final_state"]
+    conversation.spans = [Span.model_validate(span) for span in span_data]
     return conversation
 
 
 @pytest.fixture
 def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agents]:
-    """A folder for the agents of one test, whose modules are forgotten with it."""
+    """A folder for the agents of one test; their modules are unloaded afterwards."""
     folder = tmp_path / "agents"
     folder.mkdir()
     before = set(sys.modules)

@@ -52,26 +52,26 @@ def _random_event(chance: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_events_become_the_invocation_that_adk_makes_of_them(seed: int) -> None:
+def test_random_events_become_the_same_invocation_as_in_adk(seed: int) -> None:
     from google.adk.evaluation.eval_case import Invocation
     from google.adk.evaluation.evaluation_generator import EvaluationGenerator
     from google.adk.events import Event
     from google.genai import types
 
     chance = random.Random(seed)
-    said = types.Content(role="user", parts=[types.Part(text="question")])
+    content = types.Content(role="user", parts=[types.Part(text="question")])
     for _ in range(100):
         events = [_random_event(chance) for _ in range(chance.randint(1, 6))]
-        asked = Event(invocation_id="e-1", author="user", content=said, timestamp=5.0)
+        user_event = Event(invocation_id="e-1", author="user", content=content, timestamp=5.0)
 
-        (theirs,) = EvaluationGenerator.convert_events_to_eval_invocations([asked, *events])
+        (adk_invocation,) = EvaluationGenerator.convert_events_to_eval_invocations([user_event, *events])
         turn = TurnEvents()
         for event in events:
             turn.add(event)
-        ours = turn.build_invocation(user_content=said, sent_at=5.0, app_details={})
+        invocation = turn.build_invocation(user_content=content, sent_at=5.0, app_details={})
 
-        del ours["app_details"]
-        assert Invocation.model_validate(ours) == theirs
+        del invocation["app_details"]
+        assert Invocation.model_validate(invocation) == adk_invocation
 
 
 AGENTS = {
@@ -113,18 +113,18 @@ AGENTS = {
 
 
 @pytest.mark.parametrize("code", AGENTS.values(), ids=AGENTS.keys())
-async def test_a_conversation_comes_out_as_in_adk(agents: Agents, code: str) -> None:
+async def test_a_conversation_has_the_same_invocations_as_in_adk(agents: Agents, code: str) -> None:
     from google.adk.evaluation.eval_case import Invocation
 
-    ours = (await agents.talk_to(code, "first", "second", state={"k": 1})).turns
+    turns = (await agents.talk_to(code, "first", "second", state={"k": 1})).turns
     agents.write_agent("same_agent", code)
     agents.adapter("same_agent").load()
-    theirs = await _infer_with_adk("same_agent", "first", "second")
+    adk_invocations = await _infer_with_adk("same_agent", "first", "second")
 
-    assert len(ours) == len(theirs) == 2
-    for our, their in zip(ours, theirs, strict=True):
-        dumped = our.invocation.model_dump(mode="json", exclude_none=True)
-        assert _comparable(Invocation.model_validate(dumped)) == _comparable(their)
+    assert len(turns) == len(adk_invocations) == 2
+    for turn, adk_invocation in zip(turns, adk_invocations, strict=True):
+        dumped = turn.invocation.model_dump(mode="json", exclude_none=True)
+        assert _remove_ids_and_times(Invocation.model_validate(dumped)) == _remove_ids_and_times(adk_invocation)
 
 
 async def _infer_with_adk(name: str, *prompts: str) -> list[Any]:
@@ -145,15 +145,15 @@ async def _infer_with_adk(name: str, *prompts: str) -> list[Any]:
     )
 
 
-def _comparable(invocation: Any) -> dict[str, Any]:
-    """The invocation without what differs from run to run: ids and times."""
+def _remove_ids_and_times(invocation: Any) -> dict[str, Any]:
+    """Return the invocation without ids and times, which differ between runs."""
     data = invocation.model_dump(mode="json", exclude_none=True)
     for name in ("invocation_id", "creation_timestamp", "duration", "model_duration", "tool_duration"):
         data.pop(name, None)
 
-    def without_ids(value: Any) -> Any:
+    def remove_ids(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: without_ids(item) for key, item in value.items() if key != "id"}
-        return [without_ids(item) for item in value] if isinstance(value, list) else value
+            return {key: remove_ids(item) for key, item in value.items() if key != "id"}
+        return [remove_ids(item) for item in value] if isinstance(value, list) else value
 
-    return without_ids(data)
+    return remove_ids(data)

@@ -1,4 +1,4 @@
-"""ADK agents are found however they are laid out; where there is none, the message says what was looked for, where."""
+"""ADK agents are found in every layout; if one is missing, the message says what was searched and where."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("files", LAYOUTS.values(), ids=LAYOUTS.keys())
-async def test_the_agent_is_found(agents: Agents, files: dict[str, str]) -> None:
+async def test_the_agent_is_found_in_every_layout(agents: Agents, files: dict[str, str]) -> None:
     agents.write("my_agent", files)
 
     assert (await agents.talk("my_agent", "hi")).text == "hello"
 
 
-async def test_an_app_in_the_agent_module_comes_before_the_agent_of_the_package(agents: Agents) -> None:
+async def test_an_app_in_the_agent_module_takes_precedence_over_the_packages_agent(agents: Agents) -> None:
     app = 'app = App(name="named", root_agent=llm_agent("other", "from the app"))'
     agents.write("my_agent", {"__init__.py": "from .agent import root_agent", "agent.py": HELLO + app})
 
     assert (await agents.talk("my_agent", "hi")).text == "from the app"
 
 
-async def test_an_agent_inside_a_package_may_import_from_around_it(agents: Agents) -> None:
+async def test_an_agent_inside_a_package_may_import_from_the_parent_package(agents: Agents) -> None:
     agents.write("", {"__init__.py": "", "common.py": "WORD = 'shared'"})
     code = "from ..common import WORD\nfrom agents.common import WORD as SAME\nassert SAME is WORD\n" + HELLO
     agents.write("my_agent", {"__init__.py": "from . import agent", "agent.py": code})
@@ -76,7 +76,7 @@ async def test_an_agent_inside_a_package_may_import_from_around_it(agents: Agent
 
 
 @pytest.mark.parametrize("name", ["calendar", "json", "my.agent", "my-agent"])
-async def test_a_folder_may_be_named_as_it_likes(agents: Agents, name: str) -> None:
+async def test_the_folder_of_an_agent_may_have_any_name(agents: Agents, name: str) -> None:
     agents.write(
         name, {"__init__.py": "from . import agent", "agent.py": "from .made import root_agent", "made.py": HELLO}
     )
@@ -98,7 +98,7 @@ async def test_a_workflow_is_an_agent(agents: Agents) -> None:
     assert conversation.text == "final"
 
 
-async def test_a_factory_makes_an_agent_for_each_session_and_its_exit_stack_ends_with_it(agents: Agents) -> None:
+async def test_a_factory_makes_one_agent_per_session_and_its_exit_stack_closes_with_it(agents: Agents) -> None:
     agents.write_agent(
         "factory",
         """
@@ -154,21 +154,21 @@ def test_missing_agents_are_reported(agents: Agents, files: dict[str, str] | Non
         agents.adapter("missing").load()
 
 
-async def test_a_factory_without_an_agent_is_reported(agents: Agents) -> None:
+async def test_a_factory_that_returns_no_agent_is_reported(agents: Agents) -> None:
     agents.write_agent("wrong", "def get_agent():\n    return {'not': 'an agent'}")
 
     with pytest.raises(LoadError, match=r"agent\.get_agent\(\) gave a value of type dict"):
         await agents.adapter("wrong").open({}, lambda span: None)
 
 
-def test_an_import_error_of_the_agent_is_its_own(agents: Agents) -> None:
+def test_an_import_error_in_the_agent_is_raised_unchanged(agents: Agents) -> None:
     agents.write("broken", {"agent.py": "import not_installed_anywhere"})
 
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'not_installed_anywhere'$"):
         agents.adapter("broken").load()
 
 
-def test_a_neighbour_imported_by_its_bare_name_is_explained(agents: Agents) -> None:
+def test_an_import_of_a_sibling_module_by_its_bare_name_is_explained(agents: Agents) -> None:
     agents.write("my_agent", {"agent.py": "from tools_beside import x", "tools_beside.py": "x = 1"})
 
     with pytest.raises(ModuleNotFoundError, match=r"import \.tools_beside or my_agent\.tools_beside"):
@@ -206,8 +206,8 @@ def test_env_files_can_be_switched_off_as_in_adk(agents: Agents, monkeypatch: py
     assert agents.adapter("my_agent").env_files() == []
 
 
-def _run_alone(code: str, *, folder: Path) -> str:
-    """The output of a process of its own, as imports of one test process cannot be undone."""
+def _run_in_new_process(code: str, *, folder: Path) -> str:
+    """Run code in a new process, as imports in this one cannot be undone, and return its output."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], env=environment, capture_output=True, text=True, check=False
@@ -228,11 +228,11 @@ for module in adapter.preload:
 """
 
 
-def test_warm_up_leaves_nothing_to_import_and_nothing_open(agents: Agents) -> None:
+def test_the_warm_up_imports_everything_and_leaves_nothing_open(agents: Agents) -> None:
     tool = 'def f(x: int) -> dict:\n    return {}\nroot_agent = llm_agent("root", [call("f", x=1)], "hi", tools=[f])\n'
     agents.write("my_agent", {"agent.py": PRELUDE + tool})
 
-    told = _run_alone(
+    output = _run_in_new_process(
         PREPARE
         + """
 adapter.run_warmup()
@@ -257,10 +257,10 @@ print([name for name in sys.modules if name.startswith("google.adk.evaluation")]
         folder=agents.folder,
     )
 
-    assert told.splitlines() == ["1 0", "0", "[]", "[]"]
+    assert output.splitlines() == ["1 0", "0", "[]", "[]"]
 
 
-def test_the_first_turn_of_a_cold_process_does_not_pay_for_imports_of_the_framework(agents: Agents) -> None:
+def test_the_first_turn_of_a_new_process_imports_few_modules(agents: Agents) -> None:
     code = """
 class Echo(BaseAgent):
     async def _run_async_impl(self, ctx):
@@ -270,7 +270,7 @@ root_agent = Echo(name="echo")
 """
     agents.write("my_agent", {"agent.py": PRELUDE + code})
 
-    told = _run_alone(
+    output = _run_in_new_process(
         PREPARE
         + """
 adapter.load()
@@ -286,10 +286,10 @@ print(len(asyncio.run(run())) < 60)
         folder=agents.folder,
     )
 
-    assert told == "True\n"
+    assert output == "True\n"
 
 
-def test_experimental_warnings_of_the_framework_are_silent_and_the_users_are_not(agents: Agents) -> None:
+def test_experimental_warnings_are_hidden_only_if_the_framework_issues_them(agents: Agents) -> None:
     code = """
 import warnings
 
@@ -297,7 +297,7 @@ warnings.warn("[EXPERIMENTAL] mine", UserWarning)
 """
     agents.write("my_agent", {"agent.py": HELLO + code})
 
-    told = _run_alone(
+    output = _run_in_new_process(
         "import sys; sys.stderr = sys.stdout\n"
         + PREPARE
         + """
@@ -308,8 +308,8 @@ adapter.load()
         folder=agents.folder,
     )
 
-    assert "mine" in told
-    assert "theirs" not in told
+    assert "mine" in output
+    assert "theirs" not in output
 
 
 def test_an_interpreter_without_google_adk_is_reported(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +321,7 @@ def test_an_interpreter_without_google_adk_is_reported(agents: Agents, monkeypat
     with pytest.raises(LoadError, match=r"google-adk \S+ is installed for .*, but google.adk\S* is missing"):
         agents.adapter("my_agent").load()
 
-    monkeypatch.setattr("importlib.metadata.version", _no_distribution)
+    monkeypatch.setattr("importlib.metadata.version", _raise_not_found)
     with pytest.raises(LoadError, match="google-adk is not installed for this interpreter"):
         agents.adapter("my_agent").load()
 
@@ -336,13 +336,13 @@ def test_a_google_adk_that_is_too_old_is_reported_with_its_version(
         agents.adapter("my_agent").load()
 
 
-def test_agents_of_adk_1_are_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_type_of_adk_1_is_base_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     from google.adk.agents import BaseAgent
 
-    monkeypatch.setitem(sys.modules, "google.adk.workflow", None)  # which came with 2.0
+    monkeypatch.setitem(sys.modules, "google.adk.workflow", None)  # introduced in 2.0
 
     assert get_agent_type() is BaseAgent
 
 
-def _no_distribution(name: str) -> str:
+def _raise_not_found(name: str) -> str:
     raise importlib.metadata.PackageNotFoundError(name)

@@ -1,4 +1,4 @@
-"""ADK's personas, as an interpreter tells them."""
+"""ADK's personas, as reported by an interpreter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from workbench.agents.agent_sessions import read_adk_personas
 
 
-def test_what_libraries_print_before_and_after_the_personas_does_not_matter(tmp_path: Path) -> None:
+def test_output_of_libraries_around_the_personas_is_ignored(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("""#!/bin/sh\necho hello\necho 'workbench-personas:{"NOVICE": {"id": "NOVICE"}}'\necho bye\n""")
     python.chmod(0o755)

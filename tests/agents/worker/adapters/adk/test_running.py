@@ -1,4 +1,4 @@
-"""What an ADK agent does in a turn arrives whole: calls, answers, state, counts; and errors arrive as errors."""
+"""A turn of an ADK agent is reported completely: calls, answers, state, counts and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.simulation.users import format_history
 pytestmark = pytest.mark.needs_adk
 
 
-async def test_calls_answers_and_counts_of_a_turn_arrive(agents: Agents) -> None:
+async def test_calls_answers_and_counts_of_a_turn_are_reported(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def add(a: int, b: int) -> dict:
@@ -37,7 +37,7 @@ async def test_calls_answers_and_counts_of_a_turn_arrive(agents: Agents) -> None
     assert turn.invocation.invocation_id.startswith("e-")
 
 
-async def test_a_null_argument_is_not_an_absent_one(agents: Agents) -> None:
+async def test_a_null_argument_differs_from_an_absent_one(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def look(place: str, day: str | None = None) -> dict:
@@ -51,14 +51,14 @@ async def test_a_null_argument_is_not_an_absent_one(agents: Agents) -> None:
     assert conversation.calls == [("look", {"place": "here", "day": None})]
 
 
-async def test_turns_of_a_conversation_follow_each_other(agents: Agents) -> None:
+async def test_turns_of_a_conversation_keep_their_order(agents: Agents) -> None:
     conversation = await agents.talk_to('root_agent = llm_agent("root", "one", "two")', "a", "b")
 
     assert [turn.invocation.final_response.text() for turn in conversation.turns] == ["one", "two"]
     assert [turn.invocation.user_content.text() for turn in conversation.turns] == ["a", "b"]
 
 
-async def test_turns_of_an_agent_without_invocation_ids_stay_apart(agents: Agents) -> None:
+async def test_turns_of_an_agent_without_invocation_ids_stay_separate(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         class Echo(BaseAgent):
@@ -74,7 +74,7 @@ async def test_turns_of_an_agent_without_invocation_ids_stay_apart(agents: Agent
     assert [turn.invocation.final_response.text() for turn in conversation.turns] == ["a", "b"]
 
 
-async def test_a_sequence_keeps_what_its_agents_said_in_between(agents: Agents) -> None:
+async def test_a_sequential_agent_keeps_its_intermediate_responses(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         parts = [llm_agent("first", "draft"), llm_agent("second", "ok")]
@@ -116,7 +116,7 @@ async def test_a_transfer_is_a_call_and_the_sub_agent_continues_in_the_next_turn
     ]
 
 
-async def test_each_turn_tells_the_instructions_that_were_in_force(agents: Agents) -> None:
+async def test_each_turn_reports_the_instructions_at_that_time(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def pay(amount: int, tool_context: ToolContext) -> dict:
@@ -136,8 +136,8 @@ async def test_each_turn_tells_the_instructions_that_were_in_force(agents: Agent
     assert ["Balance: 100." in first["instructions"] for first in details] == [True, False]
     assert ["Balance: 70." in second["instructions"] for second in details] == [False, True]
     turns = [Turn(expected=None, result=result, is_row=False) for result in conversation.turns]
-    told = format_instructions(turns)
-    assert re.findall(r"root \((turn \d)\)|(Balance: \d+)", told) == [
+    text = format_instructions(turns)
+    assert re.findall(r"root \((turn \d)\)|(Balance: \d+)", text) == [
         ("turn 1", ""),
         ("", "Balance: 100"),
         ("turn 2", ""),
@@ -145,7 +145,7 @@ async def test_each_turn_tells_the_instructions_that_were_in_force(agents: Agent
     ]
 
 
-async def test_state_goes_in_and_comes_out_without_what_is_temporary(agents: Agents) -> None:
+async def test_state_is_passed_in_and_returned_without_temporary_keys(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def remember(key: str, tool_context: ToolContext) -> dict:
@@ -163,7 +163,7 @@ async def test_state_goes_in_and_comes_out_without_what_is_temporary(agents: Age
     assert conversation.state == {"start": 1, "seen": 2, "said": "noted", "app:limit": 5, "user:name": "Ana"}
 
 
-async def test_sessions_share_nothing(agents: Agents) -> None:
+async def test_sessions_with_the_same_id_share_no_state(agents: Agents) -> None:
     agents.write_agent(
         "counter",
         """
@@ -182,7 +182,7 @@ async def test_sessions_share_nothing(agents: Agents) -> None:
     assert texts == ["1", "1", "1"]
 
 
-async def test_plugins_and_name_of_an_app_are_honoured_and_the_app_is_left_as_it_was(agents: Agents) -> None:
+async def test_an_app_runs_with_its_plugins_and_stays_unchanged(agents: Agents) -> None:
     agents.write_agent(
         "with_app",
         """
@@ -209,7 +209,7 @@ async def test_plugins_and_name_of_an_app_are_honoured_and_the_app_is_left_as_it
     assert agent.Shout.closed == 1
 
 
-async def test_callbacks_answer_in_place_of_model_tool_and_agent(agents: Agents) -> None:
+async def test_callbacks_can_replace_answers_of_model_tool_and_agent(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def lamp() -> dict:
@@ -264,7 +264,7 @@ async def test_a_model_that_raises_ends_the_turn_with_its_exception(agents: Agen
 
 
 @pytest.mark.parametrize(("code", "kind"), [("429", "infrastructure"), ("503", "infrastructure"), ("SAFETY", "agent")])
-async def test_an_error_event_is_no_empty_answer(agents: Agents, code: str, kind: str) -> None:
+async def test_an_error_event_is_not_an_empty_answer(agents: Agents, code: str, kind: str) -> None:
     conversation = await agents.talk_to(
         f'root_agent = llm_agent("root", LlmResponse(error_code="{code}", error_message="try later"))', "hi"
     )
@@ -274,7 +274,7 @@ async def test_an_error_event_is_no_empty_answer(agents: Agents, code: str, kind
     assert f"error {code}: try later" in str(conversation.error)
 
 
-async def test_an_error_that_was_answered_after_all_is_none(agents: Agents) -> None:
+async def test_an_error_event_followed_by_an_answer_is_ignored(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         class Retrying(BaseAgent):
@@ -290,7 +290,7 @@ async def test_an_error_that_was_answered_after_all_is_none(agents: Agents) -> N
     assert conversation.text == "here you are"
 
 
-async def test_an_agent_that_yields_nothing_is_an_error_that_says_so(agents: Agents) -> None:
+async def test_an_agent_that_yields_no_events_is_an_error(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         class Silent(BaseAgent):
@@ -307,7 +307,7 @@ async def test_an_agent_that_yields_nothing_is_an_error_that_says_so(agents: Age
     assert "yielded no events" in str(conversation.error)
 
 
-async def test_calls_without_a_final_word_are_a_turn(agents: Agents) -> None:
+async def test_a_turn_may_consist_of_calls_without_a_final_response(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         class Acting(BaseAgent):
@@ -324,7 +324,7 @@ async def test_calls_without_a_final_word_are_a_turn(agents: Agents) -> None:
     assert conversation.calls == [("switch", {"on": True})]
 
 
-async def test_a_long_running_call_is_the_final_response_and_still_counts_as_a_call(agents: Agents) -> None:
+async def test_a_long_running_call_is_both_the_final_response_and_a_call(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def approve(amount: int) -> None:
@@ -353,7 +353,7 @@ async def test_content_unknown_to_google_genai_is_reported_before_the_agent_runs
     assert caught.value.kind == "unsupported"
 
 
-async def test_tools_and_plugins_that_sessions_share_are_closed_when_the_last_of_them_is_over(agents: Agents) -> None:
+async def test_shared_plugins_are_closed_when_the_last_session_ends(agents: Agents) -> None:
     agents.write_agent(
         "shared",
         """
@@ -404,7 +404,7 @@ async def test_a_plugin_that_fails_to_close_prints_to_stderr_and_keeps_the_answe
     assert "Failed to close plugins: 'sticky'" in capsys.readouterr().err
 
 
-async def test_more_responses_than_are_kept_are_cut_and_not_judged(agents: Agents) -> None:
+async def test_too_many_tool_responses_are_cut_and_not_judged(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         class Busy(BaseAgent):
@@ -423,7 +423,7 @@ async def test_more_responses_than_are_kept_are_cut_and_not_judged(agents: Agent
     )
 
 
-async def test_more_calls_than_are_kept_are_cut_and_not_judged(agents: Agents) -> None:
+async def test_too_many_tool_calls_are_cut_and_not_judged(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         class Busy(BaseAgent):
@@ -445,10 +445,10 @@ async def test_more_calls_than_are_kept_are_cut_and_not_judged(agents: Agents) -
     )
     data = conversation.invocation.intermediate_data
     assert isinstance(data, InvocationEvents)
-    assert data.invocation_events[2].content.text() == "hm"  # what it said beside the calls is kept
+    assert data.invocation_events[2].content.text() == "hm"  # text next to the calls is kept
 
 
-async def test_too_many_texts_end_the_turn(agents: Agents) -> None:
+async def test_too_many_texts_end_the_turn_with_an_error(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         class Talker(BaseAgent):

@@ -1,4 +1,4 @@
-"""The sample agent of ADK answers offline, alike each time, says so, and comes out as its manifest tells."""
+"""The ADK sample agent answers offline from a script, and its verdicts match its manifest."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ FOLDER = SAMPLES / "hello_world_adk"
 EXPECTED: dict[str, dict[str, str]] = json.loads((FOLDER / "expected.json").read_text("utf-8"))
 
 
-def cases_in(name: str) -> list[EvalCase]:
+def read_cases(name: str) -> list[EvalCase]:
     document = EvalSetDocument.open(FOLDER / name)
     return [document.case(entry.index) for entry in document.entries]
 
 
-def cases() -> list[Any]:
-    found = []
+def list_parameters() -> list[Any]:
+    parameters = []
     for name in EXPECTED:
-        for case in cases_in(name):
-            found.append(pytest.param(case, EXPECTED[name][case.eval_id], id=f"{name}:{case.eval_id}"))
-    return found
+        for case in read_cases(name):
+            parameters.append(pytest.param(case, EXPECTED[name][case.eval_id], id=f"{name}:{case.eval_id}"))
+    return parameters
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ async def run(sample: adk.Adapter, case: EvalCase) -> Conversation:
     return await converse(sample, *prompts, state=case.session_input.state)
 
 
-@pytest.mark.parametrize(("case", "verdict"), cases())
-async def test_a_case_comes_out_as_the_manifest_tells(sample: adk.Adapter, case: EvalCase, verdict: str) -> None:
+@pytest.mark.parametrize(("case", "verdict"), list_parameters())
+async def test_the_verdict_of_a_case_matches_the_manifest(sample: adk.Adapter, case: EvalCase, verdict: str) -> None:
     conversation = await run(sample, case)
 
     if verdict == "ERROR":
@@ -59,32 +59,32 @@ async def test_a_case_comes_out_as_the_manifest_tells(sample: adk.Adapter, case:
         return
     assert conversation.error is None
     assert case.conversation is not None
-    as_expected = [
-        get_trajectory(turn.invocation) == get_trajectory(wanted)
-        and turn.invocation.final_response.text() == wanted.final_response.text()
-        for turn, wanted in zip(conversation.turns, case.conversation, strict=True)
+    matches = [
+        get_trajectory(turn.invocation) == get_trajectory(expected)
+        and turn.invocation.final_response.text() == expected.final_response.text()
+        for turn, expected in zip(conversation.turns, case.conversation, strict=True)
     ]
-    assert all(as_expected) == (verdict == "PASSED")
+    assert all(matches) == (verdict == "PASSED")
 
 
-def test_every_case_is_in_the_manifest_and_designed_outcomes_are_in_their_names() -> None:
+def test_every_case_is_in_the_manifest_and_its_name_shows_its_designed_verdict() -> None:
     files = {path.name for path in FOLDER.glob("*.json")} - {"expected.json", "test_config.json"}
     assert set(EXPECTED) == files
     for name in files:
-        listed = [case.eval_id for case in cases_in(name)]
-        assert listed == list(EXPECTED[name])
+        eval_ids = [case.eval_id for case in read_cases(name)]
+        assert eval_ids == list(EXPECTED[name])
     for verdicts in EXPECTED.values():
         for eval_id, verdict in verdicts.items():
-            named = "designed_error_" if verdict == "ERROR" else "designed_failure_" if verdict == "FAILED" else ""
-            assert eval_id.startswith(named or eval_id)
-            assert eval_id.startswith("designed_") == bool(named)
+            prefix = "designed_error_" if verdict == "ERROR" else "designed_failure_" if verdict == "FAILED" else ""
+            assert eval_id.startswith(prefix or eval_id)
+            assert eval_id.startswith("designed_") == bool(prefix)
 
 
 async def test_every_answer_says_that_it_comes_from_a_script(sample: adk.Adapter) -> None:
     conversation = await converse(sample, "Who are you?", "Sing me a song", "Roll a die")
 
     assert all("from a script" in turn.invocation.final_response.text() for turn in conversation.turns[:2])
-    models = conversation.named(SpanKind.MODEL)
+    models = conversation.find_spans(SpanKind.MODEL)
     assert {model.response["model_version"] for model in models} == {"script"}
 
 
@@ -99,7 +99,7 @@ async def test_every_answer_says_that_it_comes_from_a_script(sample: adk.Adapter
         ({"HELLO_WORLD_MODEL": "gemini-exp"}, "gemini-exp"),
     ],
 )
-def test_gemini_is_asked_only_where_a_key_is_set(
+def test_gemini_is_used_only_if_a_key_is_set(
     sample: adk.Adapter, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], model: str
 ) -> None:
     sample.load()
@@ -108,5 +108,5 @@ def test_gemini_is_asked_only_where_a_key_is_set(
     for key, value in environment.items():
         monkeypatch.setenv(key, value)
 
-    chosen = choose_model()
-    assert (chosen if isinstance(chosen, str) else chosen.model).startswith(model)
+    choice = choose_model()
+    assert (choice if isinstance(choice, str) else choice.model).startswith(model)

@@ -1,4 +1,4 @@
-"""The trace of a case: which steps, inside which, with what went in and out; and watching never disturbs."""
+"""The trace of a case: nested steps with requests and responses. Tracing never disturbs the run."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ root_agent = llm_agent("root", [call("add", a=1, b=2)], "3", tools=[add], instru
 """
 
 
-async def test_model_calls_and_tool_calls_are_inside_their_agent_with_what_went_in_and_out(agents: Agents) -> None:
+async def test_model_and_tool_spans_are_inside_their_agent_with_request_and_response(agents: Agents) -> None:
     conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?")
 
-    first, second = conversation.named(SpanKind.MODEL)
+    first, second = conversation.find_spans(SpanKind.MODEL)
     assert first.name == "scripted"
-    assert conversation.above(first) == ["agent root", "invocation invocation"]
+    assert conversation.get_ancestors(first) == ["agent root", "invocation invocation"]
     assert first.request["config"]["system_instruction"].startswith("Add numbers.")
     assert first.request["contents"][0]["parts"][0]["text"] == "1 + 2?"
     assert first.request["config"]["tools"][0]["function_declarations"][0]["name"] == "add"
     assert first.response["content"]["parts"][0]["function_call"]["args"] == {"a": 1, "b": 2}
     assert second.response["usage_metadata"]["total_token_count"] == 12
-    tool = conversation.only(SpanKind.TOOL, "add")
-    assert conversation.above(tool) == ["agent root", "invocation invocation"]
+    tool = conversation.find_span(SpanKind.TOOL, "add")
+    assert conversation.get_ancestors(tool) == ["agent root", "invocation invocation"]
     assert (tool.request, tool.response, tool.error) == ({"a": 1, "b": 2}, {"sum": 3}, None)
 
 
-async def test_every_span_ends_after_it_starts_and_inside_the_one_around_it(agents: Agents) -> None:
+async def test_every_span_ends_after_it_starts_and_inside_its_parent(agents: Agents) -> None:
     conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?")
 
     by_id = {span.id: span for span in conversation.spans}
@@ -47,7 +47,7 @@ async def test_every_span_ends_after_it_starts_and_inside_the_one_around_it(agen
             assert span.end <= by_id[span.parent_id].end
 
 
-async def test_spans_are_json(agents: Agents) -> None:
+async def test_spans_with_unusual_values_can_be_written_as_json(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         import datetime
@@ -67,21 +67,21 @@ async def test_spans_are_json(agents: Agents) -> None:
         "hi",
     )
 
-    tool = conversation.only(SpanKind.TOOL)
+    tool = conversation.find_span(SpanKind.TOOL)
     assert tool.response == {
         "when": "2026-01-02", "raw": "_w==", "thing": "<Thing>", "set": [1], "5": float("inf")
     }  # fmt: skip
     json.dumps([span.model_dump(mode="json") for span in conversation.spans])
 
 
-async def test_turns_are_distinguished(agents: Agents) -> None:
+async def test_each_span_has_the_number_of_its_turn(agents: Agents) -> None:
     conversation = await agents.talk_to('root_agent = llm_agent("root", "one", "two")', "a", "b")
 
-    assert [span.turn for span in conversation.named(SpanKind.INVOCATION)] == [0, 1]
-    assert [span.parent_id for span in conversation.named(SpanKind.INVOCATION)] == [None, None]
+    assert [span.turn for span in conversation.find_spans(SpanKind.INVOCATION)] == [0, 1]
+    assert [span.parent_id for span in conversation.find_spans(SpanKind.INVOCATION)] == [None, None]
 
 
-async def test_an_agent_as_a_tool_is_inside_the_span_of_its_own_tool_call(agents: Agents) -> None:
+async def test_an_agent_used_as_a_tool_is_inside_the_span_of_its_tool_call(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def look(place: str) -> dict:
@@ -93,15 +93,15 @@ async def test_an_agent_as_a_tool_is_inside_the_span_of_its_own_tool_call(agents
         "hi",
     )
 
-    inner = conversation.only(SpanKind.TOOL, "look")
-    around = ["agent expert", "invocation invocation", "tool expert", "agent root", "invocation invocation"]
-    assert conversation.above(inner) == around
+    inner = conversation.find_span(SpanKind.TOOL, "look")
+    ancestors = ["agent expert", "invocation invocation", "tool expert", "agent root", "invocation invocation"]
+    assert conversation.get_ancestors(inner) == ancestors
     assert conversation.calls == [("expert", {"request": "weather?"})]
     assert conversation.turns[0].inference_calls == 4
     assert conversation.turns[0].usage.total == 48
 
 
-async def test_agents_as_tools_at_the_same_time_keep_to_their_own_calls(agents: Agents) -> None:
+async def test_concurrent_agents_used_as_tools_are_inside_their_own_calls(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         calls = [call("expert", request="a"), call("expert", request="b")]
@@ -111,13 +111,13 @@ async def test_agents_as_tools_at_the_same_time_keep_to_their_own_calls(agents: 
         "hi",
     )
 
-    tools = {span.id: span.request["request"] for span in conversation.named(SpanKind.TOOL, "expert")}
-    nested = [span for span in conversation.named(SpanKind.INVOCATION) if span.parent_id is not None]
+    tools = {span.id: span.request["request"] for span in conversation.find_spans(SpanKind.TOOL, "expert")}
+    nested = [span for span in conversation.find_spans(SpanKind.INVOCATION) if span.parent_id is not None]
     assert sorted(tools.values()) == ["a", "b"]
     assert {tools[span.parent_id]: span.request["parts"][0]["text"] for span in nested} == {"a": "a", "b": "b"}
 
 
-async def test_an_agent_as_a_tool_without_plugins_shows_as_its_tool_call_alone(agents: Agents) -> None:
+async def test_an_agent_used_as_a_tool_without_plugins_is_only_a_tool_call(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         expert = AgentTool(llm_agent("expert", "rain"), include_plugins=False)
@@ -126,8 +126,8 @@ async def test_an_agent_as_a_tool_without_plugins_shows_as_its_tool_call_alone(a
         "hi",
     )
 
-    assert conversation.only(SpanKind.TOOL, "expert").response == "rain"
-    assert [span.name for span in conversation.named(SpanKind.AGENT)] == ["root"]
+    assert conversation.find_span(SpanKind.TOOL, "expert").response == "rain"
+    assert [span.name for span in conversation.find_spans(SpanKind.AGENT)] == ["root"]
 
 
 async def test_parallel_and_sequential_agents_are_inside_the_one_that_runs_them(agents: Agents) -> None:
@@ -139,8 +139,8 @@ async def test_parallel_and_sequential_agents_are_inside_the_one_that_runs_them(
         "hi",
     )
 
-    around = {span.name: conversation.above(span)[0] for span in conversation.named(SpanKind.AGENT)}
-    assert around == {
+    parents = {span.name: conversation.get_ancestors(span)[0] for span in conversation.find_spans(SpanKind.AGENT)}
+    assert parents == {
         "root": "invocation invocation",
         "first": "agent root",
         "pair": "agent root",
@@ -148,11 +148,11 @@ async def test_parallel_and_sequential_agents_are_inside_the_one_that_runs_them(
         "right": "agent pair",
         "last": "agent root",
     }
-    for model in conversation.named(SpanKind.MODEL):
-        assert conversation.above(model)[0] == f"agent {model.attributes['agent']}"
+    for model in conversation.find_spans(SpanKind.MODEL):
+        assert conversation.get_ancestors(model)[0] == f"agent {model.attributes['agent']}"
 
 
-async def test_an_agent_that_hands_over_ends_before_the_other_begins(agents: Agents) -> None:
+async def test_an_agent_that_transfers_ends_before_the_other_one_starts(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         sub = llm_agent("sub", "hello", description="the other")
@@ -161,12 +161,12 @@ async def test_an_agent_that_hands_over_ends_before_the_other_begins(agents: Age
         "hi",
     )
 
-    root, sub = conversation.only(SpanKind.AGENT, "root"), conversation.only(SpanKind.AGENT, "sub")
+    root, sub = conversation.find_span(SpanKind.AGENT, "root"), conversation.find_span(SpanKind.AGENT, "sub")
     assert root.end <= sub.start
-    assert conversation.above(conversation.only(SpanKind.TOOL, "transfer_to_agent"))[0] == "agent root"
+    assert conversation.get_ancestors(conversation.find_span(SpanKind.TOOL, "transfer_to_agent"))[0] == "agent root"
 
 
-async def test_an_error_is_on_every_span_it_went_through(agents: Agents) -> None:
+async def test_an_error_is_on_every_span_that_it_passed_through(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def broken(x: int) -> dict:
@@ -179,18 +179,18 @@ async def test_an_error_is_on_every_span_it_went_through(agents: Agents) -> None
 
     failed = {span.kind: span.error for span in conversation.spans if span.error}
     assert failed == dict.fromkeys((SpanKind.TOOL, SpanKind.AGENT, SpanKind.INVOCATION), "ValueError: no such device")
-    assert conversation.only(SpanKind.TOOL).request == {"x": 1}
+    assert conversation.find_span(SpanKind.TOOL).request == {"x": 1}
 
 
 async def test_the_error_of_a_model_is_on_its_span(agents: Agents) -> None:
     conversation = await agents.talk_to('root_agent = llm_agent("root", ConnectionError("gone"))', "hi")
 
-    model = conversation.only(SpanKind.MODEL)
+    model = conversation.find_span(SpanKind.MODEL)
     assert model.error == "ConnectionError: gone"
     assert model.request["contents"][0]["parts"][0]["text"] == "hi"
 
 
-async def test_what_a_callback_answered_is_marked(agents: Agents) -> None:
+async def test_a_model_answer_from_a_callback_is_marked(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def reply(callback_context, llm_request):
@@ -201,13 +201,13 @@ async def test_what_a_callback_answered_is_marked(agents: Agents) -> None:
         "hi",
     )
 
-    model = conversation.only(SpanKind.MODEL)
+    model = conversation.find_span(SpanKind.MODEL)
     assert model.attributes["answered_by"] == "callback"
     assert model.response["content"]["parts"][0]["text"] == "cached"
     assert conversation.turns[0].inference_calls == 0
 
 
-async def test_a_missing_tool_shows_the_message_to_the_model(agents: Agents) -> None:
+async def test_the_span_of_a_missing_tool_shows_the_message_to_the_model(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def real() -> dict:
@@ -218,7 +218,7 @@ async def test_a_missing_tool_shows_the_message_to_the_model(agents: Agents) -> 
         "hi",
     )
 
-    tool = conversation.only(SpanKind.TOOL, "imagined")
+    tool = conversation.find_span(SpanKind.TOOL, "imagined")
     assert "no tool with that name" in tool.response["error"]
     assert tool.error is not None
     assert conversation.text == "sorry"
@@ -236,7 +236,7 @@ async def test_headers_of_requests_are_not_in_the_trace(agents: Agents) -> None:
     assert "hush" not in json.dumps([span.model_dump(mode="json") for span in conversation.spans])
 
 
-async def test_a_fault_of_the_watcher_costs_spans_and_never_the_run(
+async def test_an_error_in_tracing_costs_spans_but_never_the_run(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from workbench.agents.worker.adapters.adk.adk_tracing import Trace
@@ -251,28 +251,28 @@ async def test_a_fault_of_the_watcher_costs_spans_and_never_the_run(
     assert conversation.spans == []
 
 
-async def test_without_spans_counts_are_still_taken(agents: Agents) -> None:
+async def test_model_calls_are_counted_even_without_spans(agents: Agents) -> None:
     conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?", collect_spans=False)
 
     assert conversation.spans == []
     assert conversation.turns[0].inference_calls == 2
 
 
-async def test_steps_are_announced_when_they_begin_where_that_is_asked_for(agents: Agents) -> None:
+async def test_steps_are_announced_at_their_start_on_request(agents: Agents) -> None:
     conversation = await agents.talk_to(TOOL_AGENT, "1 + 2?", announce_spans=True)
 
-    began = [span for span in conversation.spans if span.is_running]
-    ended = {span.id: span for span in conversation.spans if not span.is_running}
-    assert [span.kind for span in began] == ["agent", "model", "tool", "model"]
-    assert all(ended[span.id].end is not None for span in began)
-    tool = next(span for span in began if span.kind == "tool")
-    assert tool.request == ended[tool.id].request and tool.response is None
+    running_spans = [span for span in conversation.spans if span.is_running]
+    finished_spans = {span.id: span for span in conversation.spans if not span.is_running}
+    assert [span.kind for span in running_spans] == ["agent", "model", "tool", "model"]
+    assert all(finished_spans[span.id].end is not None for span in running_spans)
+    tool = next(span for span in running_spans if span.kind == "tool")
+    assert tool.request == finished_spans[tool.id].request and tool.response is None
 
 
-async def test_a_model_call_tells_which_event_came_of_it_and_what_that_did(agents: Agents) -> None:
+async def test_a_model_span_has_the_id_and_the_actions_of_its_event(agents: Agents) -> None:
     conversation = await agents.talk_to(TOOL_AGENT.replace('"3", ', '"3", output_key="sum", '), "1 + 2?")
 
-    first, second = conversation.named(SpanKind.MODEL)
+    first, second = conversation.find_spans(SpanKind.MODEL)
     assert first.attributes["event_id"] != second.attributes["event_id"]
     assert "is_final_response" not in first.attributes and second.attributes["is_final_response"] is True
     assert second.attributes["actions"] == {"state_delta": {"sum": "3"}}
@@ -289,12 +289,12 @@ async def test_a_model_call_without_an_event_is_emitted(agents: Agents) -> None:
         "hi",
     )
 
-    model = conversation.only(SpanKind.MODEL)
+    model = conversation.find_span(SpanKind.MODEL)
     assert model.response["content"]["parts"][0]["text"] == "hello"
     assert "event_id" not in model.attributes
 
 
-async def test_a_tool_tells_what_it_changed(agents: Agents) -> None:
+async def test_a_tool_span_has_the_state_changes_of_the_tool(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def note(tool_context: ToolContext) -> dict:
@@ -306,10 +306,10 @@ async def test_a_tool_tells_what_it_changed(agents: Agents) -> None:
         "hi",
     )
 
-    assert conversation.only(SpanKind.TOOL).attributes["actions"] == {"state_delta": {"seen": 1}}
+    assert conversation.find_span(SpanKind.TOOL).attributes["actions"] == {"state_delta": {"seen": 1}}
 
 
-async def test_a_run_tells_what_its_agents_are_made_of(agents: Agents) -> None:
+async def test_the_span_of_an_invocation_describes_all_its_agents(agents: Agents) -> None:
     conversation = await agents.talk_to(
         """
         def look(place: str) -> dict:
@@ -322,15 +322,15 @@ async def test_a_run_tells_what_its_agents_are_made_of(agents: Agents) -> None:
         "hi",
     )
 
-    made = conversation.only(SpanKind.INVOCATION).attributes["agents"]
-    assert list(made) == ["root", "pair", "expert", "left"]
-    assert made["root"] == {
+    descriptions = conversation.find_span(SpanKind.INVOCATION).attributes["agents"]
+    assert list(descriptions) == ["root", "pair", "expert", "left"]
+    assert descriptions["root"] == {
         "type": "LlmAgent", "model": "scripted", "tools": ["expert", "look"], "agents": ["pair", "expert"]
     }  # fmt: skip
-    assert made["pair"] == {"type": "ParallelAgent", "agents": ["left"]}
+    assert descriptions["pair"] == {"type": "ParallelAgent", "agents": ["left"]}
 
 
-async def test_sessions_at_the_same_time_keep_their_spans_apart(agents: Agents) -> None:
+async def test_concurrent_sessions_keep_their_spans_apart(agents: Agents) -> None:
     import asyncio
 
     agents.write_agent(

@@ -1,4 +1,4 @@
-"""ADK agents in real worker processes: forked for each case, and shared by all."""
+"""ADK agents in real worker processes: forked for each case, or shared by all."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ root_agent = LlmAgent(name="moody", model=Model(), tools=[count])
 """
 
 
-def target_of(agents: Agents, name: str) -> Target:
+def make_target(agents: Agents, name: str) -> Target:
     return Target(name=name, kind=AgentKind.ADK, location=name, path=agents.folder)
 
 
 @asynccontextmanager
-async def host_of(agents: Agents, name: str, isolation: Isolation) -> AsyncIterator[AgentHost]:
-    host = create_host(target_of(agents, name), isolation=isolation, concurrency=4)
+async def open_host(agents: Agents, name: str, isolation: Isolation) -> AsyncIterator[AgentHost]:
+    host = create_host(make_target(agents, name), isolation=isolation, concurrency=4)
     host.prepare(cases=3)
     try:
         yield host
@@ -77,9 +77,9 @@ async def talk(host: AgentHost, *prompts: str, **options: Any) -> tuple[list[Tur
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-async def test_conversations_at_the_same_time_come_out_right(agents: Agents, isolation: Isolation) -> None:
+async def test_concurrent_conversations_have_the_right_results(agents: Agents, isolation: Isolation) -> None:
     agents.write_agent("moody", MOODY)
-    async with host_of(agents, "moody", isolation) as host:
+    async with open_host(agents, "moody", isolation) as host:
         outcomes = await asyncio.gather(*(talk(host, f"a{i}", f"b{i}", state={"count": i}) for i in range(4)))
 
     for number, (turns, end, spans) in enumerate(outcomes):
@@ -90,9 +90,9 @@ async def test_conversations_at_the_same_time_come_out_right(agents: Agents, iso
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-async def test_an_error_keeps_what_came_before_it_and_names_its_kind(agents: Agents, isolation: Isolation) -> None:
+async def test_an_error_keeps_the_earlier_turns_and_has_a_kind(agents: Agents, isolation: Isolation) -> None:
     agents.write_agent("moody", MOODY)
-    async with host_of(agents, "moody", isolation) as host:
+    async with open_host(agents, "moody", isolation) as host:
         (turns, failed, spans), (_, busy, _), (_, fine, _) = await asyncio.gather(
             talk(host, "hello", "boom"), talk(host, "busy"), talk(host, "hello")
         )
@@ -108,7 +108,7 @@ async def test_an_error_keeps_what_came_before_it_and_names_its_kind(agents: Age
 
 async def test_a_missing_agent_is_reported_before_anything_runs(agents: Agents) -> None:
     agents.write("empty", {"README.md": "nothing"})
-    async with host_of(agents, "empty", "case") as host:
+    async with open_host(agents, "empty", "case") as host:
         _, end, _ = await talk(host, "hello")
 
     assert end.failure.kind is FailureKind.SETUP
@@ -128,7 +128,7 @@ async def test_agents_with_absolute_imports_and_factories_run_in_workers(agents:
         """,
     )
     agents.write("my_agent", {"words.py": "WORD = 'hello'", ".env": "GREETED=world"})
-    async with host_of(agents, "my_agent", "case") as host:
+    async with open_host(agents, "my_agent", "case") as host:
         turns, end, _ = await talk(host, "hi")
 
     assert turns[0].invocation.final_response.text() == "hello world"

@@ -1,4 +1,4 @@
-"""Programs in lines of JSON, written for one test."""
+"""Programs that speak JSON lines, written for one test."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Program = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def program(bench: Any) -> Program:
-    """Writes a program; returns what `bench.host` needs for it."""
+def write_program(bench: Any) -> Program:
+    """Return a function that writes a program and returns the arguments of `bench.host` for it."""
 
     def write(text: str, *arguments: str) -> dict[str, Any]:
         import textwrap

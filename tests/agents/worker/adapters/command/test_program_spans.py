@@ -1,4 +1,4 @@
-"""What programs tell of their calls: spans that they write or export, and messages of their own."""
+"""Tool calls of programs: from spans that they write or export, and from messages of their own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.agents import otlp
 from tests.agents.worker.adapters.command.conftest import Program
 
 
-async def test_spans_that_a_program_writes_count_as_its_calls(bench: Any, program: Program) -> None:
+async def test_spans_that_a_program_writes_become_its_tool_calls(bench: Any, write_program: Program) -> None:
     spans = otlp.resource_spans(otlp.tool("find", arguments='{"title": "Kindred"}'), otlp.model())
-    target = program(f"""
+    target = write_program(f"""
         for turn in turns():
             say(type="event", resourceSpans={spans!r})
             say(type="finished", response="on its shelf")
@@ -26,9 +26,9 @@ async def test_spans_that_a_program_writes_count_as_its_calls(bench: Any, progra
     assert [span.name for span in talk.spans] == ["desk", "find", "m-1"]
 
 
-async def test_spans_of_events_and_of_the_end_of_a_turn_count_both(bench: Any, program: Program) -> None:
+async def test_spans_in_events_and_in_the_final_message_both_count(bench: Any, write_program: Program) -> None:
     first, second = (otlp.resource_spans(otlp.tool(name)) for name in ("find", "lend"))
-    target = program(f"""
+    target = write_program(f"""
         for turn in turns():
             say(type="event", resourceSpans={first!r})
             say(type="finished", response="here", resourceSpans={{"resourceSpans": {second!r}}})
@@ -40,9 +40,11 @@ async def test_spans_of_events_and_of_the_end_of_a_turn_count_both(bench: Any, p
     assert sorted(call.name for call in calls) == ["find", "lend"]
 
 
-async def test_spans_are_waited_for_while_only_those_of_an_earlier_turn_come(bench: Any, program: Program) -> None:
+async def test_late_spans_of_an_earlier_turn_do_not_end_the_wait_for_new_ones(
+    bench: Any, write_program: Program
+) -> None:
     first, late, own = (otlp.tool(name) for name in ("first", "late", "own"))
-    target = program(f"""
+    target = write_program(f"""
         import urllib.request
 
         def export(span, nanoseconds):
@@ -93,10 +95,12 @@ EXPORTING = """
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-async def test_a_program_with_the_real_sdk_exports_to_us(bench: Any, program: Program, isolation: str) -> None:
+async def test_spans_of_a_program_with_the_real_sdk_are_received(
+    bench: Any, write_program: Program, isolation: str
+) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
-    target = program(EXPORTING)
-    target["location"] = target["location"].replace(" -S ", " ")  # which hides what is installed
+    target = write_program(EXPORTING)
+    target["location"] = target["location"].replace(" -S ", " ")  # -S hides installed packages
     host = bench.host(**target, options={"otlp": True, "otlp_wait_seconds": 20}, isolation=isolation)
 
     talks = await asyncio.gather(bench.talk(host, "Kindred", "Dawn"), bench.talk(host, "Wild Seed", "Fledgling"))
@@ -105,11 +109,11 @@ async def test_a_program_with_the_real_sdk_exports_to_us(bench: Any, program: Pr
         assert talk.error is None, talk.message
         uses = [call.args["title"] for turn in talk.turns for call in turn.invocation.intermediate_data.tool_uses]
         assert uses == list(titles)
-        assert talk.spans[-1].name == "farewell"  # sent by its exit, which is waited for
+        assert talk.spans[-1].name == "farewell"  # sent when the program exits
 
 
-async def test_a_program_that_exports_nothing_is_waited_for_and_that_is_said(bench: Any, program: Program) -> None:
-    target = program("""
+async def test_a_program_that_exports_no_spans_gets_a_note_after_the_wait(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             say(type="finished", response=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"])
     """)
@@ -121,8 +125,8 @@ async def test_a_program_that_exports_nothing_is_waited_for_and_that_is_said(ben
     assert talk.turns[0].calls_unknown == "no span arrived within 0.1 s of the answer"
 
 
-async def test_calls_that_a_program_tells_itself_are_known_without_spans(bench: Any, program: Program) -> None:
-    target = program("""
+async def test_calls_that_a_program_reports_itself_are_known_without_spans(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             say(type="finished", response="hello", predicted_trajectory=[])
     """)

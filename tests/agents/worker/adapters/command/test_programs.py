@@ -1,4 +1,4 @@
-"""Agents that are programs: real ones, in lines of JSON, and what is said where they do not keep to it."""
+"""Agents that are programs: real processes that speak JSON lines, and the messages for violations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from workbench.model.target import AgentKind
 from workbench.model.trace import SpanKind
 
 
-async def test_a_program_answers_turn_by_turn_in_one_process(bench: Any, program: Program, way: dict[str, Any]) -> None:
-    target = program("""
+async def test_a_program_answers_turn_by_turn_in_one_process(
+    bench: Any, write_program: Program, way: dict[str, Any]
+) -> None:
+    target = write_program("""
         for turn in turns():
             count = turn["session"]["state"].get("count", 0) + 1
             say(type="finished", response=f'{turn["turn"]} {turn["prompt"]} {count} {os.getpid()} {sys.argv[1]}',
@@ -41,9 +43,9 @@ async def test_a_program_answers_turn_by_turn_in_one_process(bench: Any, program
     assert (talk.end.final_state, other.end.final_state) == ({"count": 7}, {"count": 1})
 
 
-async def test_the_program_gets_the_turn(bench: Any, program: Program) -> None:
+async def test_the_program_receives_each_turn_with_its_session(bench: Any, write_program: Program) -> None:
     bench.write(".env", "DESK_KEY=value")
-    target = program("""
+    target = write_program("""
         for turn in turns():
             say(type="finished", response=json.dumps([turn, os.environ["DESK_KEY"], os.getcwd()]))
     """)
@@ -66,8 +68,8 @@ async def test_the_program_gets_the_turn(bench: Any, program: Program) -> None:
     assert (variable, Path(folder)) == ("value", bench.folder)
 
 
-async def test_events_become_the_trajectory_and_spans_with_times(bench: Any, program: Program) -> None:
-    target = program("""
+async def test_events_become_the_trajectory_and_spans_with_times(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             say(type="event", tool_call={"name": "find", "args": {"t": 1}, "id": "1"})
             say(type="event", tool_call={"name": "find", "args": {"t": 2}, "id": "2"})
@@ -84,9 +86,9 @@ async def test_events_become_the_trajectory_and_spans_with_times(bench: Any, pro
     talk = await bench.talk_once("hi", **target)
 
     assert talk.error is None, talk.message
-    told = talk.turns[0].invocation.intermediate_data
-    assert [(call.name, call.args) for call in told.tool_uses] == [("find", {"t": 1}), ("find", {"t": 2}), ("ring", {})]
-    assert [each.response for each in told.tool_responses] == [{"n": 2}, {"result": "one"}]
+    data = talk.turns[0].invocation.intermediate_data
+    assert [(call.name, call.args) for call in data.tool_uses] == [("find", {"t": 1}), ("find", {"t": 2}), ("ring", {})]
+    assert [each.response for each in data.tool_responses] == [{"n": 2}, {"result": "one"}]
     agent, first, second, ring, model = talk.spans
     assert [span.parent_id for span in (first, second, ring, model)] == [agent.id] * 4
     assert (first.response, second.response) == ("one", {"n": 2})
@@ -98,8 +100,8 @@ async def test_events_become_the_trajectory_and_spans_with_times(bench: Any, pro
     assert agent.start < model.start < agent.end
 
 
-async def test_a_turn_in_which_a_program_tells_of_no_call_has_none(bench: Any, program: Program) -> None:
-    target = program("""
+async def test_a_turn_without_reported_calls_has_no_calls(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             say(type="finished", response="hello")
     """)
@@ -110,8 +112,8 @@ async def test_a_turn_in_which_a_program_tells_of_no_call_has_none(bench: Any, p
     assert talk.turns[0].calls_unknown is None
 
 
-async def test_what_is_under_way_is_announced_to_a_chat(bench: Any, program: Program) -> None:
-    target = program("""
+async def test_running_steps_are_announced_to_a_chat(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             say(type="event", tool_call={"name": "find", "args": {}})
             say(type="event", tool_response={"name": "find", "response": {}})
@@ -165,8 +167,10 @@ async def test_what_is_under_way_is_announced_to_a_chat(bench: Any, program: Pro
         ("os.close(1); time.sleep(60)", "crash", "closed its standard output before it had answered"),
     ],
 )
-async def test_what_is_no_answer_is_named(bench: Any, program: Program, text: str, kind: str, message: str) -> None:
-    target = program(f"for turn in turns():\n    {text}\n")
+async def test_an_invalid_answer_of_a_program_is_reported(
+    bench: Any, write_program: Program, text: str, kind: str, message: str
+) -> None:
+    target = write_program(f"for turn in turns():\n    {text}\n")
 
     talk = await bench.talk_once("hi", **target)
 
@@ -185,10 +189,10 @@ async def test_what_is_no_answer_is_named(bench: Any, program: Program, text: st
     ],
 )
 @pytest.mark.parametrize("prompts", [["one"], ["one", "two"]])
-async def test_a_line_that_belongs_to_no_turn_is_never_taken_for_another_ones(
-    bench: Any, program: Program, text: str, prompts: list[str]
+async def test_a_line_that_belongs_to_no_turn_is_never_the_answer_of_another(
+    bench: Any, write_program: Program, text: str, prompts: list[str]
 ) -> None:
-    target = program(text)
+    target = write_program(text)
 
     talk = await bench.talk_once(*prompts, **target)
 
@@ -196,8 +200,8 @@ async def test_a_line_that_belongs_to_no_turn_is_never_taken_for_another_ones(
     assert "; expected one finished or failed for each turn, its events before it, and nothing else" in talk.message
 
 
-async def test_the_number_of_a_turn_is_checked_where_a_program_repeats_it(bench: Any, program: Program) -> None:
-    target = program("""
+async def test_a_turn_number_that_a_program_repeats_is_checked(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             say(type="finished", response="a", turn=0)
     """)
@@ -208,10 +212,10 @@ async def test_the_number_of_a_turn_is_checked_where_a_program_repeats_it(bench:
     assert talk.message.endswith('wrote a line whose "turn" is the number 0, expected 1, the turn it was given')
 
 
-async def test_one_that_ends_while_what_it_started_holds_its_output_is_seen_to_end(
-    bench: Any, program: Program
+async def test_the_end_of_a_program_is_seen_even_if_a_child_keeps_its_output_open(
+    bench: Any, write_program: Program
 ) -> None:
-    target = program("""
+    target = write_program("""
         import subprocess
         for turn in turns():
             subprocess.Popen(["sleep", "600"], stderr=subprocess.DEVNULL)
@@ -224,17 +228,17 @@ async def test_one_that_ends_while_what_it_started_holds_its_output_is_seen_to_e
     assert talk.message.endswith("ended with exit status 3 before it had answered")
 
 
-async def test_the_error_line_of_node_is_reported(bench: Any, program: Program) -> None:
-    said = "agent.js:3\n^\n\nError: kaboom\n    at Object (agent.js:3:7)\n\nNode.js v20.20.2\n"
-    target = program(f"sys.stderr.write({said!r})\nsys.exit(1)")
+async def test_the_error_line_of_node_is_reported(bench: Any, write_program: Program) -> None:
+    error_text = "agent.js:3\n^\n\nError: kaboom\n    at Object (agent.js:3:7)\n\nNode.js v20.20.2\n"
+    target = write_program(f"sys.stderr.write({error_text!r})\nsys.exit(1)")
 
     talk = await bench.talk_once("hi", **target)
 
     assert talk.message.endswith("ended with exit status 1 before it had answered: Error: kaboom")
 
 
-async def test_a_line_without_end_is_cut_off(bench: Any, program: Program) -> None:
-    target = program("""
+async def test_an_endless_line_is_cut_off(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         while True:
             sys.stdout.write("x" * (1 << 20))
     """)
@@ -246,8 +250,8 @@ async def test_a_line_without_end_is_cut_off(bench: Any, program: Program) -> No
 
 
 @pytest.mark.needs_fork
-async def test_what_it_writes_on_standard_error_is_kept(bench: Any, program: Program) -> None:
-    target = program("""
+async def test_the_standard_error_of_a_program_is_kept(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             print("thinking", file=sys.stderr)
             say(type="finished", response="done")
@@ -260,10 +264,10 @@ async def test_what_it_writes_on_standard_error_is_kept(bench: Any, program: Pro
     assert talk.end.stderr_tail == "thinking\ngood bye\n"
 
 
-async def test_a_long_prompt_and_a_program_that_talks_before_it_has_read_it_do_not_block_each_other(
-    bench: Any, program: Program
+async def test_a_long_prompt_and_early_output_of_the_program_do_not_deadlock(
+    bench: Any, write_program: Program
 ) -> None:
-    target = program("""
+    target = write_program("""
         begun = sys.stdin.read(1)
         for number in range(20000):
             say(type="event", text="x" * 20)
@@ -278,10 +282,10 @@ async def test_a_long_prompt_and_a_program_that_talks_before_it_has_read_it_do_n
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-async def test_one_that_never_answers_ends_with_all_it_started_when_the_case_does(
-    bench: Any, program: Program, isolation: str, running: Any, eventually: Any
+async def test_a_program_that_never_answers_ends_with_its_children_when_its_case_ends(
+    bench: Any, write_program: Program, isolation: str, is_alive: Any, wait_until: Any
 ) -> None:
-    target = program("""
+    target = write_program("""
         import subprocess
         child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
         open("pids", "w").write(f"{os.getpid()} {child.pid}")
@@ -291,18 +295,18 @@ async def test_one_that_never_answers_ends_with_all_it_started_when_the_case_doe
     from workbench.model.evalset import Content
 
     turn = asyncio.ensure_future(session.turn(Content.of_text("hi", role="user"), turn=0))
-    pids = await eventually(lambda: (bench.folder / "pids").exists() and (bench.folder / "pids").read_text().split())
-    assert all(running(int(pid)) for pid in pids)
+    pids = await wait_until(lambda: (bench.folder / "pids").exists() and (bench.folder / "pids").read_text().split())
+    assert all(is_alive(int(pid)) for pid in pids)
     await session.kill()
     await asyncio.wait([turn])
 
-    await eventually(lambda: not any(running(int(pid)) for pid in pids))
+    await wait_until(lambda: not any(is_alive(int(pid)) for pid in pids))
 
 
-async def test_one_that_stays_after_its_input_has_ended_is_ended(
-    bench: Any, program: Program, running: Any, eventually: Any
+async def test_a_program_that_stays_after_the_end_of_its_input_is_ended(
+    bench: Any, write_program: Program, is_alive: Any, wait_until: Any
 ) -> None:
-    target = program("""
+    target = write_program("""
         for turn in turns():
             say(type="finished", response=str(os.getpid()))
         time.sleep(600)
@@ -311,7 +315,7 @@ async def test_one_that_stays_after_its_input_has_ended_is_ended(
     talk = await bench.talk_once("hi", **target)
 
     assert talk.error is None, talk.message
-    await eventually(lambda: not running(int(talk.responses[0])))
+    await wait_until(lambda: not is_alive(int(talk.responses[0])))
 
 
 @pytest.mark.parametrize(
@@ -333,8 +337,8 @@ async def test_a_program_that_cannot_be_started_is_named(bench: Any, location: s
     assert talk.message.startswith(message)
 
 
-async def test_any_save_may_matter_to_a_program(bench: Any, program: Program) -> None:
-    target = program("""
+async def test_the_dependencies_of_a_program_are_opaque(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             say(type="finished", response="done")
     """)
@@ -349,8 +353,8 @@ async def test_any_save_may_matter_to_a_program(bench: Any, program: Program) ->
     assert session.dependencies.is_opaque
 
 
-async def test_more_calls_than_are_kept_are_read_in_linear_time(bench: Any, program: Program) -> None:
-    written = program("""
+async def test_too_many_tool_calls_are_read_in_linear_time(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             for at in range(30_000):
                 say(type="event", tool_call={"name": "look", "args": {"at": at}})
@@ -358,26 +362,26 @@ async def test_more_calls_than_are_kept_are_read_in_linear_time(bench: Any, prog
             say(type="finished", turn=turn["turn"], response="at last")
     """)
 
-    talk = await bench.talk(bench.host(mode="fork", **written), "look")
+    talk = await bench.talk(bench.host(mode="fork", **target), "look")
 
     assert talk.error is None, talk.message
-    told = talk.turns[0].invocation.intermediate_data
-    assert [call.args["at"] for call in told.tool_uses] == list(range(10_000))
-    assert [item.response["at"] for item in told.tool_responses] == list(range(10_000))
+    data = talk.turns[0].invocation.intermediate_data
+    assert [call.args["at"] for call in data.tool_uses] == list(range(10_000))
+    assert [item.response["at"] for item in data.tool_responses] == list(range(10_000))
     assert talk.turns[0].calls_unknown == "the agent made 30,000 tool calls in one turn; only the first 10,000 are kept"
     spans = [span for span in talk.spans if span.kind is SpanKind.TOOL]
     assert [span.response["at"] for span in spans] == list(range(10_000))
 
 
-async def test_more_responses_of_tools_than_are_kept_are_said(bench: Any, program: Program) -> None:
-    written = program("""
+async def test_too_many_tool_responses_are_reported(bench: Any, write_program: Program) -> None:
+    target = write_program("""
         for turn in turns():
             for at in range(10_001):
                 say(type="event", tool_response={"name": "look", "response": {"at": at}})
             say(type="finished", turn=turn["turn"], response="at last")
     """)
 
-    talk = await bench.talk(bench.host(mode="fork", **written), "look")
+    talk = await bench.talk(bench.host(mode="fork", **target), "look")
 
     assert talk.error is None, talk.message
     assert talk.turns[0].calls_unknown == "the tools gave 10,001 responses in one turn; only the first 10,000 are kept"

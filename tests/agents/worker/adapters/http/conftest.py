@@ -1,4 +1,4 @@
-"""Real servers on loopback that say what a test wants."""
+"""Real servers on loopback with answers that a test chooses."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from workbench.model.target import AgentKind
 
 
 @dataclass
-class Asked:
-    """A request as it arrived; `body` is its JSON, None where it has none."""
+class ReceivedRequest:
+    """A request as received; `body` is its JSON, or None without a body."""
 
     method: str
     path: str
@@ -25,35 +25,35 @@ class Asked:
     body: Any
 
 
-Answer = Callable[[Asked], Any]
+Answer = Callable[[ReceivedRequest], Any]
 
 
 @dataclass
 class Site:
-    """A server with an agent. What `answer` gives is sent: a web.Response as it is, anything else as JSON."""
+    """A server with an agent. It sends a web.Response of `answer` unchanged, and anything else as JSON."""
 
     answer: Answer
     url: str = ""
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
 
     def target(self, path: str = "/chat", **options: Any) -> dict[str, Any]:
-        """What `bench.host` needs for it."""
+        """Return the arguments of `bench.host` for this server."""
         return {"name": "web", "kind": AgentKind.HTTP, "location": f"{self.url}{path}", "options": options}
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         text = await request.text()
-        asked = Asked(
+        received_request = ReceivedRequest(
             request.method,
             request.path,
             dict(request.query),
             {name.lower(): value for name, value in request.headers.items()},
             json.loads(text) if text else None,
         )
-        self.asked.append(asked)
-        said = self.answer(asked)
-        if inspect.isawaitable(said):
-            said = await said
-        return said if isinstance(said, web.StreamResponse) else web.json_response(said)
+        self.requests.append(received_request)
+        reply = self.answer(received_request)
+        if inspect.isawaitable(reply):
+            reply = await reply
+        return reply if isinstance(reply, web.StreamResponse) else web.json_response(reply)
 
 
 Serve = Callable[[Answer], Awaitable[Site]]
@@ -70,8 +70,8 @@ async def serve() -> AsyncIterator[Serve]:
         runner = web.AppRunner(application, shutdown_timeout=0.1)
         await runner.setup()
         runners.append(runner)
-        listening = web.TCPSite(runner, "127.0.0.1", 0)
-        await listening.start()
+        tcp_site = web.TCPSite(runner, "127.0.0.1", 0)
+        await tcp_site.start()
         site.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         return site
 

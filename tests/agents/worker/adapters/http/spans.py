@@ -1,4 +1,4 @@
-"""What the tests of spans from HTTP agents share: how a span is of a turn, and how spans are told."""
+"""Shared helpers for tests of spans from HTTP agents."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from workbench.model.trace import Span
 NOTES = "workbench.telemetry"
 
 
-def parent_of(asked: Any) -> dict[str, Any]:
-    """The trace and the span that a request names in its `traceparent`."""
-    _, trace, span, _ = asked.headers["traceparent"].split("-")
+def get_parent(request: Any) -> dict[str, Any]:
+    """Return the trace and the span that the `traceparent` of a request names."""
+    _, trace, span, _ = request.headers["traceparent"].split("-")
     return {"trace": trace, "parent": span}
 
 
-def kinds(spans: list[Span]) -> list[tuple[str, str]]:
+def get_kinds(spans: list[Span]) -> list[tuple[str, str]]:
     return [(span.kind.value, span.name) for span in spans]

@@ -1,4 +1,4 @@
-"""Agents that speak TLS: whom their certificates are trusted for, and by whom."""
+"""Agents that speak TLS: which of their certificates are trusted."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ AUTHORITY = trustme.CA()
 
 @pytest.fixture
 async def location(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
-    """The URL of an agent whose certificate is of an authority of its own."""
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)  # what is set here goes before what `.env` says
+    """The URL of an agent with a certificate from a private authority."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)  # an existing variable takes precedence over `.env`
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     AUTHORITY.issue_cert("localhost").configure_cert(context)
 
@@ -37,7 +37,7 @@ async def location(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def trusting(bench: Any, tmp_path: Path) -> Path:
+def env_file(bench: Any, tmp_path: Path) -> Path:
     """A `.env` file that names the authority."""
     authority = tmp_path / "authority.pem"
     AUTHORITY.cert_pem.write_to_path(str(authority))
@@ -59,16 +59,16 @@ async def test_a_certificate_of_an_unknown_authority_is_not_trusted(
 
 
 async def test_an_authority_that_the_env_file_names_is_trusted(
-    bench: Any, location: str, way: dict[str, Any], trusting: Path
+    bench: Any, location: str, way: dict[str, Any], env_file: Path
 ) -> None:
-    talk = await bench.talk_once("hello", **target(location, env_file=trusting), **way)
+    talk = await bench.talk_once("hello", **target(location, env_file=env_file), **way)
 
     assert talk.error is None, talk.message
     assert talk.responses == ["Good evening."]
 
 
-async def test_a_metric_that_asks_by_itself_trusts_them_too(
-    bench: Any, location: str, way: dict[str, Any], trusting: Path
+async def test_a_metric_that_sends_requests_trusts_the_authority_too(
+    bench: Any, location: str, way: dict[str, Any], env_file: Path
 ) -> None:
     bench.write(
         "metrics.py",
@@ -81,7 +81,7 @@ async def test_a_metric_that_asks_by_itself_trusts_them_too(
             return {{"polite": 1.0, "explanation": told["response"]}}
         """,
     )
-    host = bench.host(**target(location, env_file=trusting), **way)
+    host = bench.host(**target(location, env_file=env_file), **way)
 
     turn = Invocation.model_validate({"user_content": {"role": "user", "parts": [{"text": "hello"}]}})
     answer = await host.score(CustomScoreRequest(metric="polite", function="metrics.polite", actual=[turn]))

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry that HTTP agents send: from real exporters on real sockets."""
+"""OpenTelemetry spans that HTTP agents export: from real exporters on real sockets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from tests.agents import otlp
-from tests.agents.worker.adapters.http.spans import NOTES, parent_of
+from tests.agents.worker.adapters.http.spans import NOTES, get_parent
 from workbench.agents.worker.otlp_receiver import Receiver
 from workbench.model.evalset import Content
 from workbench.model.trace import SpanKind
@@ -23,24 +23,24 @@ from workbench.model.trace import SpanKind
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """One that is free, as far as one can know."""
+    """A port that is probably free."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = free.getsockname()[1]
     yield number
 
 
-async def test_exported_spans_find_their_turn_by_the_trace(bench: Any, serve: Any, port: int) -> None:
-    async def answer(asked: Any) -> Any:
-        root = otlp.span("POST /chat", **parent_of(asked))
-        below = {"trace": root["traceId"], "parent": root["spanId"]}
+async def test_exported_spans_are_assigned_to_turns_by_their_trace(bench: Any, serve: Any, port: int) -> None:
+    async def answer(request: Any) -> Any:
+        root = otlp.span("POST /chat", **get_parent(request))
+        root_ids = {"trace": root["traceId"], "parent": root["spanId"]}
         stranger = otlp.tool("of_others", trace="cd" * 16)
-        spans = [otlp.tool("look", arguments='{"at": "' + asked.body["prompt"] + '"}', **below), stranger, root]
+        spans = [otlp.tool("look", arguments='{"at": "' + request.body["prompt"] + '"}', **root_ids), stranger, root]
         async with aiohttp.ClientSession() as client:
             for path in ("traces", "metrics"):
                 document = {"resourceSpans": otlp.resource_spans(*spans)}
-                async with client.post(f"http://127.0.0.1:{port}/v1/{path}", json=document) as taken:
-                    assert taken.status == 200
+                async with client.post(f"http://127.0.0.1:{port}/v1/{path}", json=document) as response:
+                    assert response.status == 200
         return {"response": "seen"}
 
     site = await serve(answer)
@@ -53,20 +53,20 @@ async def test_exported_spans_find_their_turn_by_the_trace(bench: Any, serve: An
         uses = [call.args["at"] for turn in talk.turns for call in turn.invocation.intermediate_data.tool_uses]
         assert uses == [f"{name}1", f"{name}2"]
         assert "of_others" not in {span.name for span in talk.spans}
-    # Nobody listens any more: another run can.
+    # The port is free again for another run.
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))
 
 
-async def test_spans_that_never_come_cost_time_alone(bench: Any, serve: Any, port: int) -> None:
-    async def answer(asked: Any) -> Any:
+async def test_missing_spans_cost_only_time(bench: Any, serve: Any, port: int) -> None:
+    async def answer(request: Any) -> Any:
         async with aiohttp.ClientSession() as client:
             document = {"resourceSpans": otlp.resource_spans(otlp.model())}
             await client.post(f"http://127.0.0.1:{port}/v1/traces", json=document)
-            broken = await client.post(
+            response = await client.post(
                 f"http://127.0.0.1:{port}/v1/traces", data=b"\x00", headers={"content-type": "x/y"}
             )
-            assert broken.status == 200
+            assert response.status == 200
             assert (await client.get(f"http://127.0.0.1:{port}/v1/traces")).status == 405
         return {"response": "seen"}
 
@@ -75,26 +75,26 @@ async def test_spans_that_never_come_cost_time_alone(bench: Any, serve: Any, por
     talk = await bench.talk_once("moon", **site.target(otlp_port=port, otlp_wait_seconds=0.2))
 
     assert talk.responses == ["seen"]
-    told = "in a request of no conversation: an exporter sent data that is neither JSON nor declared as protobuf"
-    assert talk.spans[0].attributes[NOTES] == [told]
+    note = "in a request of no conversation: an exporter sent data that is neither JSON nor declared as protobuf"
+    assert talk.spans[0].attributes[NOTES] == [note]
 
 
 async def export(port: int, *spans: Any, path: str = "") -> int:
-    """Send spans, as an exporter does; the status of the answer."""
+    """Send spans like an exporter; return the status of the answer."""
     document = {"resourceSpans": otlp.resource_spans(*spans)}
     async with (
         aiohttp.ClientSession() as client,
-        client.post(f"http://127.0.0.1:{port}{path}/v1/traces", json=document) as taken,
+        client.post(f"http://127.0.0.1:{port}{path}/v1/traces", json=document) as response,
     ):
-        return taken.status
+        return response.status
 
 
-async def test_a_late_span_of_an_earlier_turn_is_none_of_this_one(bench: Any, serve: Any, port: int) -> None:
+async def test_a_late_span_of_an_earlier_turn_does_not_count_for_this_turn(bench: Any, serve: Any, port: int) -> None:
     roots: list[Any] = []
 
-    async def answer(asked: Any) -> Any:
+    async def answer(request: Any) -> Any:
         if not roots:
-            roots.append(otlp.span("POST /chat", **parent_of(asked)))
+            roots.append(otlp.span("POST /chat", **get_parent(request)))
             await export(port, *roots)
         else:
             await export(port, otlp.tool("late", trace=roots[0]["traceId"], parent=roots[0]["spanId"]))
@@ -112,44 +112,46 @@ async def test_a_late_span_of_an_earlier_turn_is_none_of_this_one(bench: Any, se
 
 
 @pytest.mark.parametrize("ahead", [-60.0, -0.5, 0.0, 0.9, 60.0])
-async def test_the_end_of_a_turn_is_seen_whatever_the_clock_of_the_agent_shows(
+async def test_the_end_of_a_turn_is_recognised_whatever_the_agents_clock_shows(
     bench: Any, serve: Any, port: int, ahead: float
 ) -> None:
-    sending: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[None]] = []
 
-    def moved(span: Any) -> Any:
+    def shift(span: Any) -> Any:
         times = ("startTimeUnixNano", "endTimeUnixNano")
         return {**span, **{key: str(int(span[key]) + int(ahead * 1e9)) for key in times}}
 
-    async def answer(asked: Any) -> Any:
-        began = asyncio.get_running_loop().time()
-        root = otlp.span("POST /chat", **parent_of(asked))
-        below = {"trace": root["traceId"], "parent": root["spanId"]}
-        await export(port, moved(otlp.tool("first", **parent_of(asked))))
+    async def answer(request: Any) -> Any:
+        request_start = asyncio.get_running_loop().time()
+        root = otlp.span("POST /chat", **get_parent(request))
+        root_ids = {"trace": root["traceId"], "parent": root["spanId"]}
+        await export(port, shift(otlp.tool("first", **get_parent(request))))
         await asyncio.sleep(0.6)
-        ended = otlp.span("POST /chat", **parent_of(asked), seconds=asyncio.get_running_loop().time() - began)
-        spans = [moved(otlp.tool("second", **below)), moved({**ended, "spanId": root["spanId"]})]
+        finished_root = otlp.span(
+            "POST /chat", **get_parent(request), seconds=asyncio.get_running_loop().time() - request_start
+        )
+        spans = [shift(otlp.tool("second", **root_ids)), shift({**finished_root, "spanId": root["spanId"]})]
 
         async def send_later() -> None:
             await asyncio.sleep(0.3)
             await export(port, *spans)
 
-        sending.append(asyncio.create_task(send_later()))
+        tasks.append(asyncio.create_task(send_later()))
         return {"response": "seen"}
 
     site = await serve(answer)
-    started = time.perf_counter()
+    start = time.perf_counter()
 
     talk = await bench.talk_once("moon", **site.target(otlp_port=port, otlp_wait_seconds=30))
 
     assert talk.error is None, talk.message
     assert [call.name for call in talk.turns[0].invocation.intermediate_data.tool_uses] == ["first", "second"]
-    assert time.perf_counter() - started < 20
+    assert time.perf_counter() - start < 20
 
 
-async def test_what_is_refused_for_its_size_is_said(bench: Any, serve: Any, port: int) -> None:
-    async def answer(asked: Any) -> Any:
-        large = otlp.span("POST /chat", **parent_of(asked), attributes={"text": "x" * (17 * 1024 * 1024)})
+async def test_an_export_refused_for_its_size_is_reported(bench: Any, serve: Any, port: int) -> None:
+    async def answer(request: Any) -> Any:
+        large = otlp.span("POST /chat", **get_parent(request), attributes={"text": "x" * (17 * 1024 * 1024)})
         assert await export(port, large) == 413
         return {"response": "seen"}
 
@@ -178,8 +180,8 @@ async def test_a_refused_large_request_is_reported_to_its_conversation() -> None
         other.close()
 
 
-async def test_a_case_that_is_given_up_between_turns_leaves_the_port(bench: Any, serve: Any, port: int) -> None:
-    site = await serve(lambda asked: {"response": "seen"})
+async def test_a_case_killed_between_turns_releases_the_port(bench: Any, serve: Any, port: int) -> None:
+    site = await serve(lambda request: {"response": "seen"})
     session = await bench.open(bench.host(**site.target(otlp_port=port, otlp_wait_seconds=0.1)))
     await session.turn(Content.of_text("moon", role="user"), turn=0)
 
@@ -189,12 +191,12 @@ async def test_a_case_that_is_given_up_between_turns_leaves_the_port(bench: Any,
         other.bind(("127.0.0.1", port))
 
 
-async def test_a_port_that_is_taken_is_infrastructure(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"response": "seen"})
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        number = taken.getsockname()[1]
+async def test_a_port_in_use_is_an_infrastructure_error(bench: Any, serve: Any) -> None:
+    site = await serve(lambda request: {"response": "seen"})
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        number = listener.getsockname()[1]
 
         talk = await bench.talk_once("moon", **site.target(otlp_port=number))
 
@@ -242,7 +244,7 @@ SERVICE = """
 """
 
 
-async def test_a_service_with_the_real_sdk_exports_to_us(bench: Any, port: int, tmp_path: Path) -> None:
+async def test_spans_of_a_service_with_the_real_sdk_are_received(bench: Any, port: int, tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     script = bench.write("service.py", SERVICE)
     service = await asyncio.create_subprocess_exec(

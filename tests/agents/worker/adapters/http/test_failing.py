@@ -1,4 +1,4 @@
-"""HTTP agents that do not answer as they should: what is said, and whether another try may help."""
+"""HTTP agents with invalid answers: the message, and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from aiohttp import web
         (503, "infrastructure"),
     ],
 )
-async def test_a_status_that_is_no_answer_ends_the_case(bench: Any, serve: Any, status: int, kind: str) -> None:
-    site = await serve(lambda asked: web.Response(status=status, text="because\nof  reasons"))
+async def test_an_error_status_ends_the_case_with_its_reason(bench: Any, serve: Any, status: int, kind: str) -> None:
+    site = await serve(lambda request: web.Response(status=status, text="because\nof  reasons"))
 
     talk = await bench.talk_once("hi", **site.target())
 
@@ -30,11 +30,11 @@ async def test_a_status_that_is_no_answer_ends_the_case(bench: Any, serve: Any, 
     assert talk.message == f"POST {site.url}/chat answered {status}: because of reasons"
 
 
-async def test_a_body_that_is_cut_within_a_key_shows_nothing_of_it(
+async def test_an_error_body_cut_within_a_key_shows_no_part_of_the_key(
     bench: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "Zx81abcdefghijklmnopqrstuvwxyz01234567890"
-    monkeypatch.setenv("MY_TENANT", key)  # no name of a secret: only what fills it in knows
+    monkeypatch.setenv("MY_TENANT", key)  # the name suggests no secret; only its use in a header does
     site = await serve(lambda _: web.Response(status=500, text="x" * 160 + key + " and more" * 10))
 
     talk = await bench.talk_once("hi", **site.target(headers={"X-Tenant": "${MY_TENANT}"}))
@@ -78,10 +78,10 @@ async def test_a_body_that_is_cut_within_a_key_shows_nothing_of_it(
         (web.Response(status=204), "answered with nothing, expected JSON"),
     ],
 )
-async def test_what_is_no_answer_is_named_with_what_was_expected(
+async def test_an_invalid_answer_is_reported_with_the_expected_format(
     bench: Any, serve: Any, answer: Any, found: str
 ) -> None:
-    site = await serve(lambda asked: answer)
+    site = await serve(lambda request: answer)
 
     talk = await bench.talk_once("hi", **site.target())
 
@@ -90,8 +90,8 @@ async def test_what_is_no_answer_is_named_with_what_was_expected(
     assert found in talk.message
 
 
-async def test_an_outage_that_an_answer_tells_of_is_infrastructure(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"response": "", "error": {"code": 503, "message": "overloaded"}})
+async def test_an_outage_reported_in_an_answer_is_an_infrastructure_error(bench: Any, serve: Any) -> None:
+    site = await serve(lambda request: {"response": "", "error": {"code": 503, "message": "overloaded"}})
 
     talk = await bench.talk_once("hi", **site.target())
 
@@ -99,26 +99,26 @@ async def test_an_outage_that_an_answer_tells_of_is_infrastructure(bench: Any, s
     assert talk.message == f"POST {site.url}/chat answered with an error: overloaded"
 
 
-async def test_a_redirection_is_not_followed_with_its_keys(bench: Any, serve: Any) -> None:
-    other = await serve(lambda asked: {"response": "caught"})
-    site = await serve(lambda asked: web.Response(status=307, headers={"Location": f"{other.url}/"}))
+async def test_a_redirect_is_not_followed_so_that_keys_stay_private(bench: Any, serve: Any) -> None:
+    other = await serve(lambda request: {"response": "caught"})
+    site = await serve(lambda request: web.Response(status=307, headers={"Location": f"{other.url}/"}))
 
     talk = await bench.talk_once("hi", **site.target(headers={"X-Key": "k"}))
 
     assert "answered 307, a redirection: set target to the URL it leads to" in talk.message
-    assert other.asked == []
+    assert other.requests == []
 
 
-async def test_where_nothing_is_at_a_path_that_is_said(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"output": {"txt": "hi"}})
+async def test_a_response_path_that_finds_nothing_is_reported(bench: Any, serve: Any) -> None:
+    site = await serve(lambda request: {"output": {"txt": "hi"}})
 
     talk = await bench.talk_once("hi", **site.target(response="$.output.text"))
 
     assert "answered with an object with the keys output, where nothing is at $.output.text (response)" in talk.message
 
 
-async def test_where_the_place_of_several_calls_is_missing_that_is_said(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"response": "a", "out": {"calls": [{"name": "ring"}]}})
+async def test_a_missing_parent_of_a_path_to_calls_is_reported(bench: Any, serve: Any) -> None:
+    site = await serve(lambda request: {"response": "a", "out": {"calls": [{"name": "ring"}]}})
 
     talk = await bench.talk_once("hi", **site.target(predicted_trajectory="$.output.calls[*]"))
 
@@ -128,7 +128,7 @@ async def test_where_the_place_of_several_calls_is_missing_that_is_said(bench: A
 async def test_a_refusing_proxy_is_reported_without_its_password(
     bench: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy = await serve(lambda asked: {})  # which is no proxy
+    proxy = await serve(lambda request: {})  # not a proxy
     address = proxy.url.removeprefix("http://")
     monkeypatch.setenv("https_proxy", f"http://puser:ppass-secret@{address}")
     monkeypatch.delenv("no_proxy", raising=False)
@@ -138,7 +138,7 @@ async def test_a_refusing_proxy_is_reported_without_its_password(
     assert talk.message == ("POST https://agent.example/ could not be reached: the proxy answered 404: Not Found")
 
 
-async def test_a_proxy_without_scheme_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_address_without_a_scheme_is_reported(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "localhost:3128")
     monkeypatch.delenv("no_proxy", raising=False)
 
@@ -148,10 +148,10 @@ async def test_a_proxy_without_scheme_is_named(bench: Any, monkeypatch: pytest.M
     assert talk.message.startswith("the environment variable http_proxy: found no URL of an HTTP proxy, expected")
 
 
-async def test_an_address_without_a_listener_is_infrastructure(bench: Any) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+async def test_an_address_without_a_listener_is_an_infrastructure_error(bench: Any) -> None:
+    with socket.socket() as bound_socket:
+        bound_socket.bind(("127.0.0.1", 0))
+        port = bound_socket.getsockname()[1]
 
         talk = await bench.talk_once("hi", kind="http", name="web", location=f"http://127.0.0.1:{port}/")
 
@@ -162,7 +162,7 @@ async def test_an_address_without_a_listener_is_infrastructure(bench: Any) -> No
 
 
 async def test_sessions_that_fail_leave_nothing_on_standard_error(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: web.Response(status=400))
+    site = await serve(lambda request: web.Response(status=400))
     host = bench.host(**site.target())
 
     talks = [await bench.talk(host, "hi") for _ in range(3)]
@@ -170,8 +170,8 @@ async def test_sessions_that_fail_leave_nothing_on_standard_error(bench: Any, se
     assert [talk.error.failure.stderr_tail for talk in talks] == [None, None, None]
 
 
-async def _told_by(bench: Any, answer: bytes) -> Any:
-    """What becomes of a session with a server that writes these bytes and hangs up; and where that server was."""
+async def _talk_to_raw_server(bench: Any, answer: bytes) -> Any:
+    """Hold a session with a server that writes these bytes and closes; return it and the URL of the server."""
 
     async def write(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -186,21 +186,21 @@ async def _told_by(bench: Any, answer: bytes) -> Any:
     return talk, address
 
 
-async def test_a_connection_that_is_cut_is_infrastructure(bench: Any) -> None:
-    talk, _ = await _told_by(bench, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+async def test_a_connection_closed_too_early_is_an_infrastructure_error(bench: Any) -> None:
+    talk, _ = await _talk_to_raw_server(bench, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
 
     assert talk.kind == "infrastructure"
     assert talk.message.endswith("could not be reached: it closed the connection in the middle of its answer")
 
 
-async def test_what_is_no_http_is_said(bench: Any) -> None:
-    talk, address = await _told_by(bench, b"SSH-2.0-OpenSSH_9.0\r\n")
+async def test_an_answer_that_is_not_http_is_reported(bench: Any) -> None:
+    talk, address = await _talk_to_raw_server(bench, b"SSH-2.0-OpenSSH_9.0\r\n")
 
     assert talk.message.startswith(f"POST {address} could not be reached: ")
 
 
-async def test_an_agent_that_is_too_slow_is_named(bench: Any, serve: Any) -> None:
-    async def answer(asked: Any) -> Any:
+async def test_an_agent_that_is_too_slow_is_a_timeout(bench: Any, serve: Any) -> None:
+    async def answer(request: Any) -> Any:
         await asyncio.sleep(5)
 
     site = await serve(answer)
@@ -211,7 +211,7 @@ async def test_an_agent_that_is_too_slow_is_named(bench: Any, serve: Any) -> Non
     assert talk.message == f"POST {site.url}/chat did not answer within 0.2 s (timeout_seconds of its table)"
 
 
-async def test_an_answer_without_end_is_cut_off(bench: Any, serve: Any) -> None:
+async def test_an_endless_answer_is_cut_off(bench: Any, serve: Any) -> None:
     piece = b"x" * (1 << 20)
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -251,12 +251,12 @@ async def test_an_answer_without_end_is_cut_off(bench: Any, serve: Any) -> None:
         ({"body": {"q": "x {{ state.room }}"}}, "targets.web.http.body: 'dict object' has no attribute 'room'"),
     ],
 )
-async def test_settings_that_cannot_be_used_are_named(
+async def test_invalid_settings_are_reported_with_their_key(
     bench: Any, serve: Any, options: dict[str, Any], message: str
 ) -> None:
-    site = await serve(lambda asked: {"response": "ok"})
+    site = await serve(lambda request: {"response": "ok"})
 
     talk = await bench.talk_once("hi", **site.target(**options))
 
-    assert (talk.kind, site.asked) == ("setup", [])
+    assert (talk.kind, site.requests) == ("setup", [])
     assert talk.message.startswith(message)

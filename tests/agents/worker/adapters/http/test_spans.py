@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry in the answers of HTTP agents."""
+"""OpenTelemetry spans in the answers of HTTP agents."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from tests.agents import otlp
-from tests.agents.worker.adapters.http.spans import NOTES, kinds, parent_of
+from tests.agents.worker.adapters.http.spans import NOTES, get_kinds, get_parent
 
 
-async def test_spans_in_an_answer_are_trace_trajectory_and_tokens(bench: Any, serve: Any) -> None:
-    def answer(asked: Any) -> Any:
-        root = otlp.span("POST /chat", **parent_of(asked), seconds=0.05)
-        below = {"trace": root["traceId"], "parent": root["spanId"]}
+async def test_spans_in_an_answer_become_trace_trajectory_and_tokens(bench: Any, serve: Any) -> None:
+    def answer(request: Any) -> Any:
+        root = otlp.span("POST /chat", **get_parent(request), seconds=0.05)
+        root_ids = {"trace": root["traceId"], "parent": root["spanId"]}
         spans = [
-            otlp.model(**below, seconds=0.04),
-            otlp.tool("look", arguments='{"at": "moon"}', result='{"seen": true}', **below, seconds=0.03),
-            otlp.tool("tell", arguments='{"what": "moon"}', **below),
+            otlp.model(**root_ids, seconds=0.04),
+            otlp.tool("look", arguments='{"at": "moon"}', result='{"seen": true}', **root_ids, seconds=0.03),
+            otlp.tool("tell", arguments='{"what": "moon"}', **root_ids),
         ]
         return {"response": "seen", "resourceSpans": otlp.resource_spans(*spans, root)}
 
@@ -33,44 +33,49 @@ async def test_spans_in_an_answer_are_trace_trajectory_and_tokens(bench: Any, se
             ("look", {"at": "moon"}),
             ("tell", {"what": "moon"}),
         ]
-        assert [(told.name, told.response) for told in data.tool_responses] == [("look", {"seen": True})]
+        assert [(response.name, response.response) for response in data.tool_responses] == [("look", {"seen": True})]
         assert (turn.inference_calls, turn.usage.prompt, turn.usage.total) == (1, 7, 9)
     spans = [span for span in talk.spans if span.turn == 1]
-    agent, *below = spans
-    root = next(span for span in below if span.name == "POST /chat")
-    assert sorted(kinds(below)) == [("model", "m-1"), ("other", "POST /chat"), ("tool", "look"), ("tool", "tell")]
-    assert {span.parent_id for span in below if span is not root} == {root.id}
+    agent, *descendants = spans
+    root = next(span for span in descendants if span.name == "POST /chat")
+    assert sorted(get_kinds(descendants)) == [
+        ("model", "m-1"),
+        ("other", "POST /chat"),
+        ("tool", "look"),
+        ("tool", "tell"),
+    ]
+    assert {span.parent_id for span in descendants if span is not root} == {root.id}
     assert root.parent_id == agent.id
     assert NOTES not in agent.attributes
 
 
-async def test_calls_that_an_answer_tells_itself_count_before_those_of_spans(bench: Any, serve: Any) -> None:
-    told = [{"name": "look", "args": {"at": "sun"}}, {"name": "rest", "args": {}}]
+async def test_calls_reported_in_an_answer_take_precedence_over_spans(bench: Any, serve: Any) -> None:
+    calls = [{"name": "look", "args": {"at": "sun"}}, {"name": "rest", "args": {}}]
     site = await serve(
-        lambda asked: {
+        lambda request: {
             "response": "seen",
-            "predicted_trajectory": told,
-            "resourceSpans": otlp.resource_spans(otlp.tool("look", arguments='{"at": "moon"}', **parent_of(asked))),
+            "predicted_trajectory": calls,
+            "resourceSpans": otlp.resource_spans(otlp.tool("look", arguments='{"at": "moon"}', **get_parent(request))),
         }
     )
 
     talk = await bench.talk_once("moon", **site.target())
 
     assert [call.args for call in talk.turns[0].invocation.intermediate_data.tool_uses] == [{"at": "sun"}, {}]
-    assert kinds(talk.spans) == [("agent", "web"), ("tool", "rest"), ("tool", "look")]  # each once
+    assert get_kinds(talk.spans) == [("agent", "web"), ("tool", "rest"), ("tool", "look")]  # each call only once
 
 
-async def test_settings_say_where_the_spans_are(bench: Any, serve: Any) -> None:
+async def test_settings_select_the_position_of_the_spans(bench: Any, serve: Any) -> None:
     site = await serve(
-        lambda asked: {"text": "hi", "debug": {"otel": {"resource_spans": otlp.resource_spans(otlp.model())}}}
+        lambda request: {"text": "hi", "debug": {"otel": {"resource_spans": otlp.resource_spans(otlp.model())}}}
     )
     host = {**site.target(response="$.text", spans="$.debug.otel"), "name": "web"}
 
     talk = await bench.talk_once("moon", **host)
 
     assert talk.turns[0].usage.total == 9
-    nowhere = await bench.talk_once("moon", **site.target(response="$.text", spans="$.nowhere"))
-    assert nowhere.error is None  # they are no part of the answer
+    talk_without_spans = await bench.talk_once("moon", **site.target(response="$.text", spans="$.nowhere"))
+    assert talk_without_spans.error is None  # spans are optional
 
 
 @pytest.mark.parametrize(
@@ -93,21 +98,21 @@ async def test_settings_say_where_the_spans_are(bench: Any, serve: Any) -> None:
         ),
     ],
 )
-async def test_what_cannot_be_read_costs_no_verdict_and_is_noted(bench: Any, serve: Any, spans: Any, note: str) -> None:
-    site = await serve(lambda asked: {"response": "seen", "resourceSpans": spans})
+async def test_unreadable_spans_are_noted_and_cost_no_verdict(bench: Any, serve: Any, spans: Any, note: str) -> None:
+    site = await serve(lambda request: {"response": "seen", "resourceSpans": spans})
 
     talk = await bench.talk_once("moon", **site.target())
 
     assert talk.responses == ["seen"]
-    assert any(note in told for told in talk.spans[0].attributes[NOTES])
+    assert any(note in text for text in talk.spans[0].attributes[NOTES])
     assert (talk.turns[0].calls_unknown is not None) is (len(talk.spans) == 1)
 
 
-async def test_spans_that_are_below_each_other_end_somewhere(bench: Any, serve: Any) -> None:
+async def test_a_cycle_of_spans_does_not_loop_for_ever(bench: Any, serve: Any) -> None:
     first = otlp.model()
     second = otlp.model(parent=first["spanId"])
     first["parentSpanId"] = second["spanId"]
-    site = await serve(lambda asked: {"response": "seen", "resourceSpans": otlp.resource_spans(first, second)})
+    site = await serve(lambda request: {"response": "seen", "resourceSpans": otlp.resource_spans(first, second)})
 
     talk = await bench.talk_once("moon", **site.target())
 
@@ -115,18 +120,18 @@ async def test_spans_that_are_below_each_other_end_somewhere(bench: Any, serve: 
     assert len({span.id for span in talk.spans}) == 3
 
 
-async def test_secrets_in_spans_are_not_kept(bench: Any, serve: Any, monkeypatch: Any) -> None:
+async def test_secrets_in_the_attributes_of_spans_are_redacted(bench: Any, serve: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("WEB_TOKEN", "tok-123456789")
-    noted = {"http.request.header.authorization": "Bearer of-another", "url": "https://a/?token=tok-123456789"}
+    attributes = {"http.request.header.authorization": "Bearer of-another", "url": "https://a/?token=tok-123456789"}
     site = await serve(
-        lambda asked: {"response": "a", "resourceSpans": otlp.resource_spans(otlp.span("GET", attributes=noted))}
+        lambda request: {"response": "a", "resourceSpans": otlp.resource_spans(otlp.span("GET", attributes=attributes))}
     )
 
     talk = await bench.talk_once("moon", **site.target(headers={"Authorization": "Bearer ${WEB_TOKEN}"}))
 
-    told = talk.spans[1].attributes
-    assert told["http.request.header.authorization"] == "[redacted]"
-    assert "tok-123456789" not in told["url"]
+    stored_attributes = talk.spans[1].attributes
+    assert stored_attributes["http.request.header.authorization"] == "[redacted]"
+    assert "tok-123456789" not in stored_attributes["url"]
 
 
 @pytest.mark.parametrize(
@@ -143,20 +148,20 @@ async def test_secrets_in_spans_are_not_kept(bench: Any, serve: Any, monkeypatch
         {"python": "{'auth': 'Bearer HIDDEN', 'text': 'kept', 'pin': 773100429}"},
     ],
 )
-async def test_secrets_in_spans_are_found_however_deep(bench: Any, serve: Any, noted: dict[str, Any]) -> None:
+async def test_secrets_in_spans_are_redacted_at_any_depth(bench: Any, serve: Any, noted: dict[str, Any]) -> None:
     site = await serve(
-        lambda asked: {"response": "a", "resourceSpans": otlp.resource_spans(otlp.span("GET", attributes=noted))}
+        lambda request: {"response": "a", "resourceSpans": otlp.resource_spans(otlp.span("GET", attributes=noted))}
     )
 
     talk = await bench.talk_once("moon", **site.target())
 
-    kept = talk.spans[1].model_dump_json()
-    assert "kept" in kept and "[redacted]" in kept
-    assert "HIDDEN" not in kept and "773100429" not in kept
+    stored_span = talk.spans[1].model_dump_json()
+    assert "kept" in stored_span and "[redacted]" in stored_span
+    assert "HIDDEN" not in stored_span and "773100429" not in stored_span
 
 
-async def test_numbers_are_no_keys_unless_they_may_be_passwords(bench: Any, serve: Any) -> None:
-    measured = {
+async def test_numbers_are_not_redacted_unless_they_may_be_passwords(bench: Any, serve: Any) -> None:
+    measurements = {
         "time_to_first_token": 0.3,
         "timeToFirstToken": 0.3,
         "time_per_output_token": "20 ms",
@@ -168,24 +173,29 @@ async def test_numbers_are_no_keys_unless_they_may_be_passwords(bench: Any, serv
         "has_password": True,
     }
     numbers = dict.fromkeys(("pin", "password", "client_secret"), 773100429)
-    secret = {**numbers, "token": "HIDDEN", "developer_token": "HIDDEN"}
-    noted = {"whole": json.dumps({**measured, **secret}), "python": str({**measured, **secret}), **measured, **secret}
+    secrets = {**numbers, "token": "HIDDEN", "developer_token": "HIDDEN"}
+    attributes = {
+        "whole": json.dumps({**measurements, **secrets}),
+        "python": str({**measurements, **secrets}),
+        **measurements,
+        **secrets,
+    }
     site = await serve(
-        lambda asked: {"response": "a", "resourceSpans": otlp.resource_spans(otlp.span("GET", attributes=noted))}
+        lambda request: {"response": "a", "resourceSpans": otlp.resource_spans(otlp.span("GET", attributes=attributes))}
     )
 
     talk = await bench.talk_once("moon", **site.target())
 
-    redacted = dict.fromkeys(secret, "[redacted]")
-    kept = talk.spans[1].attributes
-    assert {name: kept[name] for name in (*measured, *secret)} == {**measured, **redacted}
-    assert json.loads(kept["whole"]) == {**measured, **redacted}
-    assert kept["python"] == str({**measured, **redacted}).replace("'[redacted]'", "[redacted]")
+    redacted = dict.fromkeys(secrets, "[redacted]")
+    stored_attributes = talk.spans[1].attributes
+    assert {name: stored_attributes[name] for name in (*measurements, *secrets)} == {**measurements, **redacted}
+    assert json.loads(stored_attributes["whole"]) == {**measurements, **redacted}
+    assert stored_attributes["python"] == str({**measurements, **redacted}).replace("'[redacted]'", "[redacted]")
 
 
-async def test_secrets_that_tools_were_given_are_judged_and_not_in_the_trace(bench: Any, serve: Any) -> None:
+async def test_secrets_in_tool_arguments_are_judged_but_not_in_the_trace(bench: Any, serve: Any) -> None:
     call = otlp.tool("log_in", arguments='{"user": "ann", "password": "HIDDEN"}', result='{"token": "ISSUED"}')
-    site = await serve(lambda asked: {"response": "a", "resourceSpans": otlp.resource_spans(call)})
+    site = await serve(lambda request: {"response": "a", "resourceSpans": otlp.resource_spans(call)})
 
     talk = await bench.talk_once("moon", **site.target())
 
@@ -200,11 +210,11 @@ async def test_secrets_that_tools_were_given_are_judged_and_not_in_the_trace(ben
     ("arguments", "is_unknown"),
     [([None, None], True), (["moon", None], True), ([None, '{"at": "moon"}'], False), ([], False)],
 )
-async def test_arguments_are_unknown_where_no_call_of_a_turn_has_them(
+async def test_arguments_are_unknown_if_no_call_of_a_turn_has_them(
     bench: Any, serve: Any, arguments: list[str | None], is_unknown: bool
 ) -> None:
     spans = [otlp.model(), *(otlp.tool("look", arguments=each) for each in arguments)]
-    site = await serve(lambda asked: {"response": "seen", "resourceSpans": otlp.resource_spans(*spans)})
+    site = await serve(lambda request: {"response": "seen", "resourceSpans": otlp.resource_spans(*spans)})
 
     talk = await bench.talk_once("moon", **site.target())
 
@@ -218,9 +228,9 @@ async def test_arguments_are_unknown_where_no_call_of_a_turn_has_them(
     ["[" * 5000 + "]" * 5000, '{"a":' * 500 + "1" + "}" * 500, '{"a": NaN}'],
     ids=["deeper than Python reads", "deeper than people read", "no JSON"],
 )
-async def test_json_in_a_span_that_cannot_be_read_costs_itself_alone(bench: Any, serve: Any, text: str) -> None:
+async def test_unreadable_json_in_a_span_does_not_affect_other_data(bench: Any, serve: Any, text: str) -> None:
     spans = [otlp.tool("look", arguments=text), otlp.span("x", attributes={"llm.invocation_parameters": text})]
-    site = await serve(lambda asked: {"response": "seen", "resourceSpans": otlp.resource_spans(*spans)})
+    site = await serve(lambda request: {"response": "seen", "resourceSpans": otlp.resource_spans(*spans)})
 
     talk = await bench.talk_once("moon", **site.target())
 

@@ -1,4 +1,4 @@
-"""What an HTTP agent is asked, and what is understood of what it answers."""
+"""Requests to HTTP agents, and how their answers are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.agents import otlp
 from workbench.model.trace import get_trajectory
 
-UNTOLD = (
+CALLS_UNKNOWN = (
     "the answer does not say which tools were called: it has no predicted_trajectory, and [targets.web.http] names "
     "no other place of it"
 )
@@ -22,17 +22,17 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"tool_name": name, "tool_input": arguments}
 
 
-def calls_of(talk: Any) -> list[tuple[str, Any]]:
+def get_calls(talk: Any) -> list[tuple[str, Any]]:
     assert talk.error is None, talk.message
     return [(call.name, call.args) for turn in talk.turns for call in get_trajectory(turn.invocation)]
 
 
-async def test_a_prompt_and_a_session_are_sent_and_response_and_calls_understood(
+async def test_prompt_and_session_are_sent_and_response_and_calls_are_read(
     bench: Any, serve: Any, way: dict[str, Any]
 ) -> None:
     site = await serve(
-        lambda asked: {
-            "response": asked.body["prompt"].upper(),
+        lambda request: {
+            "response": request.body["prompt"].upper(),
             "predicted_trajectory": [call("light", room="hall")],
             "usage": {"prompt_tokens": 3, "total_tokens": 5},
             "state": {"lit": True},
@@ -42,16 +42,16 @@ async def test_a_prompt_and_a_session_are_sent_and_response_and_calls_understood
     talk = await bench.talk_once("on", "off", **site.target(), **way)
 
     assert talk.responses == ["ON", "OFF"]
-    assert calls_of(talk) == [("light", {"room": "hall"})] * 2
+    assert get_calls(talk) == [("light", {"room": "hall"})] * 2
     assert [(turn.usage.prompt, turn.usage.total) for turn in talk.turns] == [(3, 5)] * 2
     assert talk.end.final_state == {"lit": True}
-    first, second = site.asked
+    first, second = site.requests
     assert first.body == {"prompt": "on", "session_id": second.body["session_id"]}
     assert (first.method, first.path) == ("POST", "/chat")
 
 
-async def test_sessions_are_distinguished_and_a_pinned_one_is_named(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: asked.body["session_id"])
+async def test_sessions_have_different_ids_and_a_given_id_is_sent(bench: Any, serve: Any) -> None:
+    site = await serve(lambda request: request.body["session_id"])
     host = bench.host(**site.target())
 
     talks = [await bench.talk(host, "a"), await bench.talk(host, "a"), await bench.talk(host, "a", session_id="s-1")]
@@ -62,8 +62,8 @@ async def test_sessions_are_distinguished_and_a_pinned_one_is_named(bench: Any, 
 
 
 async def test_cookies_last_as_long_as_the_session(bench: Any, serve: Any) -> None:
-    def answer(asked: Any) -> web.Response:
-        response = web.json_response({"response": asked.headers.get("cookie", "none")})
+    def answer(request: Any) -> web.Response:
+        response = web.json_response({"response": request.headers.get("cookie", "none")})
         response.set_cookie("seen", "yes")
         return response
 
@@ -74,8 +74,8 @@ async def test_cookies_last_as_long_as_the_session(bench: Any, serve: Any) -> No
     assert (await bench.talk(host, "a")).responses == ["none"]
 
 
-async def test_a_table_is_filled_in_with_values_as_they_are(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"response": "fine"})
+async def test_placeholders_in_a_table_keep_the_types_of_their_values(bench: Any, serve: Any) -> None:
+    site = await serve(lambda request: {"response": "fine"})
     body = {
         "question": "{{ prompt }}",
         "text": "{{ user_id }}: {{ prompt }}",
@@ -88,7 +88,7 @@ async def test_a_table_is_filled_in_with_values_as_they_are(bench: Any, serve: A
     talk = await bench.talk(bench.host(**site.target(body=body)), 'say "{{ 7 * 7 }}"', "123", state={"room": "hall"})
 
     assert talk.error is None, talk.message
-    assert site.asked[0].body == {
+    assert site.requests[0].body == {
         "question": 'say "{{ 7 * 7 }}"',
         "text": 'user: say "{{ 7 * 7 }}"',
         "messages": [{"role": "user", "content": 'say "{{ 7 * 7 }}"'}],
@@ -96,24 +96,24 @@ async def test_a_table_is_filled_in_with_values_as_they_are(bench: Any, serve: A
         "room": "hall",
         "nothing": "a } b",
     }
-    assert site.asked[1].body["question"] == "123"
-    assert [message["content"] for message in site.asked[1].body["messages"]] == ['say "{{ 7 * 7 }}"', "fine", "123"]
+    assert site.requests[1].body["question"] == "123"
+    assert [message["content"] for message in site.requests[1].body["messages"]] == ['say "{{ 7 * 7 }}"', "fine", "123"]
 
 
-async def test_in_a_template_of_json_no_text_breaks_out_of_its_place(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"response": "fine"})
+async def test_text_in_a_json_template_cannot_break_the_json(bench: Any, serve: Any) -> None:
+    site = await serve(lambda request: {"response": "fine"})
     body = '{"q": {{ prompt }}, "all": {{ history | tojson }}, "new": {% if turn == 0 %}true{% else %}false{% endif %}}'
 
     talk = await bench.talk_once('", "admin": "yes', "b", **site.target(body=body))
 
     assert talk.error is None, talk.message
-    assert site.asked[0].body == {"q": '", "admin": "yes', "all": [], "new": True}
-    assert site.asked[1].body["all"][0]["response"] == "fine"
-    assert site.asked[1].body["new"] is False
+    assert site.requests[0].body == {"q": '", "admin": "yes', "all": [], "new": True}
+    assert site.requests[1].body["all"][0]["response"] == "fine"
+    assert site.requests[1].body["new"] is False
 
 
 async def test_get_sends_a_query(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: f"{asked.method} {json.dumps(asked.query)}")
+    site = await serve(lambda request: f"{request.method} {json.dumps(request.query)}")
 
     talk = await bench.talk_once(
         "a & b", **site.target("/ask?v=1", method="GET", body={"q": "{{ prompt }}", "n": "{{ turn }}"})
@@ -127,19 +127,21 @@ async def test_headers_come_from_the_environment_and_each_turn_continues_one_tra
 ) -> None:
     monkeypatch.setenv("AGENT_PATH", "deep")
     env = bench.write(".env", "AGENT_TOKEN=t0p-s3cret-value\n")
-    site = await serve(lambda asked: {"response": "ok"})
+    site = await serve(lambda request: {"response": "ok"})
     target = site.target("/${AGENT_PATH}", headers={"Authorization": "Bearer ${AGENT_TOKEN}", "X-Plain": "a"})
 
     talk = await bench.talk_once("a", "b", env_file=env, **target)
 
     assert talk.error is None, talk.message
-    first = site.asked[0]
+    first = site.requests[0]
     assert (first.path, first.headers["authorization"], first.headers["x-plain"]) == (
         "/deep",
         "Bearer t0p-s3cret-value",
         "a",
     )
-    traces = [re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01", each.headers["traceparent"]) for each in site.asked]
+    traces = [
+        re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01", each.headers["traceparent"]) for each in site.requests
+    ]
     assert traces[0] is not None
     assert traces[1] is not None
     assert traces[0][1] == traces[1][1]
@@ -149,9 +151,9 @@ async def test_headers_come_from_the_environment_and_each_turn_continues_one_tra
 async def test_values_from_the_environment_are_never_shown(bench: Any, serve: Any) -> None:
     env = bench.write(".env", "AGENT_TOKEN=t0p-s3cret-value\n")
 
-    def answer(asked: Any) -> Any:
-        told = f"you sent {asked.headers['authorization']}"
-        return web.Response(status=403, text=told) if "no" in asked.body["prompt"] else {"response": told}
+    def answer(request: Any) -> Any:
+        text = f"you sent {request.headers['authorization']}"
+        return web.Response(status=403, text=text) if "no" in request.body["prompt"] else {"response": text}
 
     site = await serve(answer)
     host = bench.host(env_file=env, **site.target(headers={"Authorization": "Bearer ${AGENT_TOKEN}"}))
@@ -160,12 +162,12 @@ async def test_values_from_the_environment_are_never_shown(bench: Any, serve: An
     assert (await bench.talk(host, "no")).message.endswith("answered 403: you sent Bearer ${AGENT_TOKEN}")
 
 
-async def test_a_variable_that_is_no_secret_changes_nothing_that_is_judged(
+async def test_a_variable_that_is_not_secret_does_not_change_the_judged_answer(
     bench: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TENANT", "Springfield")
     monkeypatch.setenv("FIELD", "response")
-    site = await serve(lambda asked: {"response": "We serve Springfield today"})
+    site = await serve(lambda request: {"response": "We serve Springfield today"})
 
     talk = await bench.talk_once("a", **site.target(headers={"X-Tenant": "${TENANT}", "X-Field": "${FIELD}"}))
 
@@ -224,14 +226,14 @@ async def test_a_variable_that_is_no_secret_changes_nothing_that_is_judged(
         ({"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}]}}]}, "ab", []),
     ],
 )
-async def test_usual_answers_are_understood_without_settings(
+async def test_common_answer_formats_are_read_without_settings(
     bench: Any, serve: Any, answer: Any, response: str, calls: list[Any]
 ) -> None:
-    site = await serve(lambda asked: answer)
+    site = await serve(lambda request: answer)
 
     talk = await bench.talk_once("hi", **site.target())
 
-    assert calls_of(talk) == calls
+    assert get_calls(talk) == calls
     assert talk.responses == [response]
 
 
@@ -256,41 +258,41 @@ SPANS = otlp.resource_spans(otlp.model())
         ({"text": "a"}, {"response": "$.text", "predicted_trajectory": "$..calls[*]"}, True),
     ],
 )
-async def test_an_answer_without_calls_says_that_there_were_none_only_where_it_has_a_place_for_them(
+async def test_an_answer_without_calls_means_no_calls_only_if_its_format_reports_them(
     bench: Any, serve: Any, answer: Any, options: dict[str, Any], is_known: bool
 ) -> None:
-    site = await serve(lambda asked: answer)
+    site = await serve(lambda request: answer)
 
     talk = await bench.talk_once("hi", **site.target(**options))
 
-    assert calls_of(talk) == []
-    assert talk.turns[0].calls_unknown == (None if is_known else UNTOLD)
+    assert get_calls(talk) == []
+    assert talk.turns[0].calls_unknown == (None if is_known else CALLS_UNKNOWN)
     assert (talk.turns[0].invocation.intermediate_data is not None) is is_known
 
 
-async def test_other_reports_are_kept_if_calls_are_unknown(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"response": "a", "intermediate_responses": ["looking"]})
+async def test_intermediate_responses_are_kept_if_calls_are_unknown(bench: Any, serve: Any) -> None:
+    site = await serve(lambda request: {"response": "a", "intermediate_responses": ["looking"]})
 
     talk = await bench.talk_once("hi", **site.target())
 
-    assert talk.turns[0].calls_unknown == UNTOLD
+    assert talk.turns[0].calls_unknown == CALLS_UNKNOWN
     assert talk.turns[0].has_no_call_report
     assert [each.parts[0].text for each in talk.turns[0].invocation.intermediate_data.intermediate_responses] == [
         "looking"
     ]
 
 
-async def test_a_path_of_calls_that_leads_nowhere_is_no_empty_trajectory(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"response": "a"})
+async def test_a_path_to_calls_that_finds_nothing_is_not_an_empty_trajectory(bench: Any, serve: Any) -> None:
+    site = await serve(lambda request: {"response": "a"})
 
     talk = await bench.talk_once("hi", **site.target(predicted_trajectory="$.calls"))
 
     assert "nothing is at $.calls (predicted_trajectory); if the key is missing when no tool was" in talk.message
 
 
-async def test_paths_say_where_things_are(bench: Any, serve: Any) -> None:
+async def test_paths_select_response_calls_usage_and_state(bench: Any, serve: Any) -> None:
     site = await serve(
-        lambda asked: {
+        lambda request: {
             "output": {"parts": [{"text": "a"}, {"text": "b"}], "cost": {"input_tokens": 4}},
             "steps": [{"call": {"name": "ring", "args": {"n": 1}}}, {"note": "x"}, {"call": {"name": "knock"}}],
             "memory": {"k": 1},
@@ -307,14 +309,14 @@ async def test_paths_say_where_things_are(bench: Any, serve: Any) -> None:
         ),
     )
 
-    assert calls_of(talk) == [("ring", {"n": 1}), ("knock", None)]
+    assert get_calls(talk) == [("ring", {"n": 1}), ("knock", None)]
     assert talk.responses == ["ab"]
     assert talk.turns[0].usage.prompt == 4
     assert talk.end.final_state == {"k": 1}
 
 
 async def test_the_trace_has_the_agent_timed_and_its_calls_without_times(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"response": "ok", "predicted_trajectory": [call("ring", n=1)]})
+    site = await serve(lambda request: {"response": "ok", "predicted_trajectory": [call("ring", n=1)]})
 
     talk = await bench.talk_once("hi", **site.target())
 
@@ -323,12 +325,12 @@ async def test_the_trace_has_the_agent_timed_and_its_calls_without_times(bench: 
     assert agent.duration is not None
     assert agent.duration > 0
     assert agent.attributes["http.response.status_code"] == 200
-    assert agent.attributes["traceparent"] == site.asked[0].headers["traceparent"]
+    assert agent.attributes["traceparent"] == site.requests[0].headers["traceparent"]
     assert (tool.name, tool.parent_id, tool.request, tool.duration) == ("ring", agent.id, {"n": 1}, None)
 
 
 async def test_many_sessions_share_one_process(bench: Any, serve: Any) -> None:
-    site = await serve(lambda asked: {"response": "ok"})
+    site = await serve(lambda request: {"response": "ok"})
     host = bench.host(**site.target())
 
     sessions = [await bench.open(host) for _ in range(3)]
@@ -346,7 +348,7 @@ async def test_many_sessions_share_one_process(bench: Any, serve: Any) -> None:
 async def test_files_of_the_project_may_have_any_name(bench: Any, serve: Any, way: dict[str, Any]) -> None:
     for name in ("secrets", "uuid", "http", "yarl", "asyncio", "ssl", "aiohttp", "jsonpath", "urllib", "token"):
         bench.write(f"{name}.py", "raise RuntimeError('not for us')")
-    site = await serve(lambda asked: {"out": asked.body["q"]})
+    site = await serve(lambda request: {"out": request.body["q"]})
 
     talk = await bench.talk_once("hi", **site.target(body={"q": "{{ prompt }}"}, response="$.out"), **way)
 

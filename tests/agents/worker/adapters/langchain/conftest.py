@@ -1,4 +1,4 @@
-"""Agents of LangChain and LangGraph, with the real frameworks and a chat model that makes up its answers."""
+"""LangChain and LangGraph agents, with the real frameworks and chat models that answer by fixed rules."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ MODELS = '''
 
 @pytest.fixture
 def lang(bench: Any) -> Any:
-    """A folder with models to import, where agents are LangChain's."""
+    """A bench with models to import, whose `langchain` creates hosts of LangChain agents."""
     bench.write("models.py", MODELS)
     bench.langchain = lambda **options: bench.host(
         kind=AgentKind.LANGCHAIN, **{"mode": "fork", "isolation": "worker", **options}

@@ -1,4 +1,4 @@
-"""Agent executors of LangChain: their steps, and what they say at their end."""
+"""LangChain agent executors: their steps and their final responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.agents.worker.adapters.langchain.weather import calls_of, results_of
+from tests.agents.worker.adapters.langchain.weather import get_calls, get_results
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.agents.worker.adapters.langchain.langchain_messages import read_steps
 
@@ -16,7 +16,7 @@ needs_langchain = pytest.mark.needs_langchain
 
 
 @needs_langchain
-async def test_an_agent_executor_tells_its_steps_and_gets_the_history(lang: Any) -> None:
+async def test_an_agent_executor_reports_its_steps_and_receives_the_history(lang: Any) -> None:
     lang.agent("""
         from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
         from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
@@ -35,13 +35,16 @@ async def test_an_agent_executor_tells_its_steps_and_gets_the_history(lang: Any)
         '3 messages, {"city": "Rome", "degrees": 3}',
         '5 messages, {"city": "Oslo", "degrees": 3}',
     ]
-    assert [calls_of(turn) for turn in talk.turns] == [[("weather", {"city": "Rome"})], [("weather", {"city": "Oslo"})]]
-    assert results_of(talk.turns[0]) == [{"city": "Rome", "degrees": 3}]
+    assert [get_calls(turn) for turn in talk.turns] == [
+        [("weather", {"city": "Rome"})],
+        [("weather", {"city": "Oslo"})],
+    ]
+    assert get_results(talk.turns[0]) == [{"city": "Rome", "degrees": 3}]
     assert talk.end.final_state is None
 
 
 @needs_langchain
-async def test_a_tool_that_an_executor_has_not_is_called_once_and_an_empty_end_is_no_response(lang: Any) -> None:
+async def test_a_call_of_a_missing_tool_counts_once_and_an_empty_answer_stays_empty(lang: Any) -> None:
     lang.agent("""
         from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
         from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
@@ -65,7 +68,7 @@ async def test_a_tool_that_an_executor_has_not_is_called_once_and_an_empty_end_i
     for talk in (executor, graph):
         assert talk.error is None, talk.message
         assert talk.responses == [""]
-        assert calls_of(talk.turns[0]) == [("climate", {"of": "moon"})]
+        assert get_calls(talk.turns[0]) == [("climate", {"of": "moon"})]
 
 
 JSON_VALUES = st.recursive(
@@ -80,21 +83,21 @@ ACTIONS = st.fixed_dictionaries(
 
 @given(st.lists(st.tuples(ACTIONS, JSON_VALUES), max_size=4), st.booleans())
 def test_steps_keep_their_order_names_and_arguments(steps: list[Any], serialised: bool) -> None:
-    told = [[{"lc": 1, "kwargs": action} if serialised else action, given] for action, given in steps]
+    raw_steps = [[{"lc": 1, "kwargs": action} if serialised else action, observation] for action, observation in steps]
 
-    read = read_steps(told)
+    result = read_steps(raw_steps)
 
-    assert [(use["name"], use["args"]) for use in read["tool_uses"]] == [
+    assert [(use["name"], use["args"]) for use in result["tool_uses"]] == [
         (action["tool"], action["tool_input"]) for action, _ in steps
     ]
-    assert len(read["tool_responses"]) == len(steps)
+    assert len(result["tool_responses"]) == len(steps)
 
 
 @given(JSON_VALUES)
-def test_steps_that_cannot_be_read_are_an_error_and_never_nothing(steps: Any) -> None:
+def test_unreadable_steps_are_an_error_and_never_ignored(steps: Any) -> None:
     try:
-        read = read_steps(steps)
+        result = read_steps(steps)
     except AgentFault as error:
         assert "intermediate_steps" in str(error)
     else:
-        assert len(read["tool_uses"]) == len(steps or ())
+        assert len(result["tool_uses"]) == len(steps or ())

@@ -1,4 +1,4 @@
-"""Agents, graphs and runnables of LangChain and LangGraph: what they are asked, and what is read of their answers."""
+"""Agents, graphs and runnables of LangChain and LangGraph: their inputs, and how answers are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.worker.adapters.langchain.weather import AGENT, calls_of, results_of
+from tests.agents.worker.adapters.langchain.weather import AGENT, get_calls, get_results
 from workbench.agents.agent_host import AgentHost
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind
@@ -17,7 +17,7 @@ needs_langchain = pytest.mark.needs_langchain
 
 
 @needs_langchain
-async def test_an_agent_s_turn_has_its_calls_results_texts_and_tokens(lang: Any, way: dict[str, Any]) -> None:
+async def test_the_turn_of_an_agent_has_its_calls_results_texts_and_tokens(lang: Any, way: dict[str, Any]) -> None:
     lang.agent(AGENT)
 
     talk = await lang.talk(lang.langchain(**way), "Rome", "Oslo")
@@ -28,10 +28,10 @@ async def test_an_agent_s_turn_has_its_calls_results_texts_and_tokens(lang: Any,
         '8 messages, {"city": "Oslo", "degrees": 3}',
     ]
     first, second = talk.turns
-    assert (calls_of(first), calls_of(second)) == ([("weather", {"city": "Rome"})], [("weather", {"city": "Oslo"})])
-    assert results_of(second) == [{"city": "Oslo", "degrees": 3}]
-    between = first.invocation.intermediate_data.intermediate_responses
-    assert [item.parts[0].text for item in between] == ["let me see"]
+    assert (get_calls(first), get_calls(second)) == ([("weather", {"city": "Rome"})], [("weather", {"city": "Oslo"})])
+    assert get_results(second) == [{"city": "Oslo", "degrees": 3}]
+    responses = first.invocation.intermediate_data.intermediate_responses
+    assert [item.parts[0].text for item in responses] == ["let me see"]
     assert first.inference_calls == 2
     assert first.usage.model_dump(exclude_none=True) == {
         "prompt": 30,
@@ -43,7 +43,7 @@ async def test_an_agent_s_turn_has_its_calls_results_texts_and_tokens(lang: Any,
 
 
 @needs_langchain
-async def test_its_steps_are_spans_inside_one_another(lang: Any) -> None:
+async def test_the_steps_of_an_agent_become_nested_spans(lang: Any) -> None:
     lang.agent(AGENT)
 
     talk = await lang.talk(lang.langchain(), "Rome", "Atlantis")
@@ -71,7 +71,7 @@ async def test_its_steps_are_spans_inside_one_another(lang: Any) -> None:
 
 @needs_langchain
 @pytest.mark.parametrize(("city", "kind"), [("Atlantis", FailureKind.AGENT), ("Limbo", FailureKind.INFRASTRUCTURE)])
-async def test_what_a_tool_raises_is_an_error_with_its_traceback(lang: Any, city: str, kind: FailureKind) -> None:
+async def test_an_exception_in_a_tool_is_an_error_with_its_traceback(lang: Any, city: str, kind: FailureKind) -> None:
     lang.agent(AGENT)
 
     talk = await lang.talk(lang.langchain(), city)
@@ -82,7 +82,7 @@ async def test_what_a_tool_raises_is_an_error_with_its_traceback(lang: Any, city
 
 
 @needs_langchain
-async def test_a_checkpointer_keeps_each_session_apart(lang: Any) -> None:
+async def test_a_checkpointer_keeps_sessions_apart(lang: Any) -> None:
     lang.agent("""
         from langchain.agents import AgentState, create_agent
         from langgraph.checkpoint.memory import InMemorySaver
@@ -108,7 +108,7 @@ async def test_a_checkpointer_keeps_each_session_apart(lang: Any) -> None:
 
 
 @needs_langchain
-async def test_a_graph_without_messages_gets_the_text_and_carries_its_state(lang: Any) -> None:
+async def test_a_graph_without_messages_receives_the_text_and_keeps_its_state(lang: Any) -> None:
     lang.agent("""
         from typing import TypedDict
         from langgraph.graph import StateGraph
@@ -138,13 +138,16 @@ async def test_a_graph_without_messages_gets_the_text_and_carries_its_state(lang
 
     assert talk.error is None, talk.message
     assert talk.responses == ["5: 3", "6: 3"]
-    assert [calls_of(turn) for turn in talk.turns] == [[("weather", {"city": "Rome"})], [("weather", {"city": "Oslo"})]]
+    assert [get_calls(turn) for turn in talk.turns] == [
+        [("weather", {"city": "Rome"})],
+        [("weather", {"city": "Oslo"})],
+    ]
     assert talk.end.final_state == {"seen": 6, "answer": "6: 3"}
     assert [span.name for span in talk.spans if span.turn == 0 and span.kind is SpanKind.OTHER] == ["look", "say"]
 
 
 @needs_langchain
-async def test_tools_of_agents_inside_nodes_stand_where_they_ran(lang: Any) -> None:
+async def test_calls_of_agents_inside_nodes_are_in_the_order_of_execution(lang: Any) -> None:
     lang.agent("""
         from langchain.agents import create_agent
         from langgraph.graph import MessagesState, StateGraph
@@ -175,8 +178,8 @@ async def test_tools_of_agents_inside_nodes_stand_where_they_ran(lang: Any) -> N
     talk = await lang.talk(lang.langchain(), "Rome")
 
     assert talk.responses == ["all done"]
-    assert calls_of(talk.turns[0]) == [("weather", {"city": "Rome"}), ("note", {"text": "done"})]
-    assert results_of(talk.turns[0]) == [{"city": "Rome", "degrees": 3}, {"result": "kept"}]
+    assert get_calls(talk.turns[0]) == [("weather", {"city": "Rome"}), ("note", {"text": "done"})]
+    assert get_results(talk.turns[0]) == [{"city": "Rome", "degrees": 3}, {"result": "kept"}]
 
 
 @needs_langchain
@@ -227,12 +230,12 @@ async def test_calls_of_one_message_inside_a_node_are_in_the_order_of_the_messag
 
     talk = await lang.talk(lang.langchain(), "hi")
 
-    calls = [(name, args["x"]) for name, args in calls_of(talk.turns[0])]
+    calls = [(name, args["x"]) for name, args in get_calls(talk.turns[0])]
     assert calls == [("late", 0), ("soon", 0), ("soon", 2), ("late", 2)]
 
 
 @needs_langchain
-async def test_calls_whose_ids_are_used_again_count_each_and_a_retry_does_not(lang: Any) -> None:
+async def test_calls_with_a_reused_id_count_separately_but_retries_do_not(lang: Any) -> None:
     lang.agent("""
         from langchain.agents import create_agent
         from langchain.agents.middleware import wrap_tool_call
@@ -276,11 +279,11 @@ async def test_calls_whose_ids_are_used_again_count_each_and_a_retry_does_not(la
 
     talk = await lang.talk(lang.langchain(), "hi")
 
-    assert [args["x"] for _, args in calls_of(talk.turns[0])] == [0, 1, 0, 1]
+    assert [args["x"] for _, args in get_calls(talk.turns[0])] == [0, 1, 0, 1]
 
 
 @needs_langchain
-async def test_a_graph_that_waits_at_an_interrupt_is_an_error_that_says_so(lang: Any) -> None:
+async def test_a_graph_that_stops_at_an_interrupt_is_unsupported(lang: Any) -> None:
     lang.agent("""
         from langgraph.graph import MessagesState, StateGraph
         from langgraph.types import interrupt
@@ -316,7 +319,7 @@ async def test_a_graph_that_waits_at_an_interrupt_is_an_error_that_says_so(lang:
         ("answer = RunnableLambda(lambda text: {'city': text, 'rain': False})", ['{"city": "a", "rain": false}', None]),
     ],
 )
-async def test_a_runnable_gets_what_it_takes(lang: Any, code: str, responses: list[str]) -> None:
+async def test_a_runnable_gets_the_input_that_it_expects(lang: Any, code: str, responses: list[str]) -> None:
     lang.agent("""
         from langchain_core.output_parsers import StrOutputParser
         from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
@@ -350,7 +353,9 @@ async def test_a_runnable_gets_what_it_takes(lang: Any, code: str, responses: li
         ),
     ],
 )
-async def test_what_is_no_agent_is_named_with_what_was_expected(lang: Any, code: str, message: str) -> None:
+async def test_an_object_that_is_not_an_agent_is_reported_with_the_expected_type(
+    lang: Any, code: str, message: str
+) -> None:
     lang.write("agent.py", code)
 
     talk = await lang.talk(lang.langchain(), "hi")
@@ -359,7 +364,7 @@ async def test_what_is_no_agent_is_named_with_what_was_expected(lang: Any, code:
     assert message in talk.message
 
 
-async def test_without_langchain_the_message_names_the_extra(bench: Any) -> None:
+async def test_a_missing_langchain_is_reported_with_the_extra_to_install(bench: Any) -> None:
     bench.write("langchain_core/__init__.py", "raise ModuleNotFoundError(name='langchain_core')")
 
     talk = await bench.talk_once("hi", kind=AgentKind.LANGCHAIN)
@@ -374,7 +379,7 @@ async def test_without_langchain_the_message_names_the_extra(bench: Any) -> None
     "message",
     [None, {"role": "tool", "content": "x"}, {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}],
 )
-def test_messages_as_json_that_cannot_be_read_are_an_error_of_the_agent(message: Any) -> None:
+def test_unreadable_json_messages_are_an_error_of_the_agent(message: Any) -> None:
     from langchain_core.messages import HumanMessage
 
     from workbench.agents.worker.adapters.langchain.langchain_messages import read_result
@@ -385,7 +390,7 @@ def test_messages_as_json_that_cannot_be_read_are_an_error_of_the_agent(message:
 
 @needs_langchain
 @pytest.mark.parametrize("has_ids", [True, False])
-async def test_more_calls_than_are_kept_are_cut_and_not_judged(lang: Any, has_ids: bool) -> None:
+async def test_too_many_tool_calls_are_cut_and_not_judged(lang: Any, has_ids: bool) -> None:
     lang.agent(f"""
         from langchain_core.messages import AIMessage, ToolMessage
         from langgraph.graph import END, START, MessagesState, StateGraph
@@ -407,13 +412,13 @@ async def test_more_calls_than_are_kept_are_cut_and_not_judged(lang: Any, has_id
 
     assert talk.error is None, talk.message
     assert talk.responses == ["at last"]
-    assert [args["at"] for _, args in calls_of(talk.turns[0])] == list(range(10_000))
-    assert len(results_of(talk.turns[0])) == 10_000
+    assert [args["at"] for _, args in get_calls(talk.turns[0])] == list(range(10_000))
+    assert len(get_results(talk.turns[0])) == 10_000
     assert talk.turns[0].calls_unknown == "the agent made 30,000 tool calls in one turn; only the first 10,000 are kept"
 
 
 @needs_langchain
-async def test_more_tools_than_are_kept_run_in_linear_time(lang: Any) -> None:
+async def test_too_many_tool_runs_take_linear_time(lang: Any) -> None:
     lang.agent("""
         from models import *
         from langchain_core.runnables import RunnableLambda
@@ -434,7 +439,7 @@ async def test_more_tools_than_are_kept_run_in_linear_time(lang: Any) -> None:
     talk = await lang.talk(lang.langchain(), "look")
 
     assert talk.error is None, talk.message
-    assert len(calls_of(talk.turns[0])) == 10_000
+    assert len(get_calls(talk.turns[0])) == 10_000
     assert talk.turns[0].calls_unknown == "the agent made 12,000 tool calls in one turn; only the first 10,000 are kept"
     assert len([span for span in talk.spans if span.kind is SpanKind.TOOL]) == 10_000
     (outermost,) = [span for span in talk.spans if span.parent_id is None]

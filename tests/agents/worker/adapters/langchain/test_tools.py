@@ -1,4 +1,4 @@
-"""Tools of LangChain's agents: told of, and answered for where the engine says so."""
+"""Tools of LangChain agents: described, and simulated on request of the engine."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from workbench.simulation.simulated_tools import CaseTools, ToolPlan
 needs_langchain = pytest.mark.needs_langchain
 
 
-def desk(**answers: Any) -> CaseTools:
-    """Answers in place of tools."""
+def make_case_tools(**answers: Any) -> CaseTools:
+    """Return answers that replace those of the tools with these names."""
     tools = tuple(
         SimulatedTool(name=name, injections=(Injection(response=answer),), place="here")
         for name, answer in answers.items()
     )
     key = JobKey(case=CaseKey(target="bench", eval_set="set", eval_id="one"))
 
-    async def nobody(_: ModelRequest) -> ModelReply:
+    async def refuse_model_call(_: ModelRequest) -> ModelReply:
         raise AssertionError("no model is asked here")
 
-    return CaseTools(ToolPlan(environment=Environment(tools=tools)), key, ask=nobody)
+    return CaseTools(ToolPlan(environment=Environment(tools=tools)), key, ask=refuse_model_call)
 
 
 SIMULATED = """
@@ -64,12 +64,12 @@ SIMULATED = """
 
 
 @needs_langchain
-async def test_tools_are_answered_for_where_the_engine_says_so(lang: Any, way: dict[str, Any]) -> None:
+async def test_tools_are_simulated_only_in_the_session_that_requests_it(lang: Any, way: dict[str, Any]) -> None:
     lang.agent("from langchain_core.runnables import RunnableConfig\n" + textwrap.dedent(SIMULATED))
     host = lang.langchain(**way)
 
     simulated, real = await asyncio.gather(
-        lang.talk(host, "weather later own", tools=desk(weather={"degrees": 40}, later="now", own="other")),
+        lang.talk(host, "weather later own", tools=make_case_tools(weather={"degrees": 40}, later="now", own="other")),
         lang.talk(host, "weather later own"),
     )
 
@@ -83,10 +83,10 @@ async def test_tools_are_answered_for_where_the_engine_says_so(lang: Any, way: d
 
 
 @needs_langchain
-async def test_a_simulated_tool_that_the_agent_has_not_is_named(lang: Any) -> None:
+async def test_a_simulated_tool_that_the_agent_lacks_is_reported(lang: Any) -> None:
     lang.agent(AGENT)
 
-    talk = await lang.talk(lang.langchain(), "Rome", tools=desk(wheather=1))
+    talk = await lang.talk(lang.langchain(), "Rome", tools=make_case_tools(wheather=1))
 
     assert talk.error.failure.kind is FailureKind.SETUP
     assert talk.message == (
@@ -95,14 +95,14 @@ async def test_a_simulated_tool_that_the_agent_has_not_is_named(lang: Any) -> No
 
 
 @needs_langchain
-async def test_tools_describe_the_agent(lang: Any) -> None:
+async def test_the_description_of_an_agent_includes_its_tools(lang: Any) -> None:
     lang.agent(AGENT)
 
     session = await lang.open(lang.langchain())
-    told = await session.describe()
+    description = await session.describe()
     await session.kill()
 
-    (tool,) = told.agents[0].tools
+    (tool,) = description.agents[0].tools
     assert (tool["name"], tool["description"]) == ("weather", "Tell the weather of a city.")
     assert tool["parameters"]["required"] == ["city"]
-    assert told.unknown == ("the instructions of answer are in its code",)
+    assert description.unknown == ("the instructions of answer are in its code",)

@@ -1,15 +1,15 @@
-"""An agent that asks for the weather, and what it is seen to have done."""
+"""An agent that uses a weather tool, and helpers that read its calls."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def calls_of(turn: Any) -> list[tuple[str, Any]]:
+def get_calls(turn: Any) -> list[tuple[str, Any]]:
     return [(call.name, call.args) for call in turn.invocation.intermediate_data.tool_uses]
 
 
-def results_of(turn: Any) -> list[Any]:
+def get_results(turn: Any) -> list[Any]:
     return [item.response for item in turn.invocation.intermediate_data.tool_responses]
 
 

@@ -1,4 +1,4 @@
-"""The code that a case ran, as it is recorded: functions, modules, and what was looked for to import them."""
+"""Records of the code that a case ran: functions, modules, and the lookups of imports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.agents.worker.recording import fingerprints
 pytestmark = pytest.mark.needs_fork
 
 
-async def test_functions_that_are_hidden_behind_others_are_seen(bench: Any, run: Any) -> None:
+async def test_functions_behind_wrappers_threads_and_tasks_are_recorded(bench: Any, run: Any) -> None:
     bench.agent(
         """
         import asyncio, concurrent.futures, functools, threading
@@ -64,7 +64,7 @@ async def test_functions_that_are_hidden_behind_others_are_seen(bench: Any, run:
     record = await run()
 
     assert record.responses == ["ok"]
-    names = {key.partition("::")[2] for key in record.of("block")}
+    names = {key.partition("::")[2] for key in record.rows("block")}
     assert names == {
         *("answer", "cached", "in_thread", "in_pool", "in_loop", "task", "stream", "generator"),
         *("Tool.size", "Tool.make", "Tool.help", "Tool.__call__", "Tool.__call__.<locals>.inner"),
@@ -80,12 +80,12 @@ async def test_a_docstring_belongs_to_the_name_of_its_function(bench: Any, run: 
     after = await run()
 
     assert (before.responses, after.responses) == (["Says this."], ["Says that."])
-    assert before.of("rest") == after.of("rest") and before.of("block") == after.of("block")
-    assert before.of("name").keys() == after.of("name").keys() == {"agent.py::answer", "agent.py::tool"}
-    assert before.of("name")["agent.py::tool"] != after.of("name")["agent.py::tool"]
+    assert before.rows("rest") == after.rows("rest") and before.rows("block") == after.rows("block")
+    assert before.rows("name").keys() == after.rows("name").keys() == {"agent.py::answer", "agent.py::tool"}
+    assert before.rows("name")["agent.py::tool"] != after.rows("name")["agent.py::tool"]
 
 
-async def test_imports_of_every_kind_are_seen(bench: Any, run: Any) -> None:
+async def test_imports_of_every_kind_are_recorded(bench: Any, run: Any) -> None:
     for name in ("lazy", "dynamic", "pack/__init__", "pack/inner", "by_path"):
         bench.write(f"{name}.py", "def f(): return 1\nX = f()\n")
     bench.agent(
@@ -110,28 +110,28 @@ async def test_imports_of_every_kind_are_seen(bench: Any, run: Any) -> None:
 
     assert record.responses == ["ok"]
     files = {"lazy.py", "dynamic.py", "pack/__init__.py", "pack/inner.py", "by_path.py"}
-    assert record.of("rest").keys() == {"agent.py", *files}
-    assert {f"{file}::f" for file in files} < record.of("block").keys()
-    found = record.looked_for()
+    assert record.rows("rest").keys() == {"agent.py", *files}
+    assert {f"{file}::f" for file in files} < record.rows("block").keys()
+    found = record.lookups()
     assert {name: found[name] for name in ("lazy", "dynamic", "pack", "optional", "sought")} == {
         "lazy": "module", "dynamic": "module", "pack": "package", "optional": "absent", "sought": "absent",
     }  # fmt: skip
-    assert record.looked_for("pack") == {"inner": "module", "none": "absent"}
+    assert record.lookups("pack") == {"inner": "module", "none": "absent"}
 
 
-async def test_a_package_that_would_come_before_a_module_is_noticed(bench: Any, run: Any) -> None:
+async def test_a_new_package_that_shadows_a_module_is_noticed(bench: Any, run: Any) -> None:
     bench.write("x.py", "")
     bench.agent("import x\ndef answer(prompt): return prompt")
 
     record = await run()
     bench.write("x/__init__.py", "")
 
-    (key,) = (key for key in record.of("import") if "x" in key.partition("::")[2].split(","))
+    (key,) = (key for key in record.rows("import") if "x" in key.partition("::")[2].split(","))
     names = key.partition("::")[2].split(",")
-    assert fingerprints.of_import(str(bench.folder), names) != record.of("import")[key]
+    assert fingerprints.of_import(str(bench.folder), names) != record.rows("import")[key]
 
 
-async def test_a_file_that_would_replace_a_library_that_was_imported_early_is_noticed(bench: Any, run: Any) -> None:
+async def test_a_file_that_would_shadow_an_early_imported_library_is_noticed(bench: Any, run: Any) -> None:
     bench.agent("import json, decimal\ndef answer(prompt): return prompt")
     host = bench.host(mode="fork")
     host.prepare(cases=3)
@@ -139,7 +139,7 @@ async def test_a_file_that_would_replace_a_library_that_was_imported_early_is_no
     records = [await run(host=host) for _ in range(3)]
 
     for record in records:
-        found = record.looked_for()
+        found = record.lookups()
         assert (found["json"], found["decimal"]) == ("absent", "absent")
         assert "sys" not in found and "_workbench_worker" not in found
 
@@ -150,10 +150,10 @@ async def test_source_that_is_read_as_text_counts_as_a_file(bench: Any, run: Any
     record = await run()
 
     assert record.responses == ["def tool(): return 1\n"]
-    assert record.of("file").keys() == {"agent.py"}
+    assert record.rows("file").keys() == {"agent.py"}
 
 
-async def test_source_counts_as_text_only_if_it_is_read(bench: Any, run: Any) -> None:
+async def test_source_counts_as_a_file_only_if_it_is_read_as_text(bench: Any, run: Any) -> None:
     bench.agent(
         """
         import warnings
@@ -169,10 +169,10 @@ async def test_source_counts_as_text_only_if_it_is_read(bench: Any, run: Any) ->
 
     record = await run()
 
-    assert not record.of("file")
+    assert not record.rows("file")
 
 
-async def test_a_module_that_is_no_python_fails_the_case_and_is_known_as_a_file(
+async def test_a_module_with_a_syntax_error_fails_the_case_and_counts_as_a_file(
     bench: Any, run: Any, way: dict[str, Any]
 ) -> None:
     broken = bench.write("broken.py", "def f(:\n")
@@ -182,23 +182,23 @@ async def test_a_module_that_is_no_python_fails_the_case_and_is_known_as_a_file(
 
     assert record.error is not None and "SyntaxError" in record.error.failure.message
     assert record.dependencies.complete
-    assert record.of("file") == {"broken.py": fingerprints.of_file(str(broken))}
-    assert record.of("rest").keys() == {"agent.py"}
-    assert record.looked_for()["broken"] == "module"
+    assert record.rows("file") == {"broken.py": fingerprints.of_file(str(broken))}
+    assert record.rows("rest").keys() == {"agent.py"}
+    assert record.lookups()["broken"] == "module"
 
 
-async def test_a_module_that_is_not_there_fails_the_case_and_is_looked_for(bench: Any, run: Any) -> None:
+async def test_a_missing_module_fails_the_case_and_its_lookup_is_recorded(bench: Any, run: Any) -> None:
     bench.agent("import not_there\ndef answer(prompt): return prompt")
 
     record = await run()
 
     assert record.error is not None and record.dependencies.complete
-    assert record.looked_for()["not_there"] == "absent"
-    assert not record.of("folder") and not record.of("file")
+    assert record.lookups()["not_there"] == "absent"
+    assert not record.rows("folder") and not record.rows("file")
 
 
 @pytest.mark.parametrize("way_out", ["raise ValueError('no')", "import sys; sys.exit(3)"])
-async def test_an_agent_that_raises_depends_on_what_it_ran_and_not_on_the_text_of_its_source(
+async def test_an_agent_that_raises_depends_on_executed_code_but_not_on_source_text(
     bench: Any, run: Any, way: dict[str, Any], way_out: str
 ) -> None:
     bench.agent(f"def fail():\n    {way_out}\ndef answer(prompt):\n    fail()\n")
@@ -207,20 +207,20 @@ async def test_an_agent_that_raises_depends_on_what_it_ran_and_not_on_the_text_o
 
     assert record.error is not None and record.dependencies.complete
     assert "fail()" in (record.error.failure.traceback or "")
-    assert record.of("block").keys() == {"agent.py::answer", "agent.py::fail"}
-    assert not record.of("file")
+    assert record.rows("block").keys() == {"agent.py::answer", "agent.py::fail"}
+    assert not record.rows("file")
 
 
-async def test_of_a_process_that_is_killed_the_record_is_not_complete(bench: Any, run: Any) -> None:
+async def test_the_record_of_a_killed_process_is_incomplete(bench: Any, run: Any) -> None:
     bench.agent("import os\ndef answer(prompt): os._exit(3)")
 
     record = await run()
 
     assert record.error is not None and not record.dependencies.complete
-    assert "agent.py" in record.of("rest")
+    assert "agent.py" in record.rows("rest")
 
 
-async def test_modules_in_any_encoding_are_run_and_cut(bench: Any, run: Any) -> None:
+async def test_modules_in_any_encoding_run_and_are_split_into_blocks(bench: Any, run: Any) -> None:
     (bench.folder / "latin.py").write_bytes("# coding: latin-1\ndef f(): return 'é'\n".encode("latin-1"))
     (bench.folder / "bom.py").write_bytes("\ufefffrom __future__ import annotations\ndef f(): return 'ü'\n".encode())
     bench.agent("import latin, bom\ndef answer(prompt): return latin.f() + bom.f()")
@@ -228,10 +228,10 @@ async def test_modules_in_any_encoding_are_run_and_cut(bench: Any, run: Any) -> 
     record = await run()
 
     assert record.responses == ["éü"]
-    assert {"latin.py::f", "bom.py::f"} < record.of("block").keys()
+    assert {"latin.py::f", "bom.py::f"} < record.rows("block").keys()
 
 
-async def test_places_in_tracebacks_are_those_of_the_source(bench: Any, run: Any) -> None:
+async def test_tracebacks_show_the_line_numbers_of_the_source(bench: Any, run: Any) -> None:
     bench.agent(
         '''
         def f():
@@ -252,17 +252,17 @@ async def test_places_in_tracebacks_are_those_of_the_source(bench: Any, run: Any
     assert (await run()).responses == ["6 2 Doc. 0"]
 
 
-async def test_code_for_a_compiler_that_reads_bytecode_is_left_alone(bench: Any, run: Any) -> None:
+async def test_code_for_a_compiler_that_reads_bytecode_is_not_instrumented(bench: Any, run: Any) -> None:
     bench.write("numba.py", "def njit(f):\n    assert f.__code__.co_names == ()\n    return f\n")
     bench.agent("import numba\n@numba.njit\ndef fast(x): return x\ndef answer(prompt): return fast(prompt)")
 
     record = await run()
 
     assert record.responses == ["hi"]
-    assert record.of("file").keys() == {"agent.py"}
+    assert record.rows("file").keys() == {"agent.py"}
 
 
-async def test_a_module_that_the_agent_wrote_itself_is_none_of_its_dependencies(bench: Any, run: Any) -> None:
+async def test_a_module_that_the_agent_wrote_itself_is_not_a_dependency(bench: Any, run: Any) -> None:
     bench.agent(
         """
         import importlib
@@ -277,12 +277,12 @@ async def test_a_module_that_the_agent_wrote_itself_is_none_of_its_dependencies(
     record = await run()
 
     assert record.responses == ["made"]
-    assert "made.py" not in record.of("rest") and "made.py::f" not in record.of("block")
-    assert "made" not in record.looked_for()
-    assert record.of("written") == {"made.py": fingerprints.of_file(str(bench.folder / "made.py"))}
+    assert "made.py" not in record.rows("rest") and "made.py::f" not in record.rows("block")
+    assert "made" not in record.lookups()
+    assert record.rows("written") == {"made.py": fingerprints.of_file(str(bench.folder / "made.py"))}
 
 
-async def test_a_module_without_source_is_a_file(bench: Any, run: Any) -> None:
+async def test_a_module_without_source_counts_as_a_file(bench: Any, run: Any) -> None:
     source = bench.write("source.txt", "def used(): return 'ok'")
     py_compile.compile(str(source), cfile=str(bench.folder / "helper.pyc"), doraise=True)
     (bench.folder / "package").mkdir()
@@ -292,11 +292,11 @@ async def test_a_module_without_source_is_a_file(bench: Any, run: Any) -> None:
     record = await run()
 
     assert record.responses == ["okok"], record.error
-    assert record.of("file") == {
+    assert record.rows("file") == {
         name: fingerprints.of_file(str(bench.folder / name)) for name in ("helper.pyc", "package/__init__.pyc")
     }
-    looked_for = record.looked_for()
-    assert (looked_for["helper"], looked_for["package"]) == ("bytecode", "bytecode package")
+    lookups = record.lookups()
+    assert (lookups["helper"], lookups["package"]) == ("bytecode", "bytecode package")
     bench.write("helper.py", "")
     bench.write("package/__init__.py", "")
     assert fingerprints.of_import(str(bench.folder), ["helper", "package"]) == "module,package"

@@ -1,4 +1,4 @@
-"""The files that a case looked at, as they are recorded: contents, folders, whether there is one; and what it wrote."""
+"""Records of file access: contents, folders, existence, and writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.agents.worker.recording import fingerprints
 pytestmark = pytest.mark.needs_fork
 
 
-LOOKS = {
+ACCESSES = {
     "open('there')": {"file": ["there"]},
     "open('none')": {"file": ["none"]},
     "open('folder/none', 'w') if False else open(b'there')": {"file": ["there"]},
@@ -85,8 +85,8 @@ LOOKS = {
 KINDS = ("file", "folder", "probe", "time", "mode", "opaque", "written", "state")
 
 
-@pytest.mark.parametrize("expression", LOOKS)
-async def test_each_way_to_look_at_a_file_is_seen(bench: Any, run: Any, expression: str) -> None:
+@pytest.mark.parametrize("expression", ACCESSES)
+async def test_each_kind_of_file_access_is_recorded(bench: Any, run: Any, expression: str) -> None:
     bench.write("there", "text")
     bench.write("folder/inner/a.txt", "a")
     bench.write("folder/b.txt", "b")
@@ -99,17 +99,17 @@ async def test_each_way_to_look_at_a_file_is_seen(bench: Any, run: Any, expressi
     record = await run()
 
     assert record.responses == ["ok"]
-    found = {kind: sorted(record.of(kind)) for kind in KINDS}
-    if "which" in expression:  # looks along PATH, which is another matter
+    found = {kind: sorted(record.rows(kind)) for kind in KINDS}
+    if "which" in expression:  # searches PATH, which this test does not cover
         found.pop("probe")
-    if "glob" in expression or "walk" in expression:  # which also ask whether folders are any
+    if "glob" in expression or "walk" in expression:  # these also probe whether folders exist
         found["probe"] = [key for key in found["probe"] if not key.startswith("folder")]
-    assert {kind: keys for kind, keys in found.items() if keys} == LOOKS[expression]
-    for key in record.of("folder"):
-        assert record.of("folder")[key] == fingerprints.of_folder(str(bench.folder / key))
+    assert {kind: keys for kind, keys in found.items() if keys} == ACCESSES[expression]
+    for key in record.rows("folder"):
+        assert record.rows("folder")[key] == fingerprints.of_folder(str(bench.folder / key))
 
 
-async def test_times_that_only_libraries_look_at_do_not_count(bench: Any, run: Any) -> None:
+async def test_file_times_that_only_libraries_read_do_not_count(bench: Any, run: Any) -> None:
     bench.write("hello.txt", "hi {{ who }}")
     bench.write("own.txt", "")
     bench.agent(
@@ -126,12 +126,14 @@ async def test_times_that_only_libraries_look_at_do_not_count(bench: Any, run: A
     record = await run("one", "two")
 
     assert record.responses == ["hi one", "hi two"]
-    assert "hello.txt" in record.of("file")
-    assert not record.of("time") and not record.of("mode")
-    assert record.of("state").keys() == {"own.txt"}
+    assert "hello.txt" in record.rows("file")
+    assert not record.rows("time") and not record.rows("mode")
+    assert record.rows("state").keys() == {"own.txt"}
 
 
-async def test_files_elsewhere_count_where_the_agents_code_asks_for_them(bench: Any, run: Any, tmp_path: Path) -> None:
+async def test_files_outside_the_project_count_if_the_agents_own_code_reads_them(
+    bench: Any, run: Any, tmp_path: Path
+) -> None:
     for name in ("ours", "theirs"):
         (tmp_path / name).write_text(name)
     library = tmp_path / "site-packages"
@@ -146,10 +148,10 @@ async def test_files_elsewhere_count_where_the_agents_code_asks_for_them(bench: 
     record = await run()
 
     assert record.responses == ["theirsours!"]
-    assert record.of("file").keys() == {str(tmp_path / "ours"), "prompt.txt"}
+    assert record.rows("file").keys() == {str(tmp_path / "ours"), "prompt.txt"}
 
 
-async def test_files_of_the_repository_count_for_every_reader(bench: Any, run: Any, tmp_path: Path) -> None:
+async def test_files_of_the_repository_count_whichever_code_reads_them(bench: Any, run: Any, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     for name in ("prompts/hello.txt", "common/words.py", ".cache/model"):
         file = tmp_path / name
@@ -170,10 +172,10 @@ async def test_files_of_the_repository_count_for_every_reader(bench: Any, run: A
     record = await run()
 
     assert record.responses == ["hi"]
-    assert str(tmp_path / "prompts" / "hello.txt") in record.of("file")
-    assert str(tmp_path / ".cache" / "model") not in record.of("file")
-    assert str(tmp_path / "common" / "words.py") in record.of("rest")
-    assert record.looked_for(str(tmp_path / "common"))["words"] == "module"
+    assert str(tmp_path / "prompts" / "hello.txt") in record.rows("file")
+    assert str(tmp_path / ".cache" / "model") not in record.rows("file")
+    assert str(tmp_path / "common" / "words.py") in record.rows("rest")
+    assert record.lookups(str(tmp_path / "common"))["words"] == "module"
 
 
 async def test_folders_of_other_tools_are_never_reported(bench: Any, run: Any) -> None:
@@ -188,10 +190,10 @@ async def test_folders_of_other_tools_are_never_reported(bench: Any, run: Any) -
     record = await run()
 
     assert record.responses == ["ok"]
-    assert not record.of("file") and not record.of("folder") and not record.of("probe")
+    assert not record.rows("file") and not record.rows("folder") and not record.rows("probe")
 
 
-async def test_a_database_is_a_file_and_what_was_left_in_it_is_state(bench: Any, run: Any) -> None:
+async def test_a_database_is_a_file_and_becomes_state_if_it_is_written(bench: Any, run: Any) -> None:
     for name in ("read.db", "written.db", "by uri.db"):
         with sqlite3.connect(bench.folder / name) as connection:
             connection.execute("create table t (x)")
@@ -215,18 +217,18 @@ async def test_a_database_is_a_file_and_what_was_left_in_it_is_state(bench: Any,
     record = await run()
 
     assert record.responses == ["ok"]
-    files = record.of("file")
+    files = record.rows("file")
     assert files.keys() == {"read.db", "by uri.db", "read.db-wal", "by uri.db-wal", "written.db-wal"}
     assert files["read.db-wal"] == "absent"
-    assert record.of("file")["read.db"] == before
-    assert record.of("state") == {"written.db": fingerprints.of_file(str(bench.folder / "written.db"))}
+    assert record.rows("file")["read.db"] == before
+    assert record.rows("state") == {"written.db": fingerprints.of_file(str(bench.folder / "written.db"))}
     assert record.dependencies.tainted is None
 
 
 # What agents write
 
 
-async def test_written_files_are_reported_but_are_no_dependencies(bench: Any, run: Any) -> None:
+async def test_written_files_are_reported_but_are_not_dependencies(bench: Any, run: Any) -> None:
     bench.write("old.txt", "old")
     bench.agent(
         """
@@ -249,14 +251,14 @@ async def test_written_files_are_reported_but_are_no_dependencies(bench: Any, ru
     record = await run()
 
     assert record.responses == ["newxtFalse"]
-    assert not record.of("file")
-    assert record.of("state") == {"made": "folder", "made/inner": "folder"}  # they could have been there
-    assert {key: value for key, value in record.of("written").items() if value in ("absent", "folder")} == {
+    assert not record.rows("file")
+    assert record.rows("state") == {"made": "folder", "made/inner": "folder"}  # `exist_ok`: they may have existed
+    assert {key: value for key, value in record.rows("written").items() if value in ("absent", "folder")} == {
         "old.txt": "absent"
     }
-    assert {"new.txt", "made/inner/x", "moved"} < record.of("written").keys()
-    assert "temporary" not in record.of("written")
-    assert record.of("folder") == {".": before}
+    assert {"new.txt", "made/inner/x", "moved"} < record.rows("written").keys()
+    assert "temporary" not in record.rows("written")
+    assert record.rows("folder") == {".": before}
 
 
 @pytest.mark.parametrize(
@@ -270,15 +272,15 @@ async def test_written_files_are_reported_but_are_no_dependencies(bench: Any, ru
         "os.path.exists('s') or 0; os.remove('s')",
     ],
 )
-async def test_what_a_case_read_and_then_wrote_is_state(bench: Any, run: Any, code: str) -> None:
+async def test_a_file_that_a_case_reads_and_writes_is_state(bench: Any, run: Any, code: str) -> None:
     bench.write("s", "a")
     bench.agent(f"import os\ndef answer(prompt):\n    {code}\n    return 'ok'")
 
     record = await run()
 
     assert record.responses == ["ok"]
-    assert record.of("state") == {"s": fingerprints.of_file(str(bench.folder / "s"))}
-    assert not record.of("written")
+    assert record.rows("state") == {"s": fingerprints.of_file(str(bench.folder / "s"))}
+    assert not record.rows("written")
     assert record.dependencies.tainted is None
 
 
@@ -299,7 +301,7 @@ async def test_what_a_case_read_and_then_wrote_is_state(bench: Any, run: Any, co
         ("os.symlink('data', 'x')", {"x"}, set()),
     ],
 )
-async def test_what_a_case_made_was_not_there_before(
+async def test_a_created_file_or_folder_counts_as_absent_before(
     bench: Any, run: Any, code: str, state: set[str], others: set[tuple[str, str, str]]
 ) -> None:
     bench.write("data", "a")
@@ -308,8 +310,8 @@ async def test_what_a_case_made_was_not_there_before(
     record = await run()
 
     assert record.responses == ["ok"], record.error
-    assert record.of("state").keys() == state
-    found = {(kind, *row) for kind in ("probe", "file", "folder") for row in record.of(kind).items()}
+    assert record.rows("state").keys() == state
+    found = {(kind, *row) for kind in ("probe", "file", "folder") for row in record.rows(kind).items()}
     assert found == others
 
 
@@ -328,7 +330,9 @@ async def test_what_a_case_made_was_not_there_before(
         ("os.truncate('none', 0)", ("file", "none", "absent")),
     ],
 )
-async def test_a_write_that_fails_hides_nothing(bench: Any, run: Any, code: str, learnt: tuple[str, str, str]) -> None:
+async def test_a_failed_write_hides_no_dependencies(
+    bench: Any, run: Any, code: str, learnt: tuple[str, str, str]
+) -> None:
     bench.write("data", "a")
     bench.agent(
         f"""
@@ -344,16 +348,16 @@ async def test_a_write_that_fails_hides_nothing(bench: Any, run: Any, code: str,
     record = await run()
 
     assert record.responses == ["ok"], record.error
-    assert not record.of("state") and not record.of("written")
+    assert not record.rows("state") and not record.rows("written")
     kind, key, value = learnt
-    assert record.of(kind)[key] == value
-    assert record.of("file")["data"] == fingerprints.of_file(str(bench.folder / "data"))
-    assert record.of("probe")["x"] == "absent"
+    assert record.rows(kind)[key] == value
+    assert record.rows("file")["data"] == fingerprints.of_file(str(bench.folder / "data"))
+    assert record.rows("probe")["x"] == "absent"
 
 
 @pytest.mark.needs_permissions
 @pytest.mark.parametrize(("name", "code"), [("data", "open('data', 'w')"), ("there", "open('there/x', 'a')")])
-async def test_a_write_that_is_not_allowed_depends_on_the_mode(bench: Any, run: Any, name: str, code: str) -> None:
+async def test_a_forbidden_write_depends_on_the_mode_of_the_path(bench: Any, run: Any, name: str, code: str) -> None:
     bench.write("data", "a").chmod(0o400)
     (bench.write("there/other", "a").parent).chmod(0o500)
     bench.agent(
@@ -367,15 +371,15 @@ async def test_a_write_that_is_not_allowed_depends_on_the_mode(bench: Any, run: 
     record = await run()
 
     assert record.responses == ["no"], record.error
-    assert record.of("mode") == {name: fingerprints.of_mode(str(bench.folder / name))}
-    assert not record.of("state") and not record.of("written")
+    assert record.rows("mode") == {name: fingerprints.of_mode(str(bench.folder / name))}
+    assert not record.rows("state") and not record.rows("written")
 
 
 @pytest.mark.parametrize(
     "code",
     ["open('there/x', 'w')", "open('there/x', 'a')", "os.rename('data', 'there/x')", "os.symlink('x', 'there/x')"],
 )
-async def test_a_write_needs_the_folder_that_it_is_made_in(bench: Any, run: Any, code: str) -> None:
+async def test_a_write_depends_on_the_existence_of_its_folder(bench: Any, run: Any, code: str) -> None:
     bench.write("data", "a")
     bench.write("there/other", "a")
     bench.agent(f"import os\ndef answer(prompt):\n    {code}\n    return 'ok'")
@@ -383,19 +387,19 @@ async def test_a_write_needs_the_folder_that_it_is_made_in(bench: Any, run: Any,
     record = await run()
 
     assert record.responses == ["ok"], record.error
-    assert record.of("probe")["there"] == "folder"
+    assert record.rows("probe")["there"] == "folder"
 
 
-async def test_a_log_that_is_only_appended_to_is_written(bench: Any, run: Any) -> None:
+async def test_a_file_that_is_only_appended_to_counts_as_written(bench: Any, run: Any) -> None:
     bench.write("log", "a")
     bench.agent("def answer(prompt):\n    open('log', 'a').write('b')\n    return 'ok'")
 
     record = await run()
 
-    assert record.of("written").keys() == {"log"} and not record.of("state")
+    assert record.rows("written").keys() == {"log"} and not record.rows("state")
 
 
-async def test_a_file_that_could_not_be_written_and_was_read_then_is_read(bench: Any, run: Any) -> None:
+async def test_a_file_read_after_a_failed_write_counts_as_read(bench: Any, run: Any) -> None:
     bench.write("lock", "a")
     bench.agent(
         "def answer(prompt):\n    try: open('lock', 'x')\n    except FileExistsError: return open('lock').read()"
@@ -404,10 +408,10 @@ async def test_a_file_that_could_not_be_written_and_was_read_then_is_read(bench:
     record = await run()
 
     assert record.responses == ["a"]
-    assert record.of("file").keys() == {"lock"} and not record.of("state") and not record.of("written")
+    assert record.rows("file").keys() == {"lock"} and not record.rows("state") and not record.rows("written")
 
 
-async def test_what_changed_while_it_was_read_twice_taints_the_record(bench: Any, run: Any) -> None:
+async def test_a_file_that_changes_between_two_reads_taints_the_record(bench: Any, run: Any) -> None:
     bench.write("data", "one")
     bench.write("touch.py", "")
     bench.agent("def answer(prompt): return open('data').read()")

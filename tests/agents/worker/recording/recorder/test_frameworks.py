@@ -1,4 +1,4 @@
-"""What is recorded of agents of a framework, and of custom metrics."""
+"""Records of agents that use a framework, and of custom metrics."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def refund(item: str) -> dict:
 
 
 @pytest.fixture
-def shop(bench: Any) -> Callable[..., None]:
+def write_shop(bench: Any) -> Callable[..., None]:
     def write(agent: str = AGENT, tools: str = TOOLS) -> None:
         bench.write("shop/__init__.py", "from . import agent\n")
         bench.write("shop/agent.py", agent)
@@ -57,7 +57,7 @@ def shop(bench: Any) -> Callable[..., None]:
 @pytest.mark.needs_adk
 @pytest.mark.needs_fork
 async def test_an_adk_agent_depends_on_its_tools_its_prompt_and_its_data(
-    bench: Any, run: Any, shop: Callable[..., None]
+    bench: Any, run: Any, write_shop: Callable[..., None]
 ) -> None:
     host = bench.host(mode="fork", kind="adk", location="shop")
     host.prepare(cases=4)
@@ -66,55 +66,57 @@ async def test_an_adk_agent_depends_on_its_tools_its_prompt_and_its_data(
 
     for record in records:
         assert record.responses == ["It costs 1."], record.error
-        assert record.of("rest").keys() == {"shop/__init__.py", "shop/agent.py", "shop/tools.py"}
-        assert record.of("block").keys() == {
+        assert record.rows("rest").keys() == {"shop/__init__.py", "shop/agent.py", "shop/tools.py"}
+        assert record.rows("block").keys() == {
             "shop/agent.py::Scripted.generate_content_async", "shop/tools.py::price",
         }  # fmt: skip
-        assert {key for key in record.of("file") if key.startswith("shop/")} == {"shop/data.json", "shop/prompt.txt"}
-        assert record.of("probe")["shop/.env"] == "absent"
-        assert not record.of("opaque") and not record.of("folder") and record.dependencies.tainted is None
+        assert {key for key in record.rows("file") if key.startswith("shop/")} == {"shop/data.json", "shop/prompt.txt"}
+        assert record.rows("probe")["shop/.env"] == "absent"
+        assert not record.rows("opaque") and not record.rows("folder") and record.dependencies.tainted is None
     assert records[1].dependencies.rows == records[2].dependencies.rows
 
 
 @pytest.mark.needs_adk
 @pytest.mark.needs_fork
-async def test_edits_of_an_adk_agent_change_the_rows_that_they_should(
-    bench: Any, run: Any, shop: Callable[..., None]
+async def test_an_edit_of_an_adk_agent_changes_only_the_affected_rows(
+    bench: Any, run: Any, write_shop: Callable[..., None]
 ) -> None:
     host = bench.host(mode="fork", kind="adk", location="shop")
     host.prepare(cases=8)
 
-    async def changed(old: str, new: str) -> set[tuple[str, str]]:
+    async def find_changed_rows(old: str, new: str) -> set[tuple[str, str]]:
         assert old in TOOLS
         before = {row for record in [await run(host=host)] for row in record.dependencies.rows}
-        shop(tools=TOOLS.replace(old, new))
+        write_shop(tools=TOOLS.replace(old, new))
         host.renew()
         after = {row for record in [await run(host=host)] for row in record.dependencies.rows}
-        shop()
+        write_shop()
         host.renew()
         return {(row.kind, row.key.rpartition("/")[2]) for row in before ^ after if row.kind not in ("import",)}
 
     await run(host=host)  # the first one imports more than the others
-    assert await changed("import json", "# no news\nimport json") == set()
-    assert await changed('{"refund": item}', '{"refunds": item}') == set()
-    assert await changed("Give money back.", "Keep it.") == {("name", "tools.py::refund")}
-    assert await changed('{"price":', '{"cost":') == {("block", "tools.py::price")}
+    assert await find_changed_rows("import json", "# no news\nimport json") == set()
+    assert await find_changed_rows('{"refund": item}', '{"refunds": item}') == set()
+    assert await find_changed_rows("Give money back.", "Keep it.") == {("name", "tools.py::refund")}
+    assert await find_changed_rows('{"price":', '{"cost":') == {("block", "tools.py::price")}
 
 
 @pytest.mark.needs_adk
 @pytest.mark.needs_fork
-async def test_an_env_file_that_comes_nearer_is_noticed(bench: Any, run: Any, shop: Callable[..., None]) -> None:
+async def test_the_absence_of_a_nearer_env_file_is_recorded(
+    bench: Any, run: Any, write_shop: Callable[..., None]
+) -> None:
     bench.write(".env", "WB_KEY=far")
     record = await run(kind="adk", location="shop")
 
-    assert record.of("env_files") == {".env": "-"}
-    assert record.of("probe")["shop/.env"] == "absent"
-    assert record.of("probe")[".env"] == "file"
+    assert record.rows("env_files") == {".env": "-"}
+    assert record.rows("probe")["shop/.env"] == "absent"
+    assert record.rows("probe")[".env"] == "file"
 
 
 async def _score(bench: Any, function: str, **host: Any) -> Any:
-    said = Content.of_text("p", role="user")
-    turn = Invocation(user_content=said, final_response=Content.of_text("r", role="model"))
+    content = Content.of_text("p", role="user")
+    turn = Invocation(user_content=content, final_response=Content.of_text("r", role="model"))
     request = CustomScoreRequest(metric="mine", function=function, actual=[turn])
     return await bench.host(**host).score(request)
 
@@ -129,9 +131,9 @@ async def test_dependencies_of_a_custom_metric_are_reported(bench: Any, way: dic
 
     answer = await _score(bench, "metrics.f", **way)
 
-    told = answer.dependencies
-    assert answer.score == 1.0 and told.complete
-    keys = {(row.kind, row.key.removeprefix(f"{bench.folder}/")) for row in told.rows}
+    dependencies = answer.dependencies
+    assert answer.score == 1.0 and dependencies.complete
+    keys = {(row.kind, row.key.removeprefix(f"{bench.folder}/")) for row in dependencies.rows}
     assert {
         ("rest", "metrics.py"),
         ("name", "metrics.py::helper()"),
@@ -147,6 +149,8 @@ async def test_dependencies_of_a_failed_custom_metric_are_reported(bench: Any, w
     with pytest.raises(AgentError) as raised:
         await _score(bench, "metrics.f", **way)
 
-    told = raised.value.dependencies
-    assert told is not None and told.complete
-    assert {row.key.removeprefix(f"{bench.folder}/") for row in told.rows if row.kind == "block"} == {"metrics.py::f"}
+    dependencies = raised.value.dependencies
+    assert dependencies is not None and dependencies.complete
+    assert {row.key.removeprefix(f"{bench.folder}/") for row in dependencies.rows if row.kind == "block"} == {
+        "metrics.py::f"
+    }

@@ -1,4 +1,4 @@
-"""Which names of its modules a case uses: what its code mentions, and what others ask a module for."""
+"""The names of its modules that a case uses: mentions in its code, and access from other modules."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ TOOLS = """
 
     RATE = 5
 """
-"""A module of which tests use this or that."""
+"""A module; each test uses some of its names."""
 
 
-async def used(bench: Any, run: Any, code: str, *, tools: str = TOOLS) -> set[str]:
-    """The names of `tools.py` that a case uses whose agent is this code."""
+async def find_used_names(bench: Any, run: Any, code: str, *, tools: str = TOOLS) -> set[str]:
+    """Return the names of `tools.py` that a case uses with this code as its agent."""
     bench.write("tools.py", tools)
     bench.agent(code)
     record = await run()
     assert record.error is None, record.error
-    names = {key.partition("::")[2] for key in record.of("name") if key.startswith("tools.py::")}
-    whole = {"*"} if "tools.py" in record.of("module") else set()
-    assert "tools.py" in record.of("rest")
-    return names | whole
+    names = {key.partition("::")[2] for key in record.rows("name") if key.startswith("tools.py::")}
+    all_names = {"*"} if "tools.py" in record.rows("module") else set()
+    assert "tools.py" in record.rows("rest")
+    return names | all_names
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,20 @@ async def used(bench: Any, run: Any, code: str, *, tools: str = TOOLS) -> set[st
         ("import tools\ndef answer(p): return 'ok'", set()),
     ],
 )
-async def test_names_that_others_ask_for(bench: Any, run: Any, code: str, expected: set[str]) -> None:
-    found = await used(bench, run, code)
+async def test_names_that_other_modules_access_are_recorded(
+    bench: Any, run: Any, code: str, expected: set[str]
+) -> None:
+    found = await find_used_names(bench, run, code)
 
     assert expected <= found
     assert not found & ({"unused", "OTHER", "LIMIT", "RATE"} - expected) or "*" in expected or "LIMIT" in expected
 
 
-HANDING_ON = "from tools import OTHER, refund, same as alike\n"
+REEXPORTS = "from tools import OTHER, refund, same as alike\n"
 
 
-def every_form(names: set[str]) -> set[str]:
-    """That a name is there may have been known to matter before it was used."""
+def add_existence_forms(names: set[str]) -> set[str]:
+    """Add the existence form of each name, which may be recorded before the name is used."""
     return names | {f"{name.removesuffix('()').removesuffix('?')}?" for name in names}
 
 
@@ -101,12 +103,16 @@ def every_form(names: set[str]) -> set[str]:
         ("try:\n    from tools import OTHER\nexcept ImportError: ...", {"OTHER", "refund?", "same?"}),
     ],
 )
-async def test_what_is_imported_and_not_used_only_has_to_be_there(
+async def test_an_unused_import_depends_only_on_the_existence_of_its_names(
     bench: Any, run: Any, more: str, expected: set[str]
 ) -> None:
-    bench.write("handing_on.py", HANDING_ON + more)
+    bench.write("handing_on.py", REEXPORTS + more)
 
-    assert expected <= await used(bench, run, "import handing_on\ndef answer(p): return 'ok'") <= every_form(expected)
+    assert (
+        expected
+        <= await find_used_names(bench, run, "import handing_on\ndef answer(p): return 'ok'")
+        <= add_existence_forms(expected)
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,19 +125,21 @@ async def test_what_is_imported_and_not_used_only_has_to_be_there(
         ("from handing_on import *\ndef answer(p): return 'ok'", {"OTHER", "refund", "same"}),
     ],
 )
-async def test_what_is_handed_on_is_used_by_those_who_get_it(
+async def test_a_reexported_name_counts_only_where_a_module_uses_it(
     bench: Any, run: Any, use: str, expected: set[str]
 ) -> None:
-    bench.write("handing_on.py", HANDING_ON)
+    bench.write("handing_on.py", REEXPORTS)
 
-    assert expected <= await used(bench, run, use) <= every_form(expected)
+    assert expected <= await find_used_names(bench, run, use) <= add_existence_forms(expected)
 
 
-async def test_what_reads_all_names_by_a_function_depends_on_all(bench: Any, run: Any) -> None:
+async def test_reading_all_names_through_a_function_depends_on_all_names(bench: Any, run: Any) -> None:
     code = "from helper import names\nimport tools\ndef answer(p): return str(names(tools.refund))"
     bench.write("helper.py", "def names(function): return sorted(function.__globals__)")
 
-    assert "*" in await used(bench, run, code, tools=TOOLS + "\n    def every(): return globals()\n    every()\n")
+    assert "*" in await find_used_names(
+        bench, run, code, tools=TOOLS + "\n    def every(): return globals()\n    every()\n"
+    )
 
 
 async def test_a_library_that_resolves_types_does_not_use_all_names(bench: Any, run: Any) -> None:
@@ -152,7 +160,7 @@ async def test_a_library_that_resolves_types_does_not_use_all_names(bench: Any, 
             item: Item | None = None
     """
 
-    found = await used(bench, run, "import tools\ndef answer(p): return str(tools.Order())", tools=tools)
+    found = await find_used_names(bench, run, "import tools\ndef answer(p): return str(tools.Order())", tools=tools)
 
     assert found == {"Order", "Item", "dataclasses"}
 
@@ -167,36 +175,38 @@ async def test_a_module_whose_import_fails_counts_as_a_whole(bench: Any, run: An
             return str(tools)
     """
 
-    assert "*" in await used(bench, run, code, tools="X = 1\nint('no')\nY = 2\n")
+    assert "*" in await find_used_names(bench, run, code, tools="X = 1\nint('no')\nY = 2\n")
 
 
-async def test_who_asks_for_a_name_before_a_module_has_ended_depends_on_its_order(bench: Any, run: Any) -> None:
+async def test_access_during_a_circular_import_depends_on_the_whole_module(bench: Any, run: Any) -> None:
     bench.write("other.py", "import tools\nSEEN = getattr(tools, 'X', 'too early')")
     code = "import tools\ndef answer(p): return tools.other.SEEN"
 
-    assert "*" in await used(bench, run, code, tools="import other\nX = 1\n")
+    assert "*" in await find_used_names(bench, run, code, tools="import other\nX = 1\n")
 
 
-async def test_a_module_that_is_run_otherwise_counts_as_a_whole(bench: Any, run: Any) -> None:
+async def test_a_reloaded_or_directly_run_module_counts_as_a_whole(bench: Any, run: Any) -> None:
     code = "import runpy\ndef answer(p): return str(runpy.run_path('tools.py')['X'])"
-    found = await used(bench, run, "import tools, importlib\nimportlib.reload(tools)\ndef answer(p): return 'ok'")
+    found = await find_used_names(
+        bench, run, "import tools, importlib\nimportlib.reload(tools)\ndef answer(p): return 'ok'"
+    )
     assert "*" in found
 
     bench.write("tools.py", "X = 1\n")
     bench.agent(code)
     record = await run()
     assert record.responses == ["1"]
-    assert "tools.py" in {**record.of("module"), **record.of("file")}
+    assert "tools.py" in {**record.rows("module"), **record.rows("file")}
 
 
-async def test_a_module_that_gets_another_class_counts_as_a_whole(bench: Any, run: Any) -> None:
+async def test_a_module_with_a_replaced_class_counts_as_a_whole(bench: Any, run: Any) -> None:
     tools = "import sys, types\nX = 1\nclass Mine(types.ModuleType): pass\n"
     tools += "setattr(sys.modules[__name__], '__class__', Mine)"
 
-    assert "*" in await used(bench, run, "import tools\ndef answer(p): return str(tools.X)", tools=tools)
+    assert "*" in await find_used_names(bench, run, "import tools\ndef answer(p): return str(tools.X)", tools=tools)
 
 
-async def test_a_module_that_is_imported_again_in_another_state_taints(bench: Any, run: Any) -> None:
+async def test_reloading_a_changed_module_taints_the_record(bench: Any, run: Any) -> None:
     bench.write("tools.py", "X = 1\n")
     bench.agent(
         """
@@ -215,7 +225,7 @@ async def test_a_module_that_is_imported_again_in_another_state_taints(bench: An
     assert record.dependencies.tainted is not None and "tools.py" in record.dependencies.tainted
 
 
-async def test_modules_look_like_modules(bench: Any, run: Any) -> None:
+async def test_recorded_modules_behave_like_plain_modules(bench: Any, run: Any) -> None:
     bench.write("tools.py", "X = 1\ndef __getattr__(name): return name\n")
     bench.agent(
         """
@@ -234,16 +244,16 @@ async def test_modules_look_like_modules(bench: Any, run: Any) -> None:
     assert record.responses == ["['module', True, True, True, 'anything', 1]"]
 
 
-async def test_what_hides_a_module_of_the_library_makes_each_import_count(bench: Any, run: Any) -> None:
+async def test_a_file_that_shadows_a_standard_module_makes_each_import_count(bench: Any, run: Any) -> None:
     bench.agent("import sys, tools\nsys.path.insert(0, 'more')\nimport other\ndef answer(p): return 'ok'")
     bench.write("tools.py", "import json\n")
     bench.write("more/other.py", "")
 
     before = await run()
-    assert "tools.py" not in before.of("module")
-    assert (before.looked_for()["csv"], before.looked_for("more")["csv"]) == ("absent", "absent")
+    assert "tools.py" not in before.rows("module")
+    assert (before.lookups()["csv"], before.lookups("more")["csv"]) == ("absent", "absent")
 
     bench.write("more/csv.py", "print('something else')")
     after = await run()
-    assert after.looked_for("more")["csv"] == "module"
-    assert "tools.py" in after.of("module")
+    assert after.lookups("more")["csv"] == "module"
+    assert "tools.py" in after.rows("module")

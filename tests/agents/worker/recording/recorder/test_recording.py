@@ -1,4 +1,4 @@
-"""What is recorded while a case runs: everything that the result may depend on and that may be edited, and no more."""
+"""The record of a case: everything editable that the result may depend on, and nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbench.model.identity import DependencyKind
 pytestmark = pytest.mark.needs_fork
 
 
-async def test_each_way_of_running_tells_code_files_variables_and_surroundings(
+async def test_code_files_variables_and_environment_are_recorded_in_every_mode(
     bench: Any, run: Any, way: dict[str, Any]
 ) -> None:
     helper = bench.write("helper.py", "def used():\n    'Doc.'\n    return 1\ndef unused():\n    return 2\n")
@@ -40,30 +40,30 @@ async def test_each_way_of_running_tells_code_files_variables_and_surroundings(
     assert record.error is None
     assert record.dependencies.complete and record.dependencies.tainted is None
     blocks = read_blocks(helper.read_bytes(), "helper.py")
-    assert record.of("rest")["helper.py"] == blocks.rest.fingerprint
-    assert record.of("name")["helper.py::used()"] == blocks.name("used()")
-    assert record.of("block").keys() == {"agent.py::answer", "helper.py::used"}
-    assert record.of("block")["helper.py::used"] == blocks.bodies["used"]
-    assert record.of("file") == {"data.json": fingerprints.of_file(str(data))}
-    assert record.of("probe") == {"none": "absent"}
-    assert record.of("variable") == {"WB_KEY": "absent"}
-    assert record.of("interpreter") == {sys.executable: fingerprints.of_interpreter()}
-    assert record.looked_for()["helper"] == "module"
-    settings, site_packages = sorted(record.of("installed"), key=lambda path: path.endswith("packages"))
+    assert record.rows("rest")["helper.py"] == blocks.rest.fingerprint
+    assert record.rows("name")["helper.py::used()"] == blocks.name("used()")
+    assert record.rows("block").keys() == {"agent.py::answer", "helper.py::used"}
+    assert record.rows("block")["helper.py::used"] == blocks.bodies["used"]
+    assert record.rows("file") == {"data.json": fingerprints.of_file(str(data))}
+    assert record.rows("probe") == {"none": "absent"}
+    assert record.rows("variable") == {"WB_KEY": "absent"}
+    assert record.rows("interpreter") == {sys.executable: fingerprints.of_interpreter()}
+    assert record.lookups()["helper"] == "module"
+    settings, site_packages = sorted(record.rows("installed"), key=lambda path: path.endswith("packages"))
     assert settings == str(Path(sys.prefix, "pyvenv.cfg"))
-    assert record.of("installed")[site_packages] == fingerprints.of_installed(site_packages)
-    assert not record.of("opaque") and not record.of("written")
+    assert record.rows("installed")[site_packages] == fingerprints.of_installed(site_packages)
+    assert not record.rows("opaque") and not record.rows("written")
     assert {row.kind for row in record.dependencies.rows} <= set(DependencyKind)
 
 
-async def test_cases_in_processes_of_their_own_tell_only_what_they_ran(bench: Any, run: Any) -> None:
+async def test_cases_in_separate_processes_report_only_the_code_that_they_ran(bench: Any, run: Any) -> None:
     bench.agent("def a(): return 'a'\ndef b(): return 'b'\ndef answer(prompt): return a() if prompt == 'a' else b()")
     host = bench.host(mode="fork")
     host.prepare(cases=4)
 
     records = [await run(prompt, host=host) for prompt in "abab"]
 
-    blocks = [set(record.of("block")) for record in records]
+    blocks = [set(record.rows("block")) for record in records]
     assert blocks == [{"agent.py::answer", "agent.py::a"}, {"agent.py::answer", "agent.py::b"}] * 2
 
 
@@ -74,7 +74,7 @@ async def test_cases_that_share_a_process_get_all_its_dependencies(bench: Any, r
     await run("a", host=host)
     second = await run("b", host=host)
 
-    assert set(second.of("block")) == {"agent.py::answer", "agent.py::a", "agent.py::b"}
+    assert set(second.rows("block")) == {"agent.py::answer", "agent.py::a", "agent.py::b"}
     assert second.dependencies.complete
 
 
@@ -83,13 +83,15 @@ async def test_dependencies_of_later_turns_are_reported(bench: Any, run: Any) ->
 
     record = await run("hi", "late")
 
-    assert "agent.py::late" in record.of("block")
+    assert "agent.py::late" in record.rows("block")
 
 
 # Variables
 
 
-async def test_variables_are_known_by_how_they_were_read(bench: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_kind_of_access_to_variables_is_recorded(
+    bench: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("WB_GET", "WB_ITEM", "WB_IN", "WB_OTHER", "WB_LOOP"):
         monkeypatch.setenv(name, "value")
     env_file = bench.write(".env", "WB_FILE=from file\nWB_UNREAD=x\nWB_SET=y\n")
@@ -117,15 +119,15 @@ async def test_variables_are_known_by_how_they_were_read(bench: Any, run: Any, m
     expected = {"WB_GET": "value", "WB_ITEM": "value", "WB_IN": "value", "WB_LOOP": "value", "WB_FILE": "from file"}
     absent = dict.fromkeys(("WB_NONE", "WB_BYTES", "WB_MISSING", "WB_AMID"), "absent")
     hashed = {name: fingerprints.of_variable(secret, value) for name, value in expected.items()}
-    assert record.of("variable") == {**hashed, **absent}
-    in_effect = {"WB_FILE": "from file", "WB_UNREAD": "x", "WB_SET": "y"}  # whatever the agent does to them
+    assert record.rows("variable") == {**hashed, **absent}
+    in_effect = {"WB_FILE": "from file", "WB_UNREAD": "x", "WB_SET": "y"}  # even if the agent overwrites them
     counted = fingerprints.select_variables("all", {**os.environ, **in_effect}, defined=in_effect)
-    assert record.of("variables")["all"] == fingerprints.of_variables(secret, counted)
-    assert record.of("env_files") == {".env": "-"}
+    assert record.rows("variables")["all"] == fingerprints.of_variables(secret, counted)
+    assert record.rows("env_files") == {".env": "-"}
 
 
 @pytest.mark.needs_fork
-async def test_the_mark_of_its_processes_is_no_dependency(bench: Any, run: Any) -> None:
+async def test_the_variable_that_marks_the_process_group_is_not_a_dependency(bench: Any, run: Any) -> None:
     bench.agent("""
         import os
         def answer(prompt):
@@ -135,8 +137,8 @@ async def test_the_mark_of_its_processes_is_no_dependency(bench: Any, run: Any) 
     record = await run()
 
     assert record.responses == ["['WORKBENCH_PROCESS_GROUP']"]
-    assert "PATH" in record.of("variable")
-    assert "WORKBENCH_PROCESS_GROUP" not in record.of("variable")
+    assert "PATH" in record.rows("variable")
+    assert "WORKBENCH_PROCESS_GROUP" not in record.rows("variable")
 
 
 async def test_values_of_variables_are_not_reported(bench: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +151,7 @@ async def test_values_of_variables_are_not_reported(bench: Any, run: Any, monkey
     assert "very-secret" not in repr(record.dependencies)
 
 
-async def test_a_variable_that_a_library_read_before_the_env_file_was_loaded_is_an_early_one(
+async def test_a_variable_read_by_a_library_before_the_env_file_is_loaded_is_early(
     bench: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = tmp_path / "site-packages"
@@ -165,12 +167,12 @@ async def test_a_variable_that_a_library_read_before_the_env_file_was_loaded_is_
     records += [await run(host=host) for _ in range(2)]
 
     secret = fingerprints.derive_secret(str(bench.folder))
-    assert records[0].of("variable")["WB_EARLY"] == fingerprints.of_variable(secret, "plain")
-    assert records[2].of("early_variable")["WB_EARLY"] == fingerprints.of_variable(secret, "plain")
-    assert "WB_EARLY" not in records[2].of("variable")
+    assert records[0].rows("variable")["WB_EARLY"] == fingerprints.of_variable(secret, "plain")
+    assert records[2].rows("early_variable")["WB_EARLY"] == fingerprints.of_variable(secret, "plain")
+    assert "WB_EARLY" not in records[2].rows("variable")
 
 
-# What cannot be followed
+# What the recorder cannot follow
 
 
 OPAQUE = {
@@ -191,7 +193,7 @@ OPAQUE = {
 
 
 @pytest.mark.parametrize("code", OPAQUE)
-async def test_invisible_operations_are_opaque(bench: Any, run: Any, code: str) -> None:
+async def test_operations_that_cannot_be_followed_are_opaque(bench: Any, run: Any, code: str) -> None:
     bench.agent(
         "import ctypes, multiprocessing, os, platform, subprocess, sys, uuid\n"
         f"def answer(prompt):\n    {code}\n    return 'ok'"
@@ -200,7 +202,7 @@ async def test_invisible_operations_are_opaque(bench: Any, run: Any, code: str) 
     record = await run()
 
     assert record.responses == ["ok"]
-    reasons = set(record.of("opaque"))
+    reasons = set(record.rows("opaque"))
     assert reasons == set() if OPAQUE[code] is None else OPAQUE[code] in reasons
     assert record.dependencies.is_opaque == bool(reasons)
 
@@ -211,10 +213,10 @@ async def test_asyncio_subprocesses_are_opaque(bench: Any, run: Any) -> None:
         "    process = await asyncio.create_subprocess_exec('true')\n    await process.wait()\n    return 'ok'"
     )
 
-    assert (await run()).of("opaque") == {"subprocess true": "-"}
+    assert (await run()).rows("opaque") == {"subprocess true": "-"}
 
 
-async def test_a_library_that_runs_a_program_while_it_is_imported_is_not_opaque(
+async def test_a_library_that_runs_a_program_at_import_is_not_opaque(
     bench: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = tmp_path / "site-packages"
@@ -223,14 +225,14 @@ async def test_a_library_that_runs_a_program_while_it_is_imported_is_not_opaque(
     monkeypatch.setenv("PYTHONPATH", str(library))
     bench.agent("import lib\ndef answer(prompt):\n    if prompt == 'run': lib.f()\n    return prompt")
 
-    assert not (await run("hi")).of("opaque")
-    assert (await run("run")).of("opaque") == {"subprocess true": "-"}
+    assert not (await run("hi")).rows("opaque")
+    assert (await run("run")).rows("opaque") == {"subprocess true": "-"}
 
 
-# What is wrapped behaves as before
+# Wrapped functions behave as before
 
 
-async def test_functions_that_are_watched_behave_as_before(bench: Any, run: Any) -> None:
+async def test_wrapped_functions_behave_like_the_originals(bench: Any, run: Any) -> None:
     bench.agent(
         """
         import os, pickle, shutil, tempfile
@@ -267,10 +269,10 @@ async def test_functions_that_are_watched_behave_as_before(bench: Any, run: Any)
     record = await run()
 
     assert record.responses == ["ok"], record.error
-    assert not record.of("opaque")
+    assert not record.rows("opaque")
 
 
-async def test_a_recorder_in_trouble_says_that_anything_may_have_been_read(bench: Any, run: Any) -> None:
+async def test_a_recursion_error_in_the_recorder_does_not_break_the_case(bench: Any, run: Any) -> None:
     bench.agent(
         """
         import sys
@@ -290,7 +292,7 @@ async def test_a_recorder_in_trouble_says_that_anything_may_have_been_read(bench
     assert record.dependencies.complete
 
 
-async def test_a_signal_that_comes_while_something_is_recorded_reaches_the_agent(bench: Any, run: Any) -> None:
+async def test_a_signal_that_arrives_during_recording_reaches_the_agent(bench: Any, run: Any) -> None:
     with (bench.folder / "large").open("wb") as stream:
         stream.truncate(60 * 1024 * 1024)
     bench.agent(
@@ -324,7 +326,7 @@ async def test_a_signal_that_comes_while_something_is_recorded_reaches_the_agent
         ("time.sleep(1000)", {"isolation": "worker"}),
     ],
 )
-async def test_a_case_that_is_given_up_tells_what_it_used(bench: Any, hangs: str, options: dict[str, Any]) -> None:
+async def test_a_stopped_case_reports_what_it_used(bench: Any, hangs: str, options: dict[str, Any]) -> None:
     bench.agent(
         f"""
         import asyncio, socket, threading, time
@@ -338,14 +340,14 @@ async def test_a_case_that_is_given_up_tells_what_it_used(bench: Any, hangs: str
     )
     bench.write("data", "x")
     session = await bench.open(bench.host(mode="fork", **options))
-    said = Content.of_text("hi", role="user")
+    content = Content.of_text("hi", role="user")
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(session.turn(said, turn=0), 1.0)
+        await asyncio.wait_for(session.turn(content, turn=0), 1.0)
 
-    began = time.monotonic()
+    start = time.monotonic()
     await session.stop()
 
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - start < 1.0
     assert session.dependencies is not None and session.dependencies.complete
     keys = {(row.kind, row.key.removeprefix(f"{bench.folder}/")) for row in session.dependencies.rows}
     assert {("block", "agent.py::hang"), ("file", "data"), ("written", "written")} <= keys
@@ -362,7 +364,7 @@ async def test_a_process_that_died_has_unknown_dependencies(bench: Any) -> None:
     assert session.dependencies.close().is_opaque and not session.dependencies.is_opaque
 
 
-async def test_threads_may_read_at_the_same_time(bench: Any, run: Any) -> None:
+async def test_files_that_threads_read_concurrently_are_all_recorded(bench: Any, run: Any) -> None:
     for number in range(40):
         bench.write(f"data/{number}", str(number))
     bench.agent(
@@ -377,11 +379,11 @@ async def test_threads_may_read_at_the_same_time(bench: Any, run: Any) -> None:
     record = await run()
 
     assert record.responses == ["800"]
-    assert len(record.of("file")) == 40 and record.dependencies.tainted is None
+    assert len(record.rows("file")) == 40 and record.dependencies.tainted is None
 
 
 @pytest.mark.parametrize("name", ["ast", "hashlib", "hmac", "warnings", "enum"])
-async def test_what_the_recorder_imports_may_be_a_name_of_the_agents(
+async def test_a_module_of_the_agent_may_have_the_name_of_a_recorder_import(
     bench: Any, run: Any, way: dict[str, Any], name: str
 ) -> None:
     source = Path(os.__file__).with_name(f"{name}.py").read_text() if name in ("warnings", "enum") else ""
@@ -391,4 +393,4 @@ async def test_what_the_recorder_imports_may_be_a_name_of_the_agents(
     record = await run(**way)
 
     assert record.responses == ["mineimport"], record.error
-    assert {f"{name}.py", "agent.py"} == record.of("rest").keys()
+    assert {f"{name}.py", "agent.py"} == record.rows("rest").keys()
